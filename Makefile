@@ -1,0 +1,73 @@
+# Everything a person or a machine does with this project. GNU make 3.81 (macOS) is enough.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all dev bench lint lock clean
+
+VENV ?= .venv
+PORT ?= 3000
+WORKERS ?= auto
+BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
+
+# A Python that is new enough, or nothing. Each is tried by running it: a name alone proves nothing.
+NEW_ENOUGH := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo $$name; break; }; done)
+
+# The instance is dagster.yaml here: its state stays in var/dagster, nothing is reported to anybody.
+export DAGSTER_HOME := $(CURDIR)
+export DAGSTER_DISABLE_TELEMETRY := yes
+# dg warns when the environment it runs in is not the active one.
+export VIRTUAL_ENV := $(abspath $(VENV))
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/runtime.stamp ## Install what is needed and show the result on generated telemetry
+	@$(BIN)/evaluation-pipelines demo
+
+test: lint ## Lint, types, contracts, SQL, code location and tests: what CI runs
+	$(BIN)/pytest -n $(WORKERS)
+
+test-all: lint ## The same with the slow tests, and coverage with its limits
+	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow" --cov
+	$(BIN)/coverage report --include='evaluation_pipelines/domain/*' --fail-under=100
+
+lint: $(VENV)/dev.stamp ## The static part of the tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
+	cd sql/duckdb && $(abspath $(BIN))/sqlfluff lint .
+	$(BIN)/dg check defs
+
+dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
+	$(BIN)/dg dev --host 127.0.0.1 --port $(PORT)
+
+bench: $(VENV)/dev.stamp ## Measure the program beside its peers
+	$(BIN)/python -m evaluation_pipelines_tests.benchmarks
+
+lock: $(VENV)/dev.stamp ## Resolve requirements.lock anew
+	$(INSTALL) uv
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
+		--all-extras --no-annotate --custom-compile-command "make lock" -o requirements.lock
+
+clean: ## Remove the environment and caches; data/ and var/ stay
+	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache \
+		.pytest_cache .ruff_cache
+	find evaluation_pipelines evaluation_pipelines_tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12, 3.13 or 3.14 is needed, none was found:" \
+		"install one, or name it: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1 | head -n 1):" \
+		"Python 3.11, 3.12, 3.13 or 3.14 is needed" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/runtime.stamp: WHAT = .
+$(VENV)/ui.stamp: WHAT = .[ui]
+$(VENV)/dev.stamp: WHAT = .[dev,ui]
+$(VENV)/%.stamp: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "Installing into $(VENV): a minute or two the first time ..."
+	@$(INSTALL) -e '$(WHAT)'
+	@touch $@

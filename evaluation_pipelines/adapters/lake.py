@@ -1,0 +1,153 @@
+"""The lake: Parquet files, one folder per table, one subfolder per ``session_date``.
+
+A file is written under ``_tmp``, flushed to disk and renamed into place, so that a reader sees the
+old file or the new one and never half of one. ``_tmp`` lies outside what readers list.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import date, datetime
+from pathlib import Path
+
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import Table
+
+_STAGING = "_tmp"
+
+
+class LakeError(Exception):
+    """A table cannot be written or read; the message names the file and what to do."""
+
+
+class Lake:
+    """Reads and writes the Parquet files under ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def partition(self, table: Table, session_date: date) -> Path:
+        """Path of the one file of a partition."""
+        return self.folder(table, session_date) / f"{table.name}.parquet"
+
+    def folder(self, table: Table, session_date: date | None) -> Path:
+        """Folder of a partition, or of a table without partitions."""
+        folder = self.root / table.name
+        return folder if session_date is None else folder / f"session_date={session_date}"
+
+    def partitions(self, table: Table) -> list[date]:
+        """The dates for which the table has been written, oldest first."""
+        files = (self.root / table.name).glob(f"session_date=*/{table.name}.parquet")
+        return sorted(date.fromisoformat(path.parent.name.partition("=")[2]) for path in files)
+
+    def write(self, frame: pl.DataFrame, table: Table, session_date: date) -> Path:
+        """Replace one partition.
+
+        Raises:
+            LakeError: the columns or types of ``frame`` are not the table's, or the disk refuses.
+        """
+        path = self.partition(table, session_date)
+        self._write(frame, table, path)
+        return path
+
+    def write_part(
+        self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
+    ) -> tuple[str, int]:
+        """Write one of several files of a partition; gives its path in the lake and its size."""
+        path = self.folder(table, session_date) / f"{name}.parquet"
+        size_bytes = self._write(frame, table, path)
+        return path.relative_to(self.root).as_posix(), size_bytes
+
+    def read(self, table: Table, dates: Iterable[date]) -> pl.DataFrame:
+        """The partitions of ``dates`` that exist, in the order given; empty when none does.
+
+        Raises:
+            LakeError: a file cannot be read.
+        """
+        paths = [self.partition(table, each) for each in dates]
+        frames = [read_parquet(path, table) for path in paths if path.exists()]
+        return pl.concat(frames) if frames else table.schema.to_frame()
+
+    def read_part(self, path: str, table: Table) -> pl.DataFrame:
+        """One file by its path in the lake; raises LakeError when it cannot be read."""
+        return read_parquet(self.root / path, table)
+
+    def sweep(
+        self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
+    ) -> int:
+        """Delete what crashes left behind: parts that no manifest names, and staged files.
+
+        Only files last changed before ``before`` are touched: a younger one may be somebody's
+        work in progress. Gives the number of parts deleted.
+        """
+        known = {self.root / path for path in known_paths}
+        parts = set(self.folder(table, session_date).glob("*.parquet")) - known
+        orphans = [path for path in parts if _changed_before(path, before)]
+        staged = (self.root / _STAGING).glob("*.parquet")
+        for path in (*orphans, *(path for path in staged if _changed_before(path, before))):
+            path.unlink(missing_ok=True)
+        return len(orphans)
+
+    def _write(self, frame: pl.DataFrame, table: Table, path: Path) -> int:
+        if frame.schema != table.schema:
+            raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
+        staged = self.root / _STAGING / f"{uuid.uuid4().hex}.parquet"
+        try:
+            staged.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            frame.write_parquet(staged, compression="zstd", compression_level=3)
+            _flush(staged)
+            size_bytes = staged.stat().st_size
+            staged.replace(path)
+            _flush(path.parent)
+        except (OSError, pl.exceptions.ComputeError) as error:
+            with suppress(OSError):  # the folder itself may be what is wrong
+                staged.unlink(missing_ok=True)
+            raise LakeError(f"cannot write {path}: {error}. {_space(self.root)}") from error
+        return size_bytes
+
+
+def read_parquet(path: Path, table: Table) -> pl.DataFrame:
+    """One file of a table, as its schema says; columns it lacks are null.
+
+    Raises:
+        LakeError: the file is gone, damaged, or of another schema.
+    """
+    try:
+        return pl.read_parquet(path, schema=table.schema, missing_columns="insert")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise LakeError(
+            f"cannot read {path}: {error}. Delete the file and build its date again."
+        ) from error
+
+
+def _changed_before(path: Path, time: datetime) -> bool:
+    try:
+        return path.stat().st_mtime < time.timestamp()
+    except FileNotFoundError:  # renamed or swept by somebody else just now
+        return False
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
+    wrong = [
+        f"{name} is {given.get(name, 'missing')}, not {wanted.get(name, 'a column')}"
+        for name in {**wanted, **given}
+        if given.get(name) != wanted.get(name)
+    ]
+    return "; ".join(wrong) or "the columns are in another order"
+
+
+def _space(root: Path) -> str:
+    free = shutil.disk_usage(root if root.exists() else Path.cwd()).free
+    return f"The disk has {free // 2**20} MiB free; check space and permissions, then run again."

@@ -1,0 +1,214 @@
+"""The landing folder: which files lie there, who they are, and their complete lines.
+
+The folder belongs to the collectors. It is only ever read, and a file is known by its identity
+(device, inode and the hash of its first bytes), never by its name: backups are renamed, live
+files are emptied, names are used again.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from evaluation_pipelines.domain.telemetry.otlp import is_complete_json, is_cut_json
+
+HEAD_BYTES = 4096
+_KEPT_BYTES = 256  # of a line over the limit
+_CHUNK_BYTES = 4 * 1024 * 1024
+_SUFFIXES = (".jsonl", ".json")
+_COMPRESSED_SUFFIXES = (".gz", ".zst")
+_OTHER_FOLDERS = ("signals", "evaluations")
+_FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
+
+
+@dataclass(frozen=True, slots=True)
+class LandingFile:
+    """A regular file of the folder; ``path`` is relative to it."""
+
+    path: str
+    device: int
+    inode: int
+    size_bytes: int
+    modified_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A file that is not read, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first bytes of a file: how many, and their SHA-256 in hex."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """Bytes of one line without its newline.
+
+    ``next_offset`` is where the following line begins. ``length_bytes`` exceeds ``len(text)``
+    when the line is over the limit: then only its beginning was kept.
+    """
+
+    offset: int
+    text: bytes
+    length_bytes: int
+    next_offset: int
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether a newline (or the end of a whole document) follows."""
+        return self.next_offset > self.offset + self.length_bytes
+
+    @property
+    def is_overlong(self) -> bool:
+        """Whether only its beginning was kept."""
+        return self.length_bytes > len(self.text)
+
+
+class Landing:
+    """Reads the landing folder at ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def list_files(self) -> tuple[list[LandingFile], list[PassedOver]]:
+        """All telemetry files, sorted by path, and what lies there but is not read.
+
+        A file with several names (hard links) is listed once. Folders ``signals`` and
+        ``evaluations`` hold other things. Links that lead outside the folder are not followed.
+        """
+        files: dict[tuple[int, int], LandingFile] = {}
+        passed_over: list[PassedOver] = []
+        for path in sorted(self._walk(passed_over)):
+            relative = path.relative_to(self.root).as_posix()
+            if path.suffix in _COMPRESSED_SUFFIXES:
+                passed_over.append(PassedOver(relative, "compressed files are not read yet"))
+            elif path.suffix in _SUFFIXES:
+                self._add(path, relative, files, passed_over)
+        return sorted(files.values(), key=lambda file: file.path), passed_over
+
+    def open(self, file: LandingFile) -> BinaryIO:
+        """Open a file; raises FileNotFoundError when it has been moved since it was listed."""
+        handle = (self.root / file.path).open("rb")
+        status = os.fstat(handle.fileno())
+        if (status.st_dev, status.st_ino) != (file.device, file.inode):
+            handle.close()
+            raise FileNotFoundError(f"{file.path} is another file than when it was listed")
+        return handle
+
+    def _walk(self, passed_over: list[PassedOver]) -> Iterator[Path]:
+        def note(error: OSError) -> None:
+            passed_over.append(PassedOver(str(error.filename), f"cannot be listed: {error}"))
+
+        for folder, names, files in os.walk(self.root, onerror=note):
+            names[:] = [name for name in names if not name.startswith(".")]
+            if Path(folder) == self.root:
+                names[:] = [name for name in names if name not in _OTHER_FOLDERS]
+            yield from (Path(folder) / name for name in files if not name.startswith("."))
+
+    def _add(
+        self,
+        path: Path,
+        relative: str,
+        files: dict[tuple[int, int], LandingFile],
+        passed_over: list[PassedOver],
+    ) -> None:
+        try:
+            if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
+                passed_over.append(PassedOver(relative, "a link that leads outside the folder"))
+                return
+            status = path.stat()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+            passed_over.append(PassedOver(relative, f"cannot be looked at: {error}"))
+            return
+        if not stat.S_ISREG(status.st_mode):
+            passed_over.append(PassedOver(relative, "not a regular file"))
+            return
+        identity = (status.st_dev, status.st_ino)
+        file = LandingFile(relative, *identity, status.st_size, status.st_mtime_ns)
+        files.setdefault(identity, file)
+
+
+def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:
+    """Hash the first ``size_bytes`` bytes, or as many as there are (at most 4 KiB).
+
+    The position of ``handle`` stays where it is: somebody may be reading from it.
+    """
+    head = os.pread(handle.fileno(), min(size_bytes, HEAD_BYTES), 0)
+    return Head(len(head), hashlib.sha256(head).hexdigest())
+
+
+def first_time_ns(handle: BinaryIO) -> int | None:
+    """A time near the beginning of a file (nanoseconds since 1970): which file is the older."""
+    found = _FIRST_TIME.search(os.pread(handle.fileno(), 64 * 1024, 0))
+    return int(found.group(1)) if found else None
+
+
+def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[RawLine]:
+    """Lines from ``offset`` on, the last one only when it is whole or could be.
+
+    Lines end at a newline byte and nothing else (JSON may contain other Unicode line ends). What
+    follows the last newline is yielded too, with ``next_offset`` at its end: the caller decides
+    whether it is a whole document. Memory stays within ``max_line_bytes`` and one chunk.
+    """
+    if offset:  # standard input cannot be sought
+        handle.seek(offset)
+    rest = b""
+    dropped = 0  # bytes of an overlong line that were read and let go
+    while chunk := handle.read(_CHUNK_BYTES):
+        *lines, tail = chunk.split(b"\n")
+        for line in lines:
+            text = rest + line if rest else line
+            length = dropped + len(text)
+            yield _raw(offset, text, length, offset + length + 1, max_line_bytes)
+            offset += length + 1
+            rest, dropped = b"", 0
+        rest = rest + tail if rest else tail
+        if len(rest) > max_line_bytes:
+            dropped += len(rest) - _KEPT_BYTES
+            rest = rest[:_KEPT_BYTES]
+    if rest:
+        length = dropped + len(rest)
+        yield _raw(offset, rest, length, offset + length, max_line_bytes)
+
+
+def _raw(offset: int, text: bytes, length: int, next_offset: int, limit: int) -> RawLine:
+    return RawLine(offset, text[:_KEPT_BYTES] if length > limit else text, length, next_offset)
+
+
+def read_documents(
+    handle: BinaryIO, path: str, offset: int, max_line_bytes: int
+) -> Iterator[RawLine]:
+    """What can be consumed from ``offset`` on: complete lines, or one pretty-printed document.
+
+    A last line without newline is given when it is a whole JSON document: a rotation can leave a
+    file so for ever, and no proper beginning of a JSON object is one itself. A ``.json`` file
+    whose first line only begins a document is given as one whole.
+    """
+    for line in read_lines(handle, offset, max_line_bytes):
+        if line.offset == 0 and path.endswith(".json") and is_cut_json(line.text):
+            yield from _whole_document(handle, max_line_bytes)
+            return
+        if line.is_terminated or (not line.is_overlong and is_complete_json(line.text)):
+            yield line
+
+
+def _whole_document(handle: BinaryIO, max_line_bytes: int) -> Iterator[RawLine]:
+    handle.seek(0)
+    text = handle.read(max_line_bytes + 1)
+    if len(text) > max_line_bytes:
+        length = handle.seek(0, 2)
+        yield RawLine(0, text[:_KEPT_BYTES], length, length)
+    elif not is_cut_json(text):  # whole, or broken for good; else its end is still to come
+        yield RawLine(0, text, len(text), len(text))

@@ -1,0 +1,53 @@
+"""What can go wrong with the ledger; every message says what to do."""
+
+
+class LedgerError(Exception):
+    """Base of all errors of the ledger. The transaction was rolled back: nothing changed."""
+
+
+class LedgerUrlError(LedgerError):
+    """The URL names no database that can hold a ledger."""
+
+
+class LedgerLockedError(LedgerError):
+    """Another process kept the ledger locked for longer than we wait."""
+
+
+class NotALedgerError(LedgerError):
+    """The file is not a database, or a damaged one."""
+
+
+class LedgerNotWritableError(LedgerError):
+    """The ledger or its folder cannot be opened or written."""
+
+
+class LedgerDiskFullError(LedgerError):
+    """No space left for the ledger."""
+
+
+class LedgerTooNewError(LedgerError):
+    """The ledger was written by a newer version of this program."""
+
+
+class LedgerConflictError(LedgerError):
+    """A row that must be unique is already there, or a row that it refers to is not."""
+
+
+class UnknownSourceFileError(LedgerError):
+    """No source file has this id."""
+
+
+class LeaseLostError(LedgerError):
+    """Someone else has taken the lease on the file since."""
+
+
+class PositionMovedError(LedgerError):
+    """The file's position is not where the batch starts."""
+
+
+class SessionDateTakenError(LedgerError):
+    """A session of the batch was filed under another date meanwhile."""
+
+
+class PartsNotCurrentError(LedgerError):
+    """Some of the parts to be replaced are no longer current."""

@@ -1,0 +1,143 @@
+"""What ingest commits, in one transaction per batch, and the books it keeps."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.adapters.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.adapters.ledger.errors import (
+    LeaseLostError,
+    PositionMovedError,
+    UnknownSourceFileError,
+)
+from evaluation_pipelines.adapters.ledger.parts import add_parts
+from evaluation_pipelines.adapters.ledger.records import IngestBatch
+from evaluation_pipelines.adapters.ledger.sessions import remember_sessions
+from evaluation_pipelines.adapters.ledger.tables import (
+    INGEST_BATCHES,
+    INGEST_NAMES,
+    SOURCE_FILES,
+)
+from evaluation_pipelines.adapters.ledger.touched import touch
+from evaluation_pipelines.domain.telemetry.counts import IngestCounts
+
+_FILE = SOURCE_FILES.c
+_BATCH = INGEST_BATCHES.c
+_SUMS = [
+    sa.cast(sa.func.coalesce(sa.func.sum(_BATCH[each.name]), 0), sa.BigInteger).label(each.name)
+    for each in fields(IngestCounts)
+]
+
+
+class IngestBooks:
+    """Commits batches and adds up what they counted; every method is one transaction."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def commit_batch(self, batch: IngestBatch) -> None:
+        """Make a batch count: position, parts, sessions, touched dates and counters, all or none.
+
+        The dates of the parts are touched. Call it when the parts' files are on disk.
+
+        Raises:
+            UnknownSourceFileError: the file was never added.
+            LeaseLostError: someone else took the lease on the file.
+            PositionMovedError: the file's position is not where the batch starts.
+            SessionDateTakenError: another reader filed one of the sessions under another date.
+            LedgerConflictError: a part's path is in the manifest already.
+        """
+        if batch.from_offset >= batch.to_offset:
+            raise ValueError(f"A batch must consume bytes, not {batch.from_offset} to itself.")
+        dates = {part.session_date for part in batch.parts if part.session_date is not None}
+        offsets = (batch.from_offset, batch.to_offset)
+        with writing(self._engine) as connection:
+            _advance(connection, batch)
+            add_parts(connection, batch.parts, batch.file_id, offsets, batch.ingested_at)
+            remember_sessions(connection, batch.sessions)
+            touch(connection, dates, batch.ingested_at)
+            _book(connection, batch)
+            _count_names(connection, batch.names)
+
+    def totals(self, since: datetime | None = None) -> IngestCounts:
+        """What all batches counted together, or those committed at ``since`` or later."""
+        query = sa.select(*_SUMS).where(*_committed(since))
+        with reading(self._engine) as connection:
+            return IngestCounts(**connection.execute(query).mappings().one())
+
+    def totals_by_file(self, since: datetime | None = None) -> dict[str, IngestCounts]:
+        """The same per ``file_id``; files without a batch are absent."""
+        query = sa.select(_BATCH.file_id, *_SUMS).where(*_committed(since)).group_by(_BATCH.file_id)
+        with reading(self._engine) as connection:
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+        return {row.pop("file_id"): IngestCounts(**row) for row in rows}
+
+    def names(self) -> dict[tuple[str, str], int]:
+        """How many records were seen but not stored, by (source, event name)."""
+        query = sa.select(INGEST_NAMES).order_by(INGEST_NAMES.c.source, INGEST_NAMES.c.name)
+        with reading(self._engine) as connection:
+            return {(row.source, row.name): row.records for row in connection.execute(query)}
+
+
+def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
+    """Move the file's position, if the batch continues exactly there under a valid lease."""
+    this_file = _FILE.file_id == batch.file_id
+    columns = sa.select(_FILE.lease_epoch, _FILE.position, _FILE.last_event_time)
+    file = connection.execute(columns.where(this_file).with_for_update()).one_or_none()
+    where = f"bytes {batch.from_offset} to {batch.to_offset} of file {batch.file_id}"
+    if file is None:
+        raise UnknownSourceFileError(f"The ledger does not know the file of {where}. Add it first.")
+    if file.lease_epoch != batch.epoch:
+        raise LeaseLostError(
+            f"Lease {batch.epoch} is void, {file.lease_epoch} is valid: {where} were not stored. "
+            "Another ingest reads the file: leave it to that one."
+        )
+    if file.position != batch.from_offset:
+        raise PositionMovedError(
+            f"The file is read up to byte {file.position}: {where} were not stored. "
+            "Read the position from the ledger and go on there."
+        )
+    times = [each for each in (file.last_event_time, batch.last_event_time) if each is not None]
+    values: dict[str, Any] = {
+        "position": batch.to_offset,
+        "head_bytes": batch.head_bytes,
+        "head_sha256": batch.head_sha256,
+        "last_read_at": batch.ingested_at,
+        "last_event_time": max(times, default=None),
+    }
+    connection.execute(sa.update(SOURCE_FILES).where(this_file).values(values))
+
+
+def _book(connection: sa.Connection, batch: IngestBatch) -> None:
+    row = {
+        "file_id": batch.file_id,
+        "from_offset": batch.from_offset,
+        "to_offset": batch.to_offset,
+        "ingested_at": batch.ingested_at,
+    }
+    connection.execute(sa.insert(INGEST_BATCHES), row | asdict(batch.counts))
+
+
+def _count_names(connection: sa.Connection, names: Mapping[tuple[str, str], int]) -> None:
+    if not names:
+        return
+    insert = insert_into(connection, INGEST_NAMES)
+    stored = INGEST_NAMES.c
+    rows = [
+        {"source": source, "name": name, "records": records}
+        for (source, name), records in sorted(names.items())
+    ]
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=[stored.source, stored.name],
+            set_={"records": stored.records + insert.excluded.records},
+        ),
+        rows,
+    )
+
+
+def _committed(since: datetime | None) -> tuple[sa.ColumnElement[bool], ...]:
+    return () if since is None else (_BATCH.ingested_at >= since,)

@@ -1,0 +1,44 @@
+"""Which revision of its tables a ledger has, and that it gets the newest one."""
+
+import threading
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.adapters.ledger.engine import lock_for_migration, reading, writing
+
+NEWEST_REVISION = "0001"
+"""The last revision in ``migrations/versions``, known here to spare the import of alembic."""
+
+VERSION_TABLE = "ledger_version"
+"""Not alembic's default name: that one is Dagster's, should both share a database."""
+
+_one_at_a_time = threading.Lock()  # alembic keeps the running migration in module globals
+
+
+def bring_up_to_date(engine: sa.Engine) -> None:
+    """Migrate to the newest revision, in one transaction; one look is all if it is there already.
+
+    Raises:
+        LedgerTooNewError: the ledger has a revision that this version does not know.
+    """
+    with reading(engine) as connection:
+        if stored_revision(connection) == NEWEST_REVISION:
+            return
+    # alembic takes long to import, and hardly any opening needs it.
+    from evaluation_pipelines.adapters.ledger.migrations.run import (
+        migrate_to_newest,
+    )
+
+    with _one_at_a_time, writing(engine) as connection:
+        lock_for_migration(connection)
+        revision = stored_revision(connection)
+        if revision != NEWEST_REVISION:
+            migrate_to_newest(connection, revision)
+
+
+def stored_revision(connection: sa.Connection) -> str | None:
+    """The revision of the ledger's tables; None for a ledger without any."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    version = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
+    return connection.scalar(sa.select(version.c.version_num))

@@ -1,0 +1,113 @@
+"""Dates with new data: which are to be built, tried again, or given up for now."""
+
+from collections.abc import Collection
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.adapters.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.adapters.ledger.records import TouchedDate
+from evaluation_pipelines.adapters.ledger.tables import TOUCHED_DATES
+
+FIRST_RETRY_AFTER = timedelta(minutes=1)
+"""Wait after the first failure; it doubles with each one more."""
+
+_DATE = TOUCHED_DATES.c
+_FRESH: dict[str, Any] = {
+    "attempts": 0,
+    "last_error": None,
+    "next_attempt_at": None,
+    "parked": False,
+}
+
+
+class TouchedDates:
+    """Operations on ``touched_dates``; every method is one transaction."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def pending(self, now: datetime) -> list[TouchedDate]:
+        """The dates to build now, oldest first: behind, not parked, not waiting for a retry."""
+        return self._select(
+            sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version),
+            _DATE.parked.is_(False),
+            sa.or_(_DATE.next_attempt_at.is_(None), _DATE.next_attempt_at <= now),
+        )
+
+    def all(self) -> list[TouchedDate]:
+        """Every date that ever had data, oldest first."""
+        return self._select()
+
+    def mark_built(self, session_date: date, version: int) -> bool:
+        """Note that the data of ``version`` is built.
+
+        Returns:
+            False when the date was touched again meanwhile: nothing changes, it stays due.
+        """
+        update = _of(session_date, version).values(built_version=version, **_FRESH)
+        with writing(self._engine) as connection:
+            return connection.execute(update).rowcount > 0
+
+    def mark_failed(
+        self, session_date: date, version: int, error: str, now: datetime, max_attempts: int = 4
+    ) -> TouchedDate | None:
+        """Note a failed build: retried after 1, 2, 4 ... minutes, parked at ``max_attempts``.
+
+        Returns:
+            The date as it stands now (``parked`` says whether to raise an alert); None when it
+            was touched again meanwhile: nothing changes, the new data is a new chance.
+        """
+        query = sa.select(_DATE.attempts).where(*_is(session_date, version)).with_for_update()
+        with writing(self._engine) as connection:
+            failed: int | None = connection.scalar(query)
+            if failed is None:
+                return None
+            parked = failed + 1 >= max_attempts
+            update = _of(session_date, version).values(
+                attempts=failed + 1,
+                last_error=error,
+                next_attempt_at=None if parked else now + FIRST_RETRY_AFTER * 2**failed,
+                parked=parked,
+            )
+            row = connection.execute(update.returning(TOUCHED_DATES)).mappings().one()
+            return TouchedDate(**row)
+
+    def revive(self, session_date: date) -> bool:
+        """Give a date all its attempts again, due at once; its last error stays readable.
+
+        Returns:
+            False when the date was never touched.
+        """
+        again = {name: value for name, value in _FRESH.items() if name != "last_error"}
+        update = sa.update(TOUCHED_DATES).where(_DATE.session_date == session_date).values(again)
+        with writing(self._engine) as connection:
+            return connection.execute(update).rowcount > 0
+
+    def _select(self, *conditions: sa.ColumnElement[bool]) -> list[TouchedDate]:
+        query = sa.select(TOUCHED_DATES).where(*conditions).order_by(_DATE.session_date)
+        with reading(self._engine) as connection:
+            return [TouchedDate(**row) for row in connection.execute(query).mappings()]
+
+
+def touch(connection: sa.Connection, dates: Collection[date], now: datetime) -> None:
+    """Make dates due, within the caller's transaction; new data is a new chance if parked."""
+    if not dates:
+        return
+    rows = [
+        {"session_date": each, "version": 1, "touched_at": now, **_FRESH} for each in sorted(dates)
+    ]
+    insert = insert_into(connection, TOUCHED_DATES)
+    again = {"version": _DATE.version + 1, "touched_at": now, **_FRESH}
+    connection.execute(
+        insert.on_conflict_do_update(index_elements=[_DATE.session_date], set_=again), rows
+    )
+
+
+def _is(session_date: date, version: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return _DATE.session_date == session_date, _DATE.version == version
+
+
+def _of(session_date: date, version: int) -> sa.Update:
+    return sa.update(TOUCHED_DATES).where(*_is(session_date, version))

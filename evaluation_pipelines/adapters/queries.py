@@ -1,0 +1,142 @@
+"""One SQL file run by a DuckDB of its own, in memory, over Parquet files or frames.
+
+Nothing is shared and nothing stays open: a query gets its inputs as views, its parameters bound,
+and gives back a frame that has exactly the columns and types of a schema.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import duckdb
+import polars as pl
+
+from evaluation_pipelines.adapters.sql_files import read_sql, read_steps
+
+Source: TypeAlias = pl.DataFrame | Sequence[Path]
+
+
+class QueryError(ValueError):
+    """A query could not run, or its result is not what its schema promises."""
+
+
+def run_query(
+    name: str,
+    *,
+    views: Mapping[str, Source],
+    schema: pl.Schema,
+    params: Mapping[str, object] | None = None,
+    threads: int | None = None,
+    memory_limit: str | None = None,
+) -> pl.DataFrame:
+    """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
+
+    Args:
+        name: file name without ``.sql``.
+        views: relation name -> frame, or Parquet files that are read by column name.
+        schema: columns of the result, in order, with their types.
+        params: values bound to ``$name`` in the SQL; every one must be used somewhere.
+        threads: DuckDB threads; all cores when not given.
+        memory_limit: as DuckDB writes it, such as ``"2GB"``; beyond it, it spills to disk.
+
+    Raises:
+        QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
+            result does not fit the schema. The message names the query.
+    """
+    with _connection(threads, memory_limit) as connection, _naming(f"query {name}"):
+        for view, source in views.items():
+            _create_view(connection, view, source)
+        return _fitted(_execute(connection, name, params or {}), schema)
+
+
+@contextmanager
+def _connection(
+    threads: int | None, memory_limit: str | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An in-memory database that never reaches for the network and is always closed."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        # DuckDB's default is a folder in the working directory.
+        "temp_directory": str(Path(tempfile.gettempdir()) / "evaluation_pipelines_duckdb"),
+    }
+    if threads is not None:
+        config["threads"] = threads
+    if memory_limit is not None:
+        config["memory_limit"] = memory_limit
+    connection = duckdb.connect(":memory:", config=config)
+    try:
+        connection.execute("set TimeZone = 'UTC'")
+        # A misspelt relation must be an error, not a Python variable that happens to be in scope.
+        connection.execute("set python_enable_replacements = false")
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, pl.exceptions.PolarsError, ValueError) as error:
+        raise QueryError(f"{what}: {error}") from error
+
+
+def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Source) -> None:
+    if isinstance(source, pl.DataFrame):
+        connection.register(view, source.to_arrow())
+        return
+    if not source:
+        raise ValueError(f"view {view} has no Parquet files")
+    files = [_as_literal_glob(path) for path in source]
+    connection.read_parquet(files, union_by_name=True, hive_partitioning=False).create_view(view)
+
+
+def _as_literal_glob(path: Path) -> str:
+    """The path with the characters that DuckDB reads as a pattern made literal."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
+
+
+def _execute(
+    connection: duckdb.DuckDBPyConnection, name: str, params: Mapping[str, object]
+) -> pl.DataFrame:
+    used: set[str] = set()
+
+    def bound(sql: str) -> dict[str, object]:
+        wanted = connection.extract_statements(sql)[0].named_parameters
+        used.update(wanted)
+        return {key: value for key, value in params.items() if key in wanted}
+
+    for table, sql in read_steps(name).items():
+        with _naming(f"step {table}"):
+            # Only names of our own files are ever put into the text of a statement.
+            connection.execute(f"create temp table {table} as {sql}", bound(sql))
+    final = read_sql(name)
+    rows = connection.sql(final, params=bound(final))
+    if unused := params.keys() - used:
+        raise ValueError(f"no such parameters: {', '.join(sorted(unused))}")
+    frame: pl.DataFrame = rows.pl()
+    return frame
+
+
+def _fitted(result: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    """The result in the schema's order and types; only casts that cannot change a value."""
+    missing = sorted(schema.keys() - result.schema.keys())
+    surplus = sorted(result.schema.keys() - schema.keys())
+    if missing or surplus:
+        raise ValueError(f"columns that are missing: {missing}, not in the schema: {surplus}")
+    wrong = [
+        f"{column} is {result.schema[column]}, not {dtype}"
+        for column, dtype in schema.items()
+        if not _castable(result.schema[column], dtype)
+    ]
+    if wrong:
+        raise ValueError(f"types that do not fit the schema: {'; '.join(wrong)}")
+    return result.select(schema.names()).cast(schema)
+
+
+def _castable(have: pl.DataType, want: pl.DataType) -> bool:
+    # No Decimal: that is what sum() over integers gives when its cast was forgotten.
+    return have in (want, pl.Null()) or (have.is_integer() and want.is_integer())

@@ -1,0 +1,47 @@
+"""The SQL files: one statement each, found in a checkout or in an installed package.
+
+A query that takes several steps has a folder of its own beside it: ``agent_sessions.sql`` reads
+what ``agent_sessions/010_sessions.sql``, ``agent_sessions/020_...`` produce, in that order.
+"""
+
+import re
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+# A wheel carries the files inside the package; a checkout has them beside it.
+_FOLDERS = (_PACKAGE / "_sql" / "duckdb", _PACKAGE.parent / "sql" / "duckdb")
+_STEP = re.compile(r"\d{3}_(?P<table>[a-z_]+)")
+
+
+def read_sql(name: str) -> str:
+    """Text of ``sql/duckdb/<name>.sql``.
+
+    Raises:
+        FileNotFoundError: no such file; the message says where it was looked for.
+    """
+    for folder in _FOLDERS:
+        path = folder / f"{name}.sql"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    looked_in = ", ".join(str(folder) for folder in _FOLDERS)
+    raise FileNotFoundError(f"no SQL file {name}.sql in {looked_in}")
+
+
+def read_steps(name: str) -> dict[str, str]:
+    """Steps of a query in the order they run: table each one makes -> SQL; empty when it has none.
+
+    Raises:
+        ValueError: a file in the folder is not named ``NNN_<table>.sql``.
+    """
+    for folder in _FOLDERS:
+        if (folder / f"{name}.sql").is_file():
+            paths = sorted((folder / name).glob("*.sql"))
+            return {_table_of(path): path.read_text(encoding="utf-8") for path in paths}
+    return {}
+
+
+def _table_of(path: Path) -> str:
+    match = _STEP.fullmatch(path.stem)
+    if match is None:
+        raise ValueError(f"{path}: a step is named NNN_<table>.sql")
+    return match["table"]

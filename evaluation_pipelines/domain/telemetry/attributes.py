@@ -1,0 +1,92 @@
+"""Attributes of OTLP as plain values, and their conversion to the types of columns.
+
+A value that is there but cannot be what its column says ("undefined" tokens, a negative cost) is
+``BROKEN``: it becomes null and is counted.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from evaluation_pipelines.domain.telemetry.otlp import KeyValue, plain_value
+
+INT64_MAX = 2**63 - 1
+
+BROKEN: Final = object()
+
+Convert = Callable[[Any], Any]
+"""Value of an attribute -> value of a column, None when it is empty, or BROKEN."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
+    """Attributes as a dict of plain values; of a repeated key the last one counts."""
+    values: dict[str, Any] = {}
+    for pair in pairs or ():
+        value = pair.value
+        # Nine of ten attributes are strings: the common case is read in place.
+        if value is not None and "stringValue" in value:
+            values[pair.key] = value["stringValue"]
+        else:
+            values[pair.key] = plain_value(value)
+    return values
+
+
+def text(value: Any) -> str | None:
+    """A non-empty string without NUL characters (no database takes them); others as JSON text."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        return _encode(value).decode()
+    return value.replace("\0", "") if "\0" in value else value
+
+
+def count(value: Any) -> Any:
+    """A whole number, 0 or more (tokens, sequence), sent as a number or as digits."""
+    if value is None or value == "":
+        return None
+    number = _number(value)
+    if number is None or number < 0 or number > INT64_MAX or number != int(number):
+        return BROKEN
+    return int(number)
+
+
+def amount(value: Any) -> Any:
+    """A number, 0 or more (durations, money)."""
+    if value is None or value == "":
+        return None
+    number = _number(value)
+    return BROKEN if number is None or number < 0 else float(number)
+
+
+def flag(value: Any) -> Any:
+    """A boolean, or the word true or false."""
+    if value is None or value == "" or isinstance(value, bool):
+        return None if value == "" else value
+    word = value.lower() if isinstance(value, str) else value
+    return word == "true" if word in ("true", "false") else BROKEN
+
+
+def json_text(values: dict[str, Any]) -> str | None:
+    """JSON text of some attributes; None when there is none."""
+    return _encode(values).decode() if values else None
+
+
+def _number(value: Any) -> int | float | None:
+    """The finite number that ``value`` is or spells, else None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        if value.isascii() and value.isdigit():
+            return int(value) if len(value) <= 19 else None
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    return None

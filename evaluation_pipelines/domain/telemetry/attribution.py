@@ -1,0 +1,41 @@
+"""Attribution lines: who wore which masque from when to when, told beside the telemetry.
+
+``{"session_id": ..., "masque": ..., "donned_at": ..., "doffed_at": ...}``; ``doffed_at`` may be
+missing. Each becomes a ``masque_don`` event and, where given, a ``masque_doff`` event.
+"""
+
+from typing import Any
+
+from evaluation_pipelines.domain.telemetry import times
+from evaluation_pipelines.domain.telemetry.events import Clock, Origin, content_id
+from evaluation_pipelines.domain.telemetry.otlp import Line
+
+
+def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str, Any]] | str:
+    """Rows of ``agent_events`` for an attribution line, or what is wrong with it."""
+    session_id, masque = line.session_id, line.masque
+    if not isinstance(session_id, str) or not session_id:
+        return "attribution line: session_id is not a text"
+    if not isinstance(masque, str) or not masque:
+        return "attribution line: masque is not a text"
+    moments = {"masque_don": times.from_iso(line.donned_at)}
+    if moments["masque_don"] is None:
+        return "attribution line: donned_at is not an ISO 8601 time"
+    if line.doffed_at is not None:
+        moments["masque_doff"] = times.from_iso(line.doffed_at)
+        if moments["masque_doff"] is None:
+            return "attribution line: doffed_at is not an ISO 8601 time"
+    return [
+        {
+            "event_id": content_id("attribution", session_id, masque, name, time_us),
+            "event_time": time_us if time_us and clock.is_plausible(time_us) else clock.now_us,
+            "session_id": session_id,
+            "masque": masque,
+            "event_name": name,
+            "source_event_name": "attribution",
+            "time_anomaly": time_us is None or not clock.is_plausible(time_us),
+            "source_file_id": origin.file_id,
+            "source_offset": origin.offset,
+        }
+        for name, time_us in moments.items()
+    ]

@@ -1,0 +1,40 @@
+"""What a dialect is: how one agent program words its telemetry."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation_pipelines.domain.telemetry.attributes import Convert
+
+Row = dict[str, Any]
+"""Values of ``agent_events`` by column name; a column that is absent is null."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dialect:
+    """How to recognise one agent program's log records and read their columns.
+
+    Attributes:
+        source_cli: Value of the column ``source_cli``.
+        name_prefix: Vendor prefix of event names, with its dot; it is stripped.
+        scopes: Prefixes of instrumentation scope names that are this program's own.
+        event_names: Source name without prefix -> canonical name; any other becomes ``other``.
+        columns: Attribute -> column and conversion, for what this program says in its own way.
+            Attributes that every program shares (session, user, masque ...) are read already.
+        refine: Finishes the row of an event, given the attributes that no column took (what it
+            removes from them is not stored again). It returns False for a record that repeats
+            another one: each call counts once.
+    """
+
+    source_cli: str
+    name_prefix: str
+    scopes: tuple[str, ...]
+    event_names: Mapping[str, str]
+    columns: Mapping[str, tuple[str, Convert]]
+    refine: Callable[[Row, dict[str, Any]], bool]
+
+    def recognises(self, scope: str, name: str) -> bool:
+        """Whether a record of this scope and (unstripped) name was written by this program."""
+        return name.startswith(self.name_prefix) or (
+            bool(self.scopes) and scope.startswith(self.scopes)
+        )

@@ -1,0 +1,140 @@
+"""Score: from telemetry files straight to scores, in memory, with nothing stored.
+
+The same decoding, the same SQL and the same formulas as the lake, so that both give the same
+numbers for the same telemetry.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from evaluation_pipelines.adapters.landing import read_documents
+from evaluation_pipelines.adapters.queries import run_query
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED
+from evaluation_pipelines.domain.sessions.performance import score_sessions
+from evaluation_pipelines.domain.telemetry.counts import IngestCounts
+from evaluation_pipelines.domain.telemetry.reader import EventBatch, QuarantinedLine
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.build import query_sessions
+from evaluation_pipelines.stages.filing import file_events
+from evaluation_pipelines.stages.progress import Progress, Silent
+from evaluation_pipelines.stages.reading import event_reader, read_line
+
+SessionRow = Mapping[str, Any]
+"""A row of ``agent_sessions`` joined with its row of ``session_performance``."""
+
+
+class SessionNotFoundError(LookupError):
+    """No window, or more than one, fits what was asked for; the message lists what there is."""
+
+
+@dataclass(slots=True)
+class Scored:
+    """Session windows with their scores, in the order they started, and what was read.
+
+    ``quarantined`` holds (file, what could not be read).
+    """
+
+    sessions: list[SessionRow]
+    counts: IngestCounts
+    quarantined: list[tuple[str, QuarantinedLine]] = field(default_factory=list)
+
+
+def score_files(
+    files: Iterable[tuple[str, BinaryIO]],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Scored:
+    """Score all session windows in some files.
+
+    Args:
+        files: Name and open binary file (or stream) of each.
+        settings: Idle limit, line limit and first partition.
+        progress: Told of the bytes read.
+    """
+    scored = Scored([], IngestCounts())
+    batches = [AGENT_EVENTS_LANDED.schema.to_frame()]
+    for name, handle in files:
+        for batch in _batches(name, handle, settings, progress or Silent()):
+            scored.counts.add(batch.counts)
+            scored.quarantined += [(name, line) for line in batch.quarantined]
+            batches.append(_without_texts(batch.events))
+    filed = file_events(pl.concat(batches), None, settings.start_date)
+    events = run_query(
+        AGENT_EVENTS.name,
+        views={AGENT_EVENTS_LANDED.name: filed.events},
+        schema=AGENT_EVENTS.schema,
+    )
+    sessions = query_sessions(events, settings)
+    scored.sessions = session_rows(sessions, score_sessions(sessions))
+    return scored
+
+
+def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[SessionRow]:
+    """Rows of both tables side by side, in the order the windows started."""
+    keys = ["organization_id", "session_key"]
+    scores = performance.select(
+        *keys, *(name for name in performance.columns if name not in sessions.columns)
+    )
+    joined = sessions.join(scores, on=keys, how="inner", validate="1:1")
+    return list(joined.sort("started_at", "ended_at", "session_key").iter_rows(named=True))
+
+
+def find_session(rows: list[SessionRow], wanted: str | None) -> SessionRow:
+    """The window with a session key, or the only one of a session id; the newest for None.
+
+    Raises:
+        SessionNotFoundError: none or several fit.
+    """
+    if not rows:
+        raise SessionNotFoundError("There is no session in this telemetry.")
+    if wanted is None:
+        return rows[-1]
+    for name in ("session_key", "session_id"):
+        found = [row for row in rows if row[name] == wanted]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            keys = ", ".join(f"{row['session_key']} of {row['organization_id']}" for row in found)
+            raise SessionNotFoundError(f"{wanted} has several windows; name one of: {keys}")
+    raise SessionNotFoundError(
+        f"There is no session {wanted} among the {len(rows)} in this telemetry. "
+        "Use --all to see them."
+    )
+
+
+def _batches(
+    name: str, handle: BinaryIO, settings: Settings, progress: Progress
+) -> Iterator[EventBatch]:
+    reader = event_reader(settings, datetime.now(UTC))
+    limit, start, end = settings.max_line_bytes, 0, 0
+    for line in read_documents(handle, name, 0, limit):
+        read_line(reader, line, name, limit)
+        end = line.next_offset
+        if end - start >= settings.batch_bytes:
+            yield reader.take(end - start)
+            progress.advance(end - start)
+            start = end
+    yield reader.take(end - start)
+    progress.advance(end - start)
+
+
+def _without_texts(events: pl.DataFrame) -> pl.DataFrame:
+    """Whether a text was logged counts, what it says does not: a large file fits in memory."""
+    texts = ("content", "tool_parameters")
+    blank = [pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in texts]
+    nothing = [pl.lit(None, pl.String).alias(name) for name in ("attributes", "error")]
+    return events.with_columns(*blank, *nothing)
+
+
+def open_telemetry(path: str, standard_input: BinaryIO) -> tuple[str, BinaryIO]:
+    """Open a file, or standard input for ``-``; the name goes with it.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    return ("-", standard_input) if path == "-" else (path, Path(path).open("rb"))

@@ -1,0 +1,86 @@
+from datetime import timedelta
+
+import pytest
+
+from evaluation_pipelines.adapters.ledger.errors import SessionDateTakenError
+from evaluation_pipelines.adapters.ledger.ledger import Ledger
+from evaluation_pipelines.adapters.ledger.records import ANY_ORGANIZATION, SessionStart
+from evaluation_pipelines_tests.adapters.ledger.ledger_builders import (
+    MARCH_1,
+    MARCH_2,
+    batch,
+    leased,
+    new_part,
+    session,
+)
+
+
+def remember(ledger: Ledger, *sessions: SessionStart) -> None:
+    epoch = leased(ledger)
+    position = ledger.files.get("f1").position
+    ledger.ingest.commit_batch(batch(epoch, position, position + 1, sessions=sessions))
+
+
+def test_sessions_are_found_by_organization_and_id(ledger: Ledger) -> None:
+    remember(ledger, session("s1"), session("s1", MARCH_2, "beta"), session("s2", MARCH_2))
+
+    wanted = [("acme", "s1"), ("beta", "s1"), ("beta", "s2"), ("acme", "s3")]
+    assert ledger.sessions.session_dates(wanted) == {
+        ("acme", "s1"): MARCH_1,
+        ("beta", "s1"): MARCH_2,
+    }
+
+
+def test_sessions_are_found_by_id_alone_in_all_organizations(ledger: Ledger) -> None:
+    remember(
+        ledger,
+        session("s1", MARCH_2, "beta"),
+        session("s1", MARCH_1, "acme"),
+        session("s2", MARCH_2, ANY_ORGANIZATION),
+        session("s3"),
+    )
+
+    assert ledger.sessions.dates_by_session_id(["s1", "s2", "s4"]) == {
+        "s1": [("acme", MARCH_1), ("beta", MARCH_2)],
+        "s2": [("*", MARCH_2)],
+    }
+
+
+def test_nothing_asked_is_nothing_found(ledger: Ledger) -> None:
+    assert ledger.sessions.session_dates([]) == {}
+    assert ledger.sessions.dates_by_session_id([]) == {}
+
+
+def test_thousands_of_sessions_are_looked_up_at_once(ledger: Ledger) -> None:
+    days = {f"s{n}": MARCH_1 + timedelta(days=n % 7) for n in range(40_000)}
+    remember(ledger, *(session(session_id, day) for session_id, day in days.items()))
+
+    asked = [("acme", f"s{n}") for n in range(-1, 40_000)]
+    assert ledger.sessions.session_dates(asked) == {("acme", key): d for key, d in days.items()}
+
+
+def test_a_session_that_is_known_keeps_its_first_event(ledger: Ledger) -> None:
+    remember(ledger, session("s1"))
+    remember(ledger, session("s1"), session("s2"))
+
+    assert len(ledger.sessions.session_dates([("acme", "s1"), ("acme", "s2")])) == 2
+
+
+def test_a_session_that_another_reader_filed_elsewhere_stops_the_batch(ledger: Ledger) -> None:
+    remember(ledger, session("s1", MARCH_1))
+    epoch = leased(ledger)
+    late = batch(epoch, 1, 50, parts=(new_part("a"),), sessions=(session("s1", MARCH_2),))
+
+    with pytest.raises(SessionDateTakenError, match="2026-03-01, not 2026-03-02"):
+        ledger.ingest.commit_batch(late)
+
+    assert ledger.files.get("f1").position == 1
+    assert ledger.parts.known_paths("agent_events_landed", MARCH_1) == set()
+    assert ledger.sessions.session_dates([("acme", "s1")]) == {("acme", "s1"): MARCH_1}
+
+
+def test_session_ids_are_values_and_never_sql(ledger: Ledger) -> None:
+    evil = "'; DROP TABLE session_index; --%s:name?"
+    remember(ledger, session(evil))
+
+    assert ledger.sessions.session_dates([("acme", evil)]) == {("acme", evil): MARCH_1}

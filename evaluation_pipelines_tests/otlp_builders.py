@@ -1,0 +1,63 @@
+"""Builders of OTLP lines, so that a test shows only what matters."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SESSION = "11111111-2222-4333-8444-555555555555"
+NOON_NS = 1_780_315_200_000_000_000
+"""2026-06-01T12:00:00Z in nanoseconds since 1970 (20 605.5 days * 86 400 s)."""
+
+
+def any_value(value: object) -> dict[str, Any]:
+    """An OTLP AnyValue as a collector writes it: integers as strings."""
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [any_value(item) for item in value]}}
+    return {"stringValue": str(value)}
+
+
+def attributes(values: Mapping[str, object]) -> list[dict[str, Any]]:
+    """A list of OTLP attributes."""
+    return [{"key": key, "value": any_value(value)} for key, value in values.items()]
+
+
+def claude(name: str, second: float = 0, **values: object) -> dict[str, Any]:
+    """A Claude Code log record ``second`` seconds after noon; ``__`` in a key stands for a dot."""
+    time = str(NOON_NS + round(second * 1000) * 1_000_000)
+    named = {key.replace("__", "."): value for key, value in values.items() if value is not None}
+    sent = {"session.id": SESSION, "event.name": name, **named}
+    return {
+        "timeUnixNano": time,
+        "observedTimeUnixNano": time,
+        "body": {"stringValue": f"claude_code.{name}"},
+        "attributes": attributes({k: v for k, v in sent.items() if v != ""}),
+    }
+
+
+def request(
+    records: Sequence[Mapping[str, Any]],
+    resource: Mapping[str, object] | None = None,
+    scope: str = "com.anthropic.claude_code.events",
+) -> dict[str, Any]:
+    """One export request."""
+    given = {"service.name": "claude-code", **(resource or {})}
+    return {
+        "resourceLogs": [
+            {
+                "resource": {"attributes": attributes(given)},
+                "scopeLogs": [{"scope": {"name": scope}, "logRecords": list(records)}],
+            }
+        ]
+    }
+
+
+def line(*records: Mapping[str, Any], **resource: object) -> bytes:
+    """One line of a landing file, with its newline; ``__`` in a key stands for a dot."""
+    named = {key.replace("__", "."): value for key, value in resource.items()}
+    return json.dumps(request(records, named)).encode() + b"\n"

@@ -1,0 +1,131 @@
+"""What the checkout as a whole must keep to."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from evaluation_pipelines.settings import settings_markdown
+
+ROOT = Path(__file__).parents[1]
+CONFIGURATION = {".cfg", ".ini", ".lock", ".md", ".toml", ".txt", ".yaml", ".yml"}
+# Where packages come from is a matter of the machine, not of the project.
+PACKAGE_SOURCE = re.compile(r"index[-_]url|find[-_]links|trusted[-_]host|://\S*/simple\b")
+SQL_FILES = sorted((ROOT / "sql").rglob("*.sql"))
+
+
+def read(path: str | Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def project() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads(read("pyproject.toml"))["project"]
+    return table
+
+
+def requirements() -> list[Requirement]:
+    """What pyproject asks for, with and without extras."""
+    extras = project()["optional-dependencies"].values()
+    names = [*project()["dependencies"], *(name for extra in extras for name in extra)]
+    return [Requirement(name) for name in names]
+
+
+def locked() -> dict[str, set[str]]:
+    """Package -> versions; several where they depend on the version of Python."""
+    versions: dict[str, set[str]] = {}
+    for line in read("requirements.lock").splitlines():
+        if not line.startswith("#"):
+            pin = Requirement(line)
+            versions.setdefault(canonicalize_name(pin.name), set()).add(str(pin.specifier))
+    return versions
+
+
+def project_files() -> list[Path]:
+    """Tracked files, and those that are about to be."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [path for line in listing.splitlines() if (path := ROOT / line).is_file()]
+
+
+def test_no_file_of_the_package_is_longer_than_300_lines() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(read(path).splitlines())
+        for path in (ROOT / "evaluation_pipelines").rglob("*.py")
+    }
+
+    assert {path: lines for path, lines in lengths.items() if lines > 300} == {}
+
+
+def test_no_file_says_where_packages_come_from() -> None:
+    telling = [
+        str(path.relative_to(ROOT))
+        for path in project_files()
+        if (path.suffix in CONFIGURATION or path.parent == ROOT or ".ci" in path.parts)
+        and PACKAGE_SOURCE.search(read(path))
+    ]
+
+    assert telling == []
+
+
+def test_the_lock_holds_a_version_that_fits_for_every_dependency() -> None:
+    unfit = {
+        str(wanted): locked().get(canonicalize_name(wanted.name))
+        for wanted in requirements()
+        if not _fits(wanted, locked().get(canonicalize_name(wanted.name), set()))
+    }
+
+    assert unfit == {}
+
+
+def _fits(wanted: Requirement, pins: set[str]) -> bool:
+    versions = [pin.removeprefix("==") for pin in pins]
+    return bool(versions) and all(wanted.specifier.contains(version) for version in versions)
+
+
+def test_the_lock_holds_exact_versions_and_no_addresses() -> None:
+    assert all(
+        re.fullmatch(r"==[\w.!+]+", specifier)
+        for specifiers in locked().values()
+        for specifier in specifiers
+    )
+    assert "/" not in read("requirements.lock")
+
+
+@pytest.mark.parametrize("path", SQL_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_sql_file_is_one_statement_that_begins_with_its_grain(path: Path) -> None:
+    text = read(path)
+    code = re.sub(r"--.*|'[^']*'", "", text)
+
+    assert text.startswith("-- Grain: ")
+    assert ";" not in code
+    assert code.strip()
+
+
+def test_the_readme_shows_the_settings_as_they_are() -> None:
+    between = re.search(
+        r"<!-- settings:begin -->\n(.*?)<!-- settings:end -->", read("README.md"), re.DOTALL
+    )
+
+    assert between, "README.md has no <!-- settings:begin --> ... <!-- settings:end -->"
+    # Mend it with: .venv/bin/python -m evaluation_pipelines.settings
+    assert between[1].strip() == settings_markdown()
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_every_make_target_that_a_document_names_exists(document: str) -> None:
+    code = re.findall(r"```.*?```|`[^`\n]+`", read(document), re.DOTALL)
+    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", "\n".join(code)))
+    targets = set(re.findall(r"^([a-z][a-z-]*):", read("Makefile"), re.MULTILINE))
+
+    assert named
+    assert named <= targets

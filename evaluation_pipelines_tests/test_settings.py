@@ -1,0 +1,176 @@
+"""Settings: where they come from, what they derive, what they refuse."""
+
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from evaluation_pipelines.settings import (
+    Settings,
+    SettingsError,
+    load_settings,
+    settings_markdown,
+    settings_table,
+)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of the developer's and no ``.env`` of the checkout."""
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.upper().startswith("EVAL_")]:
+        monkeypatch.delenv(variable)
+
+
+def test_without_any_variable_everything_has_a_default() -> None:
+    settings = load_settings()
+
+    assert settings.landing_dir == Path("data/landing")
+    assert settings.lake_dir == Path("data/lake")
+    assert settings.ledger_url == "sqlite:///data/ledger.db"
+    assert settings.start_date == date(2025, 1, 1)
+    assert settings.max_line_bytes == 67_108_864  # 64 * 1024 * 1024
+    assert settings.quarantine_max_share == 0.01
+
+
+def test_folders_and_ledger_move_with_the_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVAL_DATA_DIR", "/srv/eval")
+
+    settings = load_settings()
+
+    assert settings.landing_dir == Path("/srv/eval/landing")
+    assert settings.lake_dir == Path("/srv/eval/lake")
+    assert settings.ledger_url == "sqlite:////srv/eval/ledger.db"
+
+
+def test_a_folder_that_is_set_stays_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVAL_DATA_DIR", "/srv/eval")
+    monkeypatch.setenv("EVAL_LANDING_DIR", "/var/log/otel")
+
+    settings = load_settings()
+
+    assert settings.landing_dir == Path("/var/log/otel")
+    assert settings.lake_dir == Path("/srv/eval/lake")
+
+
+def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("EVAL_DATA_DIR", "~/eval")
+
+    assert load_settings().lake_dir == Path("/home/ada/eval/lake")
+
+
+def test_the_environment_overrules_the_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text("EVAL_COMPACT_PARTS=3\nEVAL_MAX_ATTRIBUTES=7\nOTHER=1\n")
+    monkeypatch.setenv("EVAL_COMPACT_PARTS", "4")
+
+    settings = load_settings()
+
+    assert (settings.compact_parts, settings.max_attributes) == (4, 7)
+
+
+def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVAL_COMPACT_PARTS", "")
+
+    assert load_settings().compact_parts == 24
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1000", 1_000), ("16MiB", 16_777_216), ("1 KB", 1_000)]
+)
+def test_sizes_take_a_unit(monkeypatch: pytest.MonkeyPatch, text: str, expected: int) -> None:
+    monkeypatch.setenv("EVAL_BATCH_BYTES", text)
+
+    assert load_settings().batch_bytes == expected
+
+
+def test_settings_do_not_change_during_a_run() -> None:
+    settings = load_settings()
+
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.compact_parts = 3  # type: ignore[misc] # the checker knows it too
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "fault"),
+    [
+        ("EVAL_BATCH_BYTES", "lots", "could not parse value and unit from byte string"),
+        ("EVAL_MAX_LINE_BYTES", "0", "greater than 0"),
+        ("EVAL_KEEP_UNKNOWN_EVENTS", "perhaps", "valid boolean"),
+        ("EVAL_START_DATE", "1999-01-01", "greater than or equal to 2020-01-01"),
+        ("EVAL_START_DATE", "yesterday", "valid date"),
+        ("EVAL_QUARANTINE_MAX_SHARE", "1.5", "less than or equal to 1"),
+        ("EVAL_QUARANTINE_MAX_SHARE", "nan", "less than or equal to 1"),
+        ("EVAL_COMPACT_PARTS", "1", "greater than or equal to 2"),
+        ("EVAL_FUTURE_TOLERANCE_MINUTES", "-1", "greater than or equal to 0"),
+        ("EVAL_SESSION_IDLE_MINUTES", "half", "valid integer"),
+    ],
+)
+def test_a_fault_names_the_variable_its_value_what_is_allowed_and_the_meaning(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, fault: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    meaning = {row.variable: row.description for row in settings_table()}[variable]
+
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+
+    heading, line = str(raised.value).splitlines()
+    assert heading == "These settings cannot be used:"
+    assert line.startswith(f"  {variable}='{value}': ")
+    assert fault in line
+    assert line.endswith(f"Meaning: {meaning}.")
+
+
+def test_all_faults_are_told_at_once_and_derived_defaults_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EVAL_LEASE_SECONDS", "0")
+    monkeypatch.setenv("EVAL_LEDGER_URL", "ledger.db")
+
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+
+    variables = [
+        line.split(":")[0].split("=")[0].strip() for line in str(raised.value).splitlines()
+    ]
+    assert variables == ["These settings cannot be used", "EVAL_LEDGER_URL", "EVAL_LEASE_SECONDS"]
+
+
+def test_the_password_of_a_ledger_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVAL_LEDGER_URL", "postgresql+psycopg://eval:hunter2@db/eval")
+    assert "hunter2" not in repr(load_settings())
+
+    monkeypatch.setenv("EVAL_LEDGER_URL", "mysql://eval:hunter2@db/eval")
+    with pytest.raises(SettingsError, match="sqlite:///") as raised:
+        load_settings()
+    assert "hunter2" not in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+def test_every_setting_is_described_in_a_table_whose_defaults_are_the_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unset = load_settings()
+    for row in settings_table():
+        assert row.description
+        monkeypatch.setenv(row.variable, row.default)
+
+    assert len(settings_table()) == len(Settings.model_fields)
+    assert load_settings() == unset
+
+
+def test_the_module_prints_the_table_of_the_readme() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "evaluation_pipelines.settings"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert printed == settings_markdown() + "\n"
+    assert "| `EVAL_MAX_LINE_BYTES` | `64MiB` | longest line that is read;" in printed

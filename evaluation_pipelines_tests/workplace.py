@@ -1,0 +1,98 @@
+"""A whole pipeline on a temporary folder: real landing folder, lake and ledger."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.adapters.lake import Lake
+from evaluation_pipelines.adapters.landing import Landing
+from evaluation_pipelines.adapters.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    QUARANTINE,
+    SESSION_PERFORMANCE,
+    Table,
+)
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.stages.ingest import Ingest, IngestReport
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+"""Later than all telemetry of the tests."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Stores under one folder, and the two steps that fill them."""
+
+    settings: Settings
+    landing: Landing
+    lake: Lake
+    ledger: Ledger
+
+    def land(self, name: str, content: bytes, mode: str = "wb") -> Path:
+        """Write (or append to) a file of the landing folder."""
+        path = self.landing.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode) as handle:
+            handle.write(content)
+        return path
+
+    def ingest(self) -> IngestReport:
+        """Read everything new."""
+        return Ingest(self.landing, self.lake, self.ledger, self.settings, lambda: NOW).run()
+
+    def build(self) -> list[DateBuilt | DateFailed]:
+        """Build all dates that are due."""
+        job = Build(self.lake, self.ledger, self.settings, lambda: NOW)
+        return job.run(job.pending_dates())
+
+    def landed(self) -> pl.DataFrame:
+        """All landed events that the manifest names."""
+        return self._parts(AGENT_EVENTS_LANDED)
+
+    def quarantined(self) -> pl.DataFrame:
+        """All rows of the quarantine."""
+        paths = [part.path for part in self.ledger.parts.current(QUARANTINE.name, None)]
+        frames = [self.lake.read_part(path, QUARANTINE) for path in paths]
+        return pl.concat([QUARANTINE.schema.to_frame(), *frames])
+
+    def events(self) -> pl.DataFrame:
+        """All built events."""
+        return self._built(AGENT_EVENTS)
+
+    def sessions(self) -> pl.DataFrame:
+        """All session windows."""
+        return self._built(AGENT_SESSIONS)
+
+    def performance(self) -> pl.DataFrame:
+        """All performance scores."""
+        return self._built(SESSION_PERFORMANCE)
+
+    def _parts(self, table: Table) -> pl.DataFrame:
+        dates = [each.session_date for each in self.ledger.parts.dates(table.name)]
+        parts = [part for day in dates for part in self.ledger.parts.current(table.name, day)]
+        frames = [self.lake.read_part(part.path, table) for part in parts]
+        return pl.concat([table.schema.to_frame(), *frames])
+
+    def _built(self, table: Table) -> pl.DataFrame:
+        return self.lake.read(table, self.lake.partitions(table))
+
+
+@contextmanager
+def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
+    """Open the stores under a folder; settings by name as in ``Settings``."""
+    chosen = Settings(_env_file=None, data_dir=folder, **settings)
+    chosen.landing_dir.mkdir(parents=True, exist_ok=True)
+    ledger = open_ledger(chosen.ledger_url)
+    try:
+        yield Workplace(chosen, Landing(chosen.landing_dir), Lake(chosen.lake_dir), ledger)
+    finally:
+        ledger.close()

@@ -1,0 +1,223 @@
+-- Grain: one row per window of a session: one masque worn once, or the baseline.
+-- Reads: what the files in agent_sessions/ make of agent_events.
+-- $session_idle_minutes: a gap between two events counts as active time up to this long.
+
+-- What is known of a call in its whole session: its records may fall into several windows.
+with calls as (
+    select
+        session_no,
+        call_id,
+        min(position) filter (where decision = 'reject') as rejected_position,
+        min(position) filter (where decision = 'accept') as accepted_position,
+        bool_or(event_name = 'tool_result') as has_result
+    from session_events
+    where call_id is not null
+    group by
+        session_no,
+        call_id
+),
+
+-- Each call has its outcome on one event: its result, or its decision where there is no result.
+-- A call that was accepted without an id may be any later result: it is not counted by itself.
+events as (
+    select
+        event_windows.window_no,
+        events.*,
+        case
+            when calls.rejected_position is not null and calls.accepted_position is null
+                then case when events.position = calls.rejected_position then 'denied' end
+            when events.event_name = 'tool_result' and events.success is null then 'unknown'
+            when events.event_name = 'tool_result' and events.success then 'ok'
+            when events.event_name = 'tool_result' then 'failed'
+            when
+                events.has_tool_use_id
+                and not calls.has_result
+                and events.position = calls.accepted_position
+                then 'unknown'
+        end as call_outcome,
+        coalesce(call_outcome in ('ok', 'failed'), false) as is_counted_call,
+        -- Within the window: an event of a run that joined it may lie before its don.
+        epoch_us(least(greatest(events.event_time, windows.started_at), windows.ended_at)) as at_us,
+        case
+            when events.position = windows.first_position then epoch_us(windows.started_at)
+            else epoch_us(
+                least(
+                    greatest(event_windows.previous_event_at, windows.started_at),
+                    windows.ended_at
+                )
+            )
+        end as previous_us
+    from event_windows
+    inner join session_windows as windows
+        on
+            event_windows.session_no = windows.session_no
+            and event_windows.window_no = windows.window_no
+    inner join session_events as events
+        on
+            event_windows.session_no = events.session_no
+            and event_windows.position = events.position
+    left join calls
+        on
+            events.session_no = calls.session_no
+            and events.call_id = calls.call_id
+),
+
+totals as (
+    select
+        session_no,
+        window_no,
+        -- arg_max() by position is the newest that is known.
+        arg_max(user_id, position) as user_id,
+        arg_max(team_id, position) as team_id,
+        arg_max(agent_id, position) as agent_id,
+        arg_max(service_name, position) as service_name,
+        arg_max(service_version, position) as service_version,
+        arg_max(classification_label, position) as classification_label,
+        mode(source_cli order by source_cli) as source_cli,
+        sum(least(at_us - previous_us, $session_idle_minutes * 60000000))::bigint as active_us,
+        max(at_us) as last_us,
+        max(position) filter (where event_name = 'session_end') as end_position,
+        max(position) filter (where is_work) as last_work_position,
+        bool_or(event_name = 'session_end' and success is not distinct from false) as has_failed,
+        bool_or(event_name in ('assistant_response', 'api_request', 'tool_result')) as has_reply,
+        (count(*) filter (where event_name = 'user_prompt'))::bigint as prompts,
+        (count(*) filter (where is_counted_call))::bigint as total_tools,
+        (count(*) filter (where call_outcome = 'ok'))::bigint as tools_ok,
+        (count(*) filter (where call_outcome = 'failed'))::bigint as tools_failed,
+        (count(*) filter (where call_outcome = 'denied'))::bigint as tools_denied,
+        (count(*) filter (where call_outcome = 'unknown'))::bigint as tools_unknown,
+        histogram(coalesce(tool_class, 'other')) filter (where is_counted_call) as calls_by_class,
+        quantile_cont(duration_ms, [0.5, 0.95]) filter (where is_counted_call) as tool_ms,
+        count(*) filter (where event_name = 'tool_result') as results,
+        count(*) filter (
+            where event_name = 'tool_result' and (has_parameters or has_content)
+        ) as results_with_content,
+        bool_or(event_name = 'assistant_response' and has_content) as has_reply_text,
+        bool_or(event_name = 'user_prompt' and has_content) as has_prompt_text
+    from events
+    group by
+        session_no,
+        window_no
+),
+
+mixes as (
+    select
+        session_no,
+        window_no,
+        total_tools as total,
+        coalesce(calls_by_class['web'], 0) as web,
+        coalesce(calls_by_class['shell'], 0) as shell,
+        coalesce(calls_by_class['edit'], 0) as edit,
+        coalesce(calls_by_class['write'], 0) as write,
+        edit + write as changes,
+        coalesce(calls_by_class['read'], 0) + coalesce(calls_by_class['search'], 0) as looks
+    from totals
+),
+
+task_classes as (
+    select
+        session_no,
+        window_no,
+        case
+            when total < 3 then 'unclassified'
+            when web >= 3 and web >= 0.15 * total then 'research'
+            when changes < 0.05 * total and looks >= 0.45 * total then 'review'
+            when shell >= 0.50 * total and changes < 0.10 * total then 'ops'
+            when shell >= 5 and shell >= 0.30 * total and changes >= 1 then 'debug'
+            when write >= 5 and write >= edit and changes >= 0.15 * total then 'greenfield'
+            when changes >= 0.10 * total and edit >= write then 'refactor'
+            else 'unclassified'
+        end as task_class
+    from mixes
+)
+
+select
+    windows.session_key,
+    sessions.session_id,
+    sessions.organization_id,
+    totals.user_id,
+    totals.team_id,
+    coalesce(totals.agent_id, windows.masque, totals.service_name) as agent_id,
+    windows.masque,
+    windows.attribution,
+    totals.source_cli,
+    totals.service_version,
+    api_use.model,
+    api_use.provider,
+    coalesce(api_use.models, []::varchar[]) as models,
+    coalesce(totals.classification_label, 'general') as classification_label,
+    task_classes.task_class,
+    windows.started_at,
+    windows.ended_at,
+    windows.doff_position is not null
+    or coalesce(totals.end_position > coalesce(totals.last_work_position, 0), false)
+        as explicit_end,
+    (epoch_us(windows.ended_at) - epoch_us(windows.started_at)) / 1e6 as duration_s,
+    (
+        totals.active_us
+        + least(epoch_us(windows.ended_at) - totals.last_us, $session_idle_minutes * 60000000)
+    ) / 1e6 as active_s,
+    case
+        when totals.has_failed or api_use.last_api_event = 'api_error' then 'failed'
+        when not totals.has_reply then 'cancelled'
+        else 'completed'
+    end as status,
+    totals.prompts,
+    totals.total_tools,
+    totals.tools_ok,
+    totals.tools_failed,
+    totals.tools_denied,
+    totals.tools_unknown,
+    coalesce(api_use.api_requests, 0) as api_requests,
+    coalesce(api_use.api_errors, 0) as api_errors,
+    api_use.input_tokens,
+    api_use.output_tokens,
+    api_use.cache_read_tokens,
+    api_use.cache_creation_tokens,
+    api_use.reasoning_tokens,
+    api_use.total_tokens,
+    api_use.cost_usd,
+    coalesce(api_use.cost_known_calls, 0) as cost_known_calls,
+    totals.tool_ms[1] as median_tool_ms,
+    totals.tool_ms[2] as p95_tool_ms,
+    api_use.api_ms,
+    api_use.mean_api_ms,
+    coalesce(
+        list_sort(map_entries(totals.calls_by_class)),
+        []
+    )::struct("key" varchar, "value" bigint)[] as tool_mix,
+    missing_events.missing_events,
+    case
+        when totals.has_reply_text then 'full'
+        when totals.results > 0 and 2 * totals.results_with_content >= totals.results then 'full'
+        when totals.has_prompt_text then 'prompts'
+        else 'none'
+    end as content_level,
+    coalesce(content_hashes.content_hash, sha256('')) as content_hash,
+    sessions.session_date
+from session_windows as windows
+inner join sessions
+    on windows.session_no = sessions.session_no
+inner join totals
+    on
+        windows.session_no = totals.session_no
+        and windows.window_no = totals.window_no
+inner join task_classes
+    on
+        windows.session_no = task_classes.session_no
+        and windows.window_no = task_classes.window_no
+left join api_use
+    on
+        windows.session_no = api_use.session_no
+        and windows.window_no = api_use.window_no
+left join missing_events
+    on
+        windows.session_no = missing_events.session_no
+        and windows.window_no = missing_events.window_no
+left join content_hashes
+    on
+        windows.session_no = content_hashes.session_no
+        and windows.window_no = content_hashes.window_no
+order by
+    sessions.organization_id,
+    windows.session_key

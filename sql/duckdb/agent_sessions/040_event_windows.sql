@@ -1,0 +1,128 @@
+-- Grain: one row per event of a session (without dons and doffs): the window it belongs to.
+-- Reads: sessions, session_events, masque_wearings.
+-- Windows are runs of events under the same don, or where a session has no don, under the same
+-- masque by attribute. A window's number is that of its run.
+with sessions_with_dons as (
+    select distinct session_no
+    from masque_wearings
+),
+
+worn as (
+    select
+        events.session_no,
+        events.position,
+        events.event_time,
+        events.event_name in ('user_prompt', 'tool_result', 'tool_decision') as is_asked,
+        dons.session_no is not null as has_dons,
+        -- At the time of a don the new masque is worn, at the time of a doff still the old one.
+        events.event_time <= coalesce(wearings.doffed_at, 'infinity') as is_worn,
+        wearings.don_position,
+        wearings.masque as donned_masque,
+        events.masque as attribute_masque
+    from session_events as events
+    left join sessions_with_dons as dons
+        on events.session_no = dons.session_no
+    asof left join masque_wearings as wearings
+        on
+            events.session_no = wearings.session_no
+            and events.event_time >= wearings.donned_at
+    where not events.is_attribution
+),
+
+-- An event without the attribute goes with the one before it, at the start with the one after.
+labelled as (
+    select
+        session_no,
+        position,
+        is_asked,
+        lag(event_time) over in_order as previous_event_at,
+        case when is_worn then don_position end as don_position,
+        case
+            when has_dons then case when is_worn then donned_masque end
+            else coalesce(
+                last_value(attribute_masque ignore nulls) over in_order,
+                first_value(attribute_masque ignore nulls) over whole_session
+            )
+        end as masque
+    from worn
+    window
+        in_order as (
+            partition by session_no
+            order by position
+        ),
+        whole_session as (
+            partition by session_no
+            order by position
+            rows between unbounded preceding and unbounded following
+        )
+),
+
+marked as (
+    select
+        *,
+        (masque is distinct from lag(masque) over in_order)
+        or (don_position is distinct from lag(don_position) over in_order) as starts_run
+    from labelled
+    window in_order as (
+        partition by session_no
+        order by position
+    )
+),
+
+numbered as (
+    select
+        *,
+        (1 + count(*) filter (where starts_run) over in_order)::bigint as run_no
+    from marked
+    window in_order as (
+        partition by session_no
+        order by position
+    )
+),
+
+runs as (
+    select
+        session_no,
+        run_no,
+        masque is not null or bool_or(is_asked) as stands_alone
+    from numbered
+    group by
+        session_no,
+        run_no,
+        masque,
+        don_position
+),
+
+-- Beside masques, what holds no prompt and no tool call joins the window after it, the last one
+-- the window before it; the neighbours of such a run are always masques.
+run_windows as (
+    select
+        session_no,
+        run_no,
+        case
+            when stands_alone then run_no
+            else coalesce(
+                lead(run_no) over in_order,
+                lag(run_no) over in_order,
+                run_no
+            )
+        end as window_no
+    from runs
+    window in_order as (
+        partition by session_no
+        order by run_no
+    )
+)
+
+select
+    numbered.session_no,
+    numbered.position,
+    numbered.previous_event_at,
+    run_windows.window_no,
+    numbered.masque,
+    numbered.don_position
+from numbered
+inner join run_windows
+    on
+        numbered.session_no = run_windows.session_no
+        and numbered.run_no = run_windows.run_no

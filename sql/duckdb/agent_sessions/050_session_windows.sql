@@ -1,0 +1,71 @@
+-- Grain: one row per window of a session.
+-- Reads: sessions, session_events, masque_wearings, event_windows.
+with spans as (
+    select
+        windows.session_no,
+        windows.window_no,
+        -- A run that joined this window has neither.
+        max(windows.masque) as masque,
+        max(windows.don_position) as don_position,
+        min(windows.position) as first_position,
+        min(events.event_time) as first_event_at,
+        max(events.event_time) as last_event_at
+    from event_windows as windows
+    inner join session_events as events
+        on
+            windows.session_no = events.session_no
+            and windows.position = events.position
+    group by
+        windows.session_no,
+        windows.window_no
+),
+
+-- The slug is for reading: two masques that share one, or one called "baseline", are told apart
+-- by their number.
+named as (
+    select
+        *,
+        case
+            when masque is null then 'baseline'
+            else coalesce(
+                nullif(trim(regexp_replace(lower(masque), '[^a-z0-9]+', '-', 'g'), '-'), ''),
+                'masque'
+            )
+        end as slug
+    from spans
+)
+
+select
+    named.session_no,
+    named.window_no,
+    named.masque,
+    named.first_position,
+    named.last_event_at,
+    wearings.don_position,
+    wearings.doff_position,
+    sessions.session_id || '#' || named.slug || '-' || row_number() over (
+        partition by
+            named.session_no,
+            named.slug
+        order by named.first_position
+    ) as session_key,
+    case
+        when named.masque is null and max(named.masque) over whole_session is null then 'baseline'
+        when named.masque is null then 'remainder'
+        when min(named.masque) over whole_session = max(named.masque) over whole_session
+            then 'clean'
+        else 'mixed'
+    end as attribution,
+    case
+        when wearings.donned_at is null then named.first_event_at
+        else greatest(wearings.donned_at, sessions.first_event_at)
+    end as started_at,
+    coalesce(wearings.doffed_at, named.last_event_at) as ended_at
+from named
+inner join sessions
+    on named.session_no = sessions.session_no
+left join masque_wearings as wearings
+    on
+        named.session_no = wearings.session_no
+        and named.don_position = wearings.don_position
+window whole_session as (partition by named.session_no)

@@ -1,0 +1,162 @@
+-- Grain: one row per window that called a model: its tokens, cost, models and provider.
+-- Reads: session_events, event_windows.
+with api_events as (
+    select
+        event_windows.window_no,
+        events.*,
+        events.event_name = 'api_request' as is_request
+    from event_windows
+    inner join session_events as events
+        on
+            event_windows.session_no = events.session_no
+            and event_windows.position = events.position
+    where events.event_name in ('api_request', 'api_error')
+),
+
+-- A sum is unknown where one request does not say, and 0 where every request failed.
+-- Token sums stay hugeint: telemetry may claim any number. Floats are added in order, so that the
+-- same events give the same bits.
+totals as (
+    select
+        session_no,
+        window_no,
+        (count(*) filter (where is_request))::bigint as api_requests,
+        (count(*) filter (where not is_request))::bigint as api_errors,
+        arg_max(event_name, position) as last_api_event,
+        case
+            when bool_and(input_tokens is not null or not is_request)
+                then coalesce(sum(input_tokens) filter (where is_request), 0)::hugeint
+        end as input_tokens,
+        case
+            when bool_and(output_tokens is not null or not is_request)
+                then coalesce(sum(output_tokens) filter (where is_request), 0)::hugeint
+        end as output_tokens,
+        case
+            when bool_and(cache_read_tokens is not null or not is_request)
+                then coalesce(sum(cache_read_tokens) filter (where is_request), 0)::hugeint
+        end as cache_read_tokens,
+        case
+            when bool_and(cache_creation_tokens is not null or not is_request)
+                then coalesce(sum(cache_creation_tokens) filter (where is_request), 0)::hugeint
+        end as cache_creation_tokens,
+        -- Few sources report it: the sum of what was given.
+        (sum(reasoning_tokens) filter (where is_request))::hugeint as reasoning_tokens,
+        case
+            when bool_and(cost_usd is not null or not is_request)
+                then coalesce(sum(cost_usd order by position) filter (where is_request), 0)::double
+        end as cost_usd,
+        (count(cost_usd) filter (where is_request))::bigint as cost_known_calls,
+        (sum(duration_ms order by position) filter (where is_request))::double as api_ms,
+        (avg(duration_ms order by position) filter (where is_request))::double as mean_api_ms
+    from api_events
+    group by
+        session_no,
+        window_no
+),
+
+tokens_by_model as (
+    select
+        session_no,
+        window_no,
+        model,
+        coalesce(sum(output_tokens), 0)::hugeint as output_tokens
+    from api_events
+    where
+        is_request
+        and model is not null
+    group by
+        session_no,
+        window_no,
+        model
+),
+
+models as (
+    select
+        session_no,
+        window_no,
+        list(model order by model) as models,
+        case
+            when count(*) = 1 then any_value(model)
+            -- At least 80 %, in whole numbers.
+            when sum(output_tokens) > 0 and 5 * max(output_tokens) >= 4 * sum(output_tokens)
+                then arg_max(model, output_tokens)
+        end as main_model
+    from tokens_by_model
+    group by
+        session_no,
+        window_no
+),
+
+providers as (
+    select
+        api_events.session_no,
+        api_events.window_no,
+        list(distinct api_events.provider) as providers,
+        list(distinct api_events.provider) filter (
+            where models.main_model is null or api_events.model = models.main_model
+        ) as main_providers
+    from api_events
+    left join models
+        on
+            api_events.session_no = models.session_no
+            and api_events.window_no = models.window_no
+    where
+        api_events.is_request
+        and api_events.provider is not null
+    group by
+        api_events.session_no,
+        api_events.window_no
+),
+
+-- Some sources say 0 where they do not know: nothing went in and yet something came out.
+tokens as (
+    select
+        *,
+        coalesce(output_tokens, 0) > 0
+        and coalesce(input_tokens, 0) = 0
+        and coalesce(cache_read_tokens, 0) = 0
+        and coalesce(cache_creation_tokens, 0) = 0 as is_input_unknown
+    from totals
+)
+
+select
+    tokens.session_no,
+    tokens.window_no,
+    tokens.api_requests,
+    tokens.api_errors,
+    tokens.last_api_event,
+    case when not is_input_unknown then try_cast(input_tokens as bigint) end as input_tokens,
+    try_cast(output_tokens as bigint) as output_tokens,
+    case
+        when not is_input_unknown then try_cast(cache_read_tokens as bigint)
+    end as cache_read_tokens,
+    case
+        when not is_input_unknown then try_cast(cache_creation_tokens as bigint)
+    end as cache_creation_tokens,
+    try_cast(reasoning_tokens as bigint) as reasoning_tokens,
+    case
+        when not is_input_unknown
+            then try_cast(
+                input_tokens + output_tokens + cache_read_tokens + cache_creation_tokens as bigint
+            )
+    end as total_tokens,
+    tokens.cost_usd,
+    tokens.cost_known_calls,
+    tokens.api_ms,
+    tokens.mean_api_ms,
+    models.models,
+    case when models.models is not null then coalesce(models.main_model, 'mixed') end as model,
+    case
+        when len(providers.providers) = 1 then providers.providers[1]
+        when len(providers.main_providers) = 1 then providers.main_providers[1]
+        when len(providers.main_providers) > 1 then 'mixed'
+    end as provider
+from tokens
+left join models
+    on
+        tokens.session_no = models.session_no
+        and tokens.window_no = models.window_no
+left join providers
+    on
+        tokens.session_no = providers.session_no
+        and tokens.window_no = providers.window_no
