@@ -161,9 +161,9 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
     columns = [*_CLASS, "composite"]
     ranked = pl.concat(
         [
-            performance.select(*columns, is_new=pl.lit(True)),
+            performance.select(*columns, is_new=pl.lit(value=True)),
             history.filter(pl.col("composite").is_not_null()).select(
-                *columns, is_new=pl.lit(False)
+                *columns, is_new=pl.lit(value=False)
             ),
         ]
     ).with_columns(

@@ -1,5 +1,5 @@
 -- Grain: one row per event of a session (without dons and doffs): the window it belongs to.
--- Reads: sessions, session_events, masque_wearings.
+-- Reads: session_events, masque_wearings.
 -- Windows are runs of events under the same don, or where a session has no don, under the same
 -- masque by attribute. A window's number is that of its run.
 with sessions_with_dons as (
@@ -12,7 +12,7 @@ worn as (
         events.session_no,
         events.position,
         events.event_time,
-        events.event_name in ('user_prompt', 'tool_result', 'tool_decision') as is_asked,
+        events.event_name in ('user_prompt', 'tool_result', 'tool_decision') as is_prompt_or_call,
         dons.session_no is not null as has_dons,
         -- At the time of a don the new masque is worn, at the time of a doff still the old one.
         events.event_time <= coalesce(wearings.doffed_at, 'infinity') as is_worn,
@@ -34,7 +34,7 @@ labelled as (
     select
         session_no,
         position,
-        is_asked,
+        is_prompt_or_call,
         lag(event_time) over in_order as previous_event_at,
         case when is_worn then don_position end as don_position,
         case
@@ -84,7 +84,7 @@ runs as (
     select
         session_no,
         run_no,
-        masque is not null or bool_or(is_asked) as stands_alone
+        masque is not null or bool_or(is_prompt_or_call) as stands_alone
     from numbered
     group by
         session_no,

@@ -1,0 +1,31 @@
+"""Agent sessions of a few event rows, by session key."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from evaluation_pipelines.adapters.queries import run_query
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests.builders import Row, events_frame
+
+
+def session_rows(rows: Iterable[Row], idle_minutes: int = 30) -> list[dict[str, Any]]:
+    """Rows of ``agent_sessions`` in the table's order."""
+    return run_query(
+        "agent_sessions",
+        views={"agent_events": events_frame(rows)},
+        params={"session_idle_minutes": idle_minutes},
+        schema=AGENT_SESSIONS.schema,
+    ).to_dicts()
+
+
+def windows(rows: Iterable[Row], idle_minutes: int = 30) -> dict[str, dict[str, Any]]:
+    """Rows of ``agent_sessions`` of one organization: session key -> row, as they started."""
+    found = session_rows(rows, idle_minutes)
+    assert len({row["organization_id"] for row in found}) <= 1
+    return {row["session_key"]: row for row in sorted(found, key=lambda row: row["started_at"])}
+
+
+def only_window(rows: Iterable[Row], idle_minutes: int = 30) -> dict[str, Any]:
+    """The one row of ``agent_sessions`` that the events make."""
+    (window,) = session_rows(rows, idle_minutes)
+    return window

@@ -1,0 +1,154 @@
+"""One event once: agent_events.sql on frames and on files."""
+
+from pathlib import Path
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.adapters.queries import Source, run_query
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS
+from evaluation_pipelines_tests.builders import (
+    Row,
+    api_request,
+    don,
+    event,
+    events_frame,
+    prompt,
+    tool,
+)
+
+
+def agent_events(landed: Source) -> pl.DataFrame:
+    return run_query(
+        "agent_events", views={"agent_events_landed": landed}, schema=AGENT_EVENTS.schema
+    )
+
+
+def kept(rows: list[Row]) -> list[Row]:
+    return agent_events(events_frame(rows)).to_dicts()
+
+
+def test_an_event_sent_twice_is_kept_where_it_was_first_read() -> None:
+    sent = [
+        prompt(0, source_file_id="b", source_offset=0),
+        prompt(0, source_file_id="a", source_offset=900),
+        prompt(0, source_file_id="a", source_offset=80),
+    ]
+
+    (row,) = kept(sent)
+
+    assert (row["source_file_id"], row["source_offset"]) == ("a", 80)
+
+
+def test_an_event_twice_in_one_line_is_kept_once() -> None:
+    assert len(kept([prompt(0), prompt(0)])) == 1
+
+
+def test_different_events_are_all_kept_with_every_column() -> None:
+    rows = [prompt(0, content="x"), tool(1, tool_parameters='{"a": 1}'), api_request(2, sequence=7)]
+
+    assert agent_events(events_frame(rows)).equals(events_frame(rows))
+
+
+def test_of_api_requests_with_one_request_id_the_first_is_kept() -> None:
+    rows = [
+        api_request(5, request_id="r1", cost_usd=0.5),
+        api_request(3, request_id="r1", cost_usd=0.3),
+        api_request(4, request_id="r1", cost_usd=0.4),
+    ]
+
+    assert [row["cost_usd"] for row in kept(rows)] == [0.3]
+
+
+def test_of_equally_early_copies_of_an_api_request_the_lowest_event_id_is_kept() -> None:
+    rows = [
+        api_request(1, request_id="r1", event_id=b"b" * 16),
+        api_request(1, request_id="r1", event_id=b"a" * 16),
+    ]
+
+    assert [row["event_id"] for row in kept(rows)] == [b"a" * 16]
+
+
+def test_a_copied_api_request_that_was_also_sent_twice_is_kept_once() -> None:
+    rows = [
+        api_request(3, request_id="r1", source_offset=10),
+        api_request(3, request_id="r1", source_offset=90),
+        api_request(4, request_id="r1"),
+    ]
+
+    assert [row["source_offset"] for row in kept(rows)] == [10]
+
+
+def test_a_request_id_tells_nothing_beyond_its_session_and_organization() -> None:
+    rows = [
+        api_request(1, request_id="r1"),
+        api_request(2, request_id="r1", session_id="s2"),
+        api_request(3, request_id="r1", organization_id="other"),
+    ]
+
+    assert len(kept(rows)) == 3
+
+
+def test_api_requests_without_a_request_id_are_all_kept() -> None:
+    assert len(kept([api_request(1), api_request(2)])) == 2
+
+
+def test_other_events_of_the_same_request_are_all_kept() -> None:
+    rows = [
+        api_request(1, request_id="r1"),
+        event("assistant_response", 1, request_id="r1"),
+        event("api_error", 0, request_id="r1"),
+        event("api_error", 0.5, request_id="r1"),
+    ]
+
+    assert len(kept(rows)) == 4
+
+
+def test_rows_come_by_organization_session_time_sequence_and_id_with_unknown_ones_last() -> None:
+    in_order = [
+        prompt(9, organization_id="a"),
+        prompt(1, session_id="s1"),
+        prompt(2, session_id="s1", sequence=1),
+        prompt(2, session_id="s1", sequence=2, event_id=b"1" * 16),
+        prompt(2, session_id="s1", sequence=2, event_id=b"2" * 16),
+        prompt(2, session_id="s1"),
+        prompt(0, session_id="s2"),
+        don("A", 0),
+    ]
+
+    assert kept(in_order[::-1]) == in_order
+
+
+def test_nothing_landed_is_no_events() -> None:
+    assert agent_events(events_frame([])).schema == AGENT_EVENTS.schema
+
+
+def test_parts_are_read_by_column_name(tmp_path: Path) -> None:
+    columns = AGENT_EVENTS.schema.names()
+    (tmp_path / "session_date=2026-11-02").mkdir()
+    parts = [tmp_path / "session_date=2026-11-02" / name for name in ("1.parquet", "2[a].parquet")]
+    events_frame([prompt(0), tool(1)]).write_parquet(parts[0])
+    with parts[1].open("wb") as file:
+        events_frame([tool(1), tool(2)]).select(columns[::-1]).write_parquet(file)
+
+    assert agent_events(parts).equals(events_frame([prompt(0), tool(1), tool(2)]))
+
+
+_COPIES = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["r1", "r2", None]), st.integers(0, 3)),
+    max_size=12,
+)
+
+
+@given(copies=_COPIES, order=st.randoms(use_true_random=False))
+def test_the_order_in_which_events_landed_changes_nothing(
+    copies: list[tuple[int, str | None, int]], order: st.random.Random
+) -> None:
+    rows = [
+        api_request(seconds, request_id=request, source_offset=offset)
+        for seconds, request, offset in copies
+    ]
+    shuffled = order.sample(rows, len(rows))
+
+    assert kept(shuffled) == kept(rows)
