@@ -2,9 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -14,13 +12,11 @@ import typer
 
 from evaluation_pipelines import overview
 from evaluation_pipelines.adapters.lake import Lake, LakeError
-from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.adapters.ledger.errors import LedgerError
-from evaluation_pipelines.adapters.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.adapters.queries import QueryError
 from evaluation_pipelines.demo.samples import copy_samples
 from evaluation_pipelines.domain.sessions.summary import session_record, session_summary, to_yaml
-from evaluation_pipelines.settings import Settings, SettingsError, load_settings
+from evaluation_pipelines.settings import SettingsError, load_settings
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines.stages.score import (
@@ -29,6 +25,7 @@ from evaluation_pipelines.stages.score import (
     open_telemetry,
     score_files,
 )
+from evaluation_pipelines.stages.stores import Stores, open_stores
 from evaluation_pipelines.terminal import complain, progress_bar, say
 
 app = typer.Typer(
@@ -49,35 +46,17 @@ class Format(StrEnum):
     TABLE = "table"
 
 
-@dataclass(frozen=True, slots=True)
-class _Stores:
-    settings: Settings
-    landing: Landing
-    lake: Lake
-    ledger: Ledger
-
-
-@contextmanager
-def _stores() -> Iterator[_Stores]:
-    settings = load_settings()
-    ledger = open_ledger(settings.ledger_url)
-    try:
-        yield _Stores(settings, Landing(settings.landing_dir), Lake(settings.lake_dir), ledger)
-    finally:
-        ledger.close()
-
-
 @app.command()
 def ingest() -> None:
     """Read everything new in the landing folder into the lake."""
-    with _stores() as stores:
+    with open_stores(load_settings()) as stores:
         _ingest(stores)
 
 
 @app.command()
 def build(dates: Annotated[str | None, _DATES] = None) -> None:
     """Build events, sessions and their performance: of all dates with new telemetry, or of some."""
-    with _stores() as stores:
+    with open_stores(load_settings()) as stores:
         _build(stores, None if dates is None else _date_range(dates))
 
 
@@ -125,14 +104,14 @@ def sessions(
 @app.command()
 def status() -> None:
     """Show how far every file is read, what is built, and what lies in quarantine."""
-    with _stores() as stores:
+    with open_stores(load_settings()) as stores:
         overview.print_status(stores.landing, stores.ledger, datetime.now(UTC))
 
 
 @app.command()
 def demo() -> None:
     """Run the main job on the telemetry samples of the package and show what it found."""
-    with _stores() as stores:
+    with open_stores(load_settings()) as stores:
         copied = copy_samples(stores.settings.landing_dir)
         say(f"{len(copied)} files of genuine agent telemetry lie in {stores.landing.root}")
         _ingest(stores)
@@ -142,15 +121,15 @@ def demo() -> None:
         overview.print_places(stores.settings)
 
 
-def _ingest(stores: _Stores) -> None:
+def _ingest(stores: Stores) -> None:
     with progress_bar(of_bytes=True) as progress:
-        job = Ingest(stores.landing, stores.lake, stores.ledger, stores.settings)
+        job = Ingest(stores)
         report = job.run(progress)
     overview.print_ingest(report, stores.settings)
 
 
-def _build(stores: _Stores, dates: list[date] | None) -> None:
-    job = Build(stores.lake, stores.ledger, stores.settings)
+def _build(stores: Stores, dates: list[date] | None) -> None:
+    job = Build(stores)
     with progress_bar() as progress:
         results = job.run(job.pending_dates() if dates is None else dates, progress)
     overview.print_build(results)

@@ -7,6 +7,7 @@ from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.adapters.ledger.ledger import Ledger
 from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
@@ -66,7 +67,15 @@ def print_build(results: Sequence[DateBuilt | DateFailed]) -> None:
     if built:
         columns = ("date", "landed #", "duplicates #", "events #", "sessions #", "scored #")
         rows = [
-            (b.session_date, b.landed, b.duplicates, b.events, b.sessions, b.scored) for b in built
+            (
+                each.session_date,
+                each.facts["landed"],
+                each.facts["duplicates"],
+                each.rows[AGENT_EVENTS.name],
+                each.rows[AGENT_SESSIONS.name],
+                each.facts["scored"],
+            )
+            for each in built
         ]
         print_table("Built", columns, rows)
     for failed in results:

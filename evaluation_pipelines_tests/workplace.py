@@ -23,6 +23,7 @@ from evaluation_pipelines.domain.schemas import (
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.stages.ingest import Ingest, IngestReport
+from evaluation_pipelines.stages.stores import Stores
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 """Later than all telemetry of the tests."""
@@ -37,6 +38,11 @@ class Workplace:
     lake: Lake
     ledger: Ledger
 
+    @property
+    def stores(self) -> Stores:
+        """All of them, as the steps take them."""
+        return Stores(self.settings, self.landing, self.lake, self.ledger)
+
     def land(self, name: str, content: bytes, mode: str = "wb") -> Path:
         """Write (or append to) a file of the landing folder."""
         path = self.landing.root / name
@@ -47,11 +53,11 @@ class Workplace:
 
     def ingest(self) -> IngestReport:
         """Read everything new."""
-        return Ingest(self.landing, self.lake, self.ledger, self.settings, lambda: NOW).run()
+        return Ingest(self.stores, lambda: NOW).run()
 
     def build(self) -> list[DateBuilt | DateFailed]:
         """Build all dates that are due."""
-        job = Build(self.lake, self.ledger, self.settings, lambda: NOW)
+        job = Build(self.stores, clock=lambda: NOW)
         return job.run(job.pending_dates())
 
     def landed(self) -> pl.DataFrame:

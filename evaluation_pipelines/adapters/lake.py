@@ -7,7 +7,7 @@ old file or the new one and never half of one. ``_tmp`` lies outside what reader
 import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -61,15 +61,19 @@ class Lake:
         size_bytes = self._write(frame, table, path)
         return path.relative_to(self.root).as_posix(), size_bytes
 
-    def read(self, table: Table, dates: Iterable[date]) -> pl.DataFrame:
+    def read(
+        self, table: Table, dates: Iterable[date], columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
         """The partitions of ``dates`` that exist, in the order given; empty when none does.
+
+        Only ``columns``, where they are named.
 
         Raises:
             LakeError: a file cannot be read.
         """
         paths = [self.partition(table, each) for each in dates]
-        frames = [read_parquet(path, table) for path in paths if path.exists()]
-        return pl.concat(frames) if frames else table.schema.to_frame()
+        frames = [read_parquet(path, table, columns) for path in paths if path.exists()]
+        return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
 
     def read_part(self, path: str, table: Table) -> pl.DataFrame:
         """One file by its path in the lake; raises LakeError when it cannot be read."""
@@ -110,14 +114,15 @@ class Lake:
         return size_bytes
 
 
-def read_parquet(path: Path, table: Table) -> pl.DataFrame:
+def read_parquet(path: Path, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """One file of a table, as its schema says; columns it lacks are null.
 
     Raises:
         LakeError: the file is gone, damaged, or of another schema.
     """
     try:
-        return pl.read_parquet(path, schema=table.schema, missing_columns="insert")
+        rows = pl.scan_parquet(path, schema=table.schema, missing_columns="insert", glob=False)
+        return rows.select(columns or pl.all()).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise LakeError(
             f"cannot read {path}: {error}. Delete the file and build its date again."

@@ -15,9 +15,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.adapters.landing import (
-    Landing,
     LandingFile,
     PassedOver,
     first_time_ns,
@@ -29,15 +27,14 @@ from evaluation_pipelines.adapters.ledger.errors import (
     PositionMovedError,
     SessionDateTakenError,
 )
-from evaluation_pipelines.adapters.ledger.ledger import Ledger
 from evaluation_pipelines.adapters.ledger.records import IngestBatch, NewPart, SourceFile
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.reader import EventBatch
-from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.reading import event_reader, read_line
+from evaluation_pipelines.stages.stores import Stores
 
 
 @dataclass(slots=True)
@@ -66,10 +63,7 @@ class Ingest:
     ``clock`` gives the time; tests give it another.
     """
 
-    landing: Landing
-    lake: Lake
-    ledger: Ledger
-    settings: Settings
+    stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def run(self, progress: Progress | None = None) -> IngestReport:
@@ -80,7 +74,7 @@ class Ingest:
             LedgerError: the ledger cannot be used.
         """
         progress = progress or Silent()
-        files, passed_over = self.landing.list_files()
+        files, passed_over = self.stores.landing.list_files()
         report = IngestReport(passed_over=passed_over)
         due = sorted(self._due(files, report), key=lambda each: each[0])
         progress.begin("reading telemetry", sum(f.size_bytes - s.position for _, f, s in due))
@@ -94,7 +88,7 @@ class Ingest:
         """Files with unread bytes, with the time near their beginning and what is known of them."""
         newest: dict[tuple[int, int], SourceFile] = {}
         generations: dict[tuple[int, int], int] = {}
-        for source in self.ledger.files.all():
+        for source in self.stores.ledger.files.all():
             identity = (source.device, source.inode)
             newest[identity] = source
             generations[identity] = generations.get(identity, 0) + 1
@@ -103,7 +97,7 @@ class Ingest:
                 continue
             identity = (file.device, file.inode)
             try:
-                with self.landing.open(file) as handle:
+                with self.stores.landing.open(file) as handle:
                     known = newest.get(identity)
                     if known is not None and _is_same(file, handle, known):
                         source = known
@@ -127,22 +121,25 @@ class Ingest:
             size_bytes=file.size_bytes,
             first_seen_at=self.clock(),
         )
-        self.ledger.files.add(source)
-        return self.ledger.files.get(file_id)
+        self.stores.ledger.files.add(source)
+        return self.stores.ledger.files.get(file_id)
 
     def _ingest_file(
         self, file: LandingFile, source: SourceFile, report: IngestReport, progress: Progress
     ) -> None:
-        files, owner = self.ledger.files, f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}"
+        files, owner = (
+            self.stores.ledger.files,
+            f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}",
+        )
         if (source.path, source.size_bytes) != (file.path, file.size_bytes):
             files.seen(source.file_id, file.path, file.size_bytes)
-        seconds = self.settings.lease_seconds
+        seconds = self.stores.settings.lease_seconds
         epoch = files.acquire_lease(source.file_id, owner, seconds, self.clock())
         if epoch is None:
             report.busy.append(file.path)
             return
         try:
-            with self.landing.open(file) as handle:
+            with self.stores.landing.open(file) as handle:
                 position = files.get(source.file_id).position
                 for batch, stretch in self._batches(handle, file, source.file_id, position):
                     self._land(batch, stretch, file, handle, epoch, report)
@@ -160,13 +157,13 @@ class Ingest:
         self, handle: BinaryIO, file: LandingFile, file_id: str, position: int
     ) -> Iterator[tuple[EventBatch, "_Stretch"]]:
         """Decode complete lines into batches of about ``batch_bytes``."""
-        reader = event_reader(self.settings, self.clock())
+        reader = event_reader(self.stores.settings, self.clock())
         start = end = position
-        limit = self.settings.max_line_bytes
+        limit = self.stores.settings.max_line_bytes
         for line in read_documents(handle, file.path, position, limit):
             read_line(reader, line, file_id, limit)
             end = line.next_offset
-            if end - start >= self.settings.batch_bytes:
+            if end - start >= self.stores.settings.batch_bytes:
                 yield reader.take(end - start), _Stretch(file_id, start, end)
                 start = end
         if end > start:
@@ -187,11 +184,11 @@ class Ingest:
         # The handle reads ahead of a writer that appends: only consumed bytes identify the file.
         head = read_head(handle, stretch.end)
         for attempt in range(3):
-            filed = file_events(batch.events, self.ledger, self.settings.start_date)
+            filed = file_events(batch.events, self.stores.ledger, self.stores.settings.start_date)
             parts = (*self._write_events(filed.events, name), *quarantined)
             batch.counts.out_of_range = filed.out_of_range
             try:
-                self.ledger.ingest.commit_batch(
+                self.stores.ledger.ingest.commit_batch(
                     IngestBatch(
                         file_id=stretch.file_id,
                         epoch=epoch,
@@ -219,7 +216,7 @@ class Ingest:
         table = AGENT_EVENTS_LANDED
         for part in events.partition_by("session_date", maintain_order=True):
             day: date = part.item(0, "session_date")
-            path, size_bytes = self.lake.write_part(part, table, day, name)
+            path, size_bytes = self.stores.lake.write_part(part, table, day, name)
             yield NewPart(table.name, day, path, part.height, size_bytes)
 
     def _write_quarantine(
@@ -241,7 +238,7 @@ class Ingest:
             for each in batch.quarantined
         ]
         frame = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
-        path, size_bytes = self.lake.write_part(frame, QUARANTINE, None, name)
+        path, size_bytes = self.stores.lake.write_part(frame, QUARANTINE, None, name)
         return (NewPart(QUARANTINE.name, None, path, frame.height, size_bytes),)
 
 

@@ -13,13 +13,12 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from evaluation_pipelines.adapters.landing import read_documents
-from evaluation_pipelines.adapters.queries import run_query
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.reader import EventBatch, QuarantinedLine
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.build import query_sessions
+from evaluation_pipelines.stages.daily_tables import query_events, query_sessions
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.reading import event_reader, read_line
@@ -64,12 +63,7 @@ def score_files(
             scored.quarantined += [(name, line) for line in batch.quarantined]
             batches.append(_without_texts(batch.events))
     filed = file_events(pl.concat(batches), None, settings.start_date)
-    events = run_query(
-        AGENT_EVENTS.name,
-        views={AGENT_EVENTS_LANDED.name: filed.events},
-        schema=AGENT_EVENTS.schema,
-    )
-    sessions = query_sessions(events, settings)
+    sessions = query_sessions(query_events(filed.events), settings)
     scored.sessions = session_rows(sessions, score_sessions(sessions))
     return scored
 

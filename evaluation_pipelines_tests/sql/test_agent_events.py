@@ -1,9 +1,10 @@
 """One event once: agent_events.sql on frames and on files."""
 
 from pathlib import Path
+from random import Random
 
 import polars as pl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.adapters.queries import Source, run_query
@@ -141,9 +142,10 @@ _COPIES = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(copies=_COPIES, order=st.randoms(use_true_random=False))
 def test_the_order_in_which_events_landed_changes_nothing(
-    copies: list[tuple[int, str | None, int]], order: st.random.Random
+    copies: list[tuple[int, str | None, int]], order: Random
 ) -> None:
     rows = [
         api_request(seconds, request_id=request, source_offset=offset)

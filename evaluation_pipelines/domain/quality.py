@@ -1,0 +1,114 @@
+"""Rules that a table must keep, date by date, and what a breach looks like."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import Table
+
+EXAMPLES = 5
+"""How many offending rows a result shows."""
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """What checking one rule on one date of one table gave.
+
+    A broken rule of severity ``error`` keeps the date from being published.
+    """
+
+    table: str
+    rule: str
+    passed: bool
+    expected: str
+    found: str
+    examples: tuple[str, ...] = ()
+    severity: Severity = "error"
+
+
+def keys_are_unique(frame: pl.DataFrame, table: Table) -> RuleResult:
+    """No two rows share the table's key."""
+    repeated = frame.group_by(table.key).len("rows").filter(pl.col("rows") > 1).sort(table.key)
+    return RuleResult(
+        table.name,
+        "keys_are_unique",
+        repeated.is_empty(),
+        f"one row per {', '.join(table.key)}",
+        f"{repeated.height} keys that several rows share",
+        _examples(repeated),
+    )
+
+
+def scores_are_in_range(frame: pl.DataFrame, table: Table, columns: tuple[str, ...]) -> RuleResult:
+    """Every score is null or from 0 to 10."""
+    fits = [pl.col(name).is_null() | pl.col(name).is_between(0, 10) for name in columns]
+    broken = frame.filter(~pl.all_horizontal(fits)).select(*table.key, *columns)
+    return RuleResult(
+        table.name,
+        "scores_are_in_range",
+        broken.is_empty(),
+        "every dimension and the composite null or from 0 to 10",
+        f"{broken.height} rows with a score outside",
+        _examples(broken),
+    )
+
+
+def every_score_has_its_session(
+    scores: pl.DataFrame, sessions: pl.DataFrame, table: Table
+) -> RuleResult:
+    """Scores and sessions are the same rows: none without the other."""
+    keys = list(table.key)
+    orphans = scores.join(sessions, on=keys, how="anti").select(keys)
+    unscored = sessions.join(scores, on=keys, how="anti").select(keys)
+    return RuleResult(
+        table.name,
+        "every_score_has_its_session",
+        orphans.is_empty() and unscored.is_empty(),
+        f"{sessions.height} scores, one for each session window",
+        f"{orphans.height} scores without a session, {unscored.height} sessions without a score",
+        _examples(pl.concat([orphans, unscored])),
+    )
+
+
+def every_event_is_in_a_session(
+    events: pl.DataFrame, sessions: pl.DataFrame, table: Table
+) -> RuleResult:
+    """Every session that sent an event has a window: none vanishes."""
+    keys = ["organization_id", "session_id"]
+    told = ("masque_don", "masque_doff")  # these say whose work the other events were
+    sent = events.filter(~pl.col("event_name").is_in(told)).select(keys).unique()
+    vanished = sent.join(sessions, on=keys, how="anti").sort(keys)
+    return RuleResult(
+        table.name,
+        "every_event_is_in_a_session",
+        vanished.is_empty(),
+        f"windows of all {sent.height} sessions that sent events",
+        f"{vanished.height} sessions without a window",
+        _examples(vanished),
+    )
+
+
+def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> RuleResult:
+    """No event of a session is missing; a warning, since what was lost cannot be had back."""
+    gaps = sessions.filter(pl.col("missing_events") > 0).sort("missing_events", descending=True)
+    missing = int(gaps["missing_events"].sum())
+    return RuleResult(
+        table.name,
+        "sequences_have_no_gaps",
+        gaps.is_empty(),
+        "no gap in the event sequence of any session",
+        f"{missing} missing events in {gaps.height} session windows",
+        _examples(gaps.select("session_key", "missing_events")),
+        "warning",
+    )
+
+
+def _examples(rows: pl.DataFrame) -> tuple[str, ...]:
+    shown = (
+        ", ".join(each.hex() if isinstance(each, bytes) else str(each) for each in row)
+        for row in rows.head(EXAMPLES).iter_rows()
+    )
+    return tuple(shown)
