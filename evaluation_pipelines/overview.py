@@ -98,10 +98,8 @@ def print_stored_sessions(lake: Lake, dates: list[date] | None, limit: int) -> N
 
 def print_best_session(lake: Lake) -> None:
     """The summary of the best session of the lake."""
-    scored = [
-        row for row in _stored_sessions(lake, lake.partitions(AGENT_SESSIONS)) if row["scorable"]
-    ]
-    if scored:
+    rows = _stored_sessions(lake, lake.partitions(AGENT_SESSIONS))
+    if scored := [row for row in rows if row["scorable"] and not row["partial"]]:
         best = max(scored, key=lambda row: (row["composite"], row["total_tools"]))
         say(f"\nThe best of them, {best['session_key']}:\n")
         say(to_yaml(session_summary(best)))

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, ByteSize, Field, ValidationError
+from pydantic import AfterValidator, ByteSize, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -26,6 +26,13 @@ def _ledger_url(url: str) -> str:
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.partition("+")[0] not in _LEDGER_SCHEMES:
         message = "must begin with sqlite:/// or postgresql+<driver>://"
+        raise ValueError(message)
+    return url
+
+
+def _webhook(url: SecretStr) -> SecretStr:
+    if not url.get_secret_value().startswith(("http://", "https://")):
+        message = "must begin with http:// or https://"
         raise ValueError(message)
     return url
 
@@ -102,6 +109,12 @@ class Settings(BaseSettings):
     )
     lease_seconds: int = Field(
         default=600, gt=0, description="how long an ingest may hold a file without a sign of life"
+    )
+    alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
+        default=None,
+        description='where alerts are posted as JSON `{"text": ...}`, such as a Slack webhook; '
+        "without it they are only logged",
+        repr=False,
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of agent events with sensible defaults, so that a test shows only what matters to it."""
+"""Rows of tables with sensible defaults, so that a test shows only what matters to it."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS
 
 Row: TypeAlias = dict[str, object]
 
@@ -89,6 +89,40 @@ def doff(seconds: float, masque: str | None = None, **columns: object) -> Row:
 def events_frame(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     """The rows as a frame with the schema of ``agent_events``."""
     return pl.DataFrame(list(rows), schema=AGENT_EVENTS.schema, orient="row")
+
+
+def session(**columns: object) -> Row:
+    """One row of ``agent_sessions``: ten calls in five minutes after two prompts, all known."""
+    defaults: Row = {
+        "session_key": "s1#baseline-1",
+        "session_id": "s1",
+        "organization_id": "default",
+        "attribution": "baseline",
+        "source_cli": "claude_code",
+        "task_class": "debug",
+        "started_at": at(0),
+        "ended_at": at(300),
+        "duration_s": 300.0,
+        "active_s": 300.0,
+        "prompts": 2,
+        "total_tools": 10,
+        "tools_ok": 9,
+        "tools_failed": 1,
+        "total_tokens": 1000,
+        "cache_read_tokens": 600,
+        "cost_usd": 0.09,
+        "content_hash": "0",
+        "session_date": START.date(),
+    }
+    row = dict.fromkeys(AGENT_SESSIONS.schema, None) | defaults | columns
+    if unknown := row.keys() - AGENT_SESSIONS.schema.keys():
+        raise ValueError(f"no columns of agent_sessions: {sorted(unknown)}")
+    return row
+
+
+def sessions_frame(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    """The rows as a frame with the schema of ``agent_sessions``."""
+    return pl.DataFrame(list(rows), schema=AGENT_SESSIONS.schema, orient="row")
 
 
 _ATTRIBUTION_LINE: Row = {"organization_id": None, "source_cli": None, "service_name": None}

@@ -38,10 +38,14 @@ class Lake:
         folder = self.root / table.name
         return folder if session_date is None else folder / f"session_date={session_date}"
 
+    def files(self, table: Table) -> list[Path]:
+        """The files of all partitions, the oldest date first."""
+        return sorted((self.root / table.name).glob(f"session_date=*/{table.name}.parquet"))
+
     def partitions(self, table: Table) -> list[date]:
         """The dates for which the table has been written, oldest first."""
-        files = (self.root / table.name).glob(f"session_date=*/{table.name}.parquet")
-        return sorted(date.fromisoformat(path.parent.name.partition("=")[2]) for path in files)
+        names = (path.parent.name for path in self.files(table))
+        return [date.fromisoformat(name.partition("=")[2]) for name in names]
 
     def write(self, frame: pl.DataFrame, table: Table, session_date: date) -> Path:
         """Replace one partition.

@@ -59,21 +59,21 @@ def _connection(
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
-        # DuckDB's default is a folder in the working directory.
-        "temp_directory": str(Path(tempfile.gettempdir()) / "evaluation_pipelines_duckdb"),
     }
     if threads is not None:
         config["threads"] = threads
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
-    connection = duckdb.connect(":memory:", config=config)
-    try:
-        connection.execute("set TimeZone = 'UTC'")
-        # A misspelt relation must be an error, not a Python variable that happens to be in scope.
-        connection.execute("set python_enable_replacements = false")
-        yield connection
-    finally:
-        connection.close()
+    # Two databases must not spill into one folder, and what they spill is for nobody else's eyes.
+    with tempfile.TemporaryDirectory(prefix="evaluation_pipelines_") as spill:
+        connection = duckdb.connect(":memory:", config=config | {"temp_directory": spill})
+        try:
+            connection.execute("set TimeZone = 'UTC'")
+            # A misspelt relation is an error, not a Python variable that happens to be in scope.
+            connection.execute("set python_enable_replacements = false")
+            yield connection
+        finally:
+            connection.close()
 
 
 @contextmanager

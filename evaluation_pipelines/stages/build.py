@@ -27,13 +27,14 @@ class DateBuilt:
 
 @dataclass(frozen=True, slots=True)
 class DateFailed:
-    """A date that could not be built, why, and how often that has happened now.
+    """A date that could not be built, at which table, why, and how often that has happened now.
 
     ``broken`` is the partition that broke a rule, where that was the reason; ``parked`` says that
     it is not tried again by itself.
     """
 
     session_date: date
+    table: str
     error: str
     broken: Made | None = None
     attempts: int = 0
@@ -74,26 +75,26 @@ class Build:
         return results
 
     def _attempt(self, day: date, touched: TouchedDate | None) -> DateBuilt | DateFailed:
-        try:
-            made = {each.table.name: self._make(each, day) for each in self._selected()}
-        except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
-            return self._failed(day, touched, error)
-        if touched is not None and len(made) == len(DAILY_TABLES):
+        rows: dict[str, int] = {}
+        facts: dict[str, int] = {}
+        for daily in self._selected():
+            try:
+                made = make_partition(daily, self.stores, day, self.clock())
+            except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
+                return self._failed(day, daily.table.name, touched, error)
+            self.on_made(day, made)
+            rows[made.table.name] = made.frame.height
+            facts |= made.facts
+        if touched is not None and len(rows) == len(DAILY_TABLES):
             self.stores.ledger.touched.mark_built(day, touched.version)
-        # Only the numbers: the frames of ninety dates do not fit into memory.
-        rows = {name: each.frame.height for name, each in made.items()}
-        facts = {name: fact for each in made.values() for name, fact in each.facts.items()}
         return DateBuilt(day, rows, facts)
 
     def _selected(self) -> list[DailyTable]:
         return [each for each in DAILY_TABLES if each.table.name in self.tables]
 
-    def _make(self, daily: DailyTable, day: date) -> Made:
-        made = make_partition(daily, self.stores, day, self.clock())
-        self.on_made(day, made)
-        return made
-
-    def _failed(self, day: date, touched: TouchedDate | None, error: Exception) -> DateFailed:
+    def _failed(
+        self, day: date, table: str, touched: TouchedDate | None, error: Exception
+    ) -> DateFailed:
         reason = f"{type(error).__name__}: {error}"
         broken = error.made if isinstance(error, RuleBrokenError) else None
         noted = None
@@ -102,5 +103,26 @@ class Build:
                 day, touched.version, reason, self.clock()
             )
         if noted is None:  # nobody waits for this date, or it got new data meanwhile
-            return DateFailed(day, reason, broken)
-        return DateFailed(day, reason, broken, noted.attempts, noted.parked)
+            return DateFailed(day, table, reason, broken)
+        return DateFailed(day, table, reason, broken, noted.attempts, noted.parked)
+
+
+def note_failed_run(
+    stores: Stores, first: date, last: date, began: datetime, reason: str, now: datetime
+) -> list[date]:
+    """Count a run that died as an attempt of the dates it left undone; gives those dates.
+
+    A date that the run itself built, or noted as failed after ``began``, is left as it is.
+    """
+    touched = stores.ledger.touched
+    left = [
+        each
+        for each in touched.all()
+        if first <= each.session_date <= last
+        and not each.is_built
+        and (each.next_attempt_at is None or each.next_attempt_at <= began)
+        and each.touched_at <= began
+    ]
+    for each in left:
+        touched.mark_failed(each.session_date, each.version, reason, now)
+    return [each.session_date for each in left]

@@ -57,10 +57,15 @@ class RuleBrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DailyTable:
-    """How one table is made for a date."""
+    """How one table is made for a date, and the rules it is held to."""
 
     table: Table
     make: Callable[[Stores, date, datetime], Made]
+    rules: tuple[Callable[..., RuleResult], ...]
+
+    def rule_descriptions(self) -> dict[str, str]:
+        """Name of each rule -> what it says."""
+        return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.rules}
 
 
 def make_partition(daily: DailyTable, stores: Stores, day: date, now: datetime) -> Made:
@@ -141,7 +146,23 @@ def query_sessions(events: Source, settings: Settings) -> pl.DataFrame:
 
 
 DAILY_TABLES = (
-    DailyTable(AGENT_EVENTS, _agent_events),
-    DailyTable(AGENT_SESSIONS, _agent_sessions),
-    DailyTable(SESSION_PERFORMANCE, _session_performance),
+    DailyTable(AGENT_EVENTS, _agent_events, (quality.keys_are_unique,)),
+    DailyTable(
+        AGENT_SESSIONS,
+        _agent_sessions,
+        (
+            quality.keys_are_unique,
+            quality.every_event_is_in_a_session,
+            quality.sequences_have_no_gaps,
+        ),
+    ),
+    DailyTable(
+        SESSION_PERFORMANCE,
+        _session_performance,
+        (
+            quality.keys_are_unique,
+            quality.scores_are_in_range,
+            quality.every_score_has_its_session,
+        ),
+    ),
 )

@@ -5,9 +5,6 @@ one transaction of the ledger moves the file's position and names the parts. A k
 transaction leaves orphans that nobody reads; a kill after it leaves nothing to do.
 """
 
-import os
-import socket
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -18,10 +15,10 @@ import polars as pl
 from evaluation_pipelines.adapters.landing import (
     LandingFile,
     PassedOver,
-    first_time_ns,
     read_documents,
     read_head,
 )
+from evaluation_pipelines.adapters.lease_owner import is_gone, new_owner
 from evaluation_pipelines.adapters.ledger.errors import (
     LeaseLostError,
     PositionMovedError,
@@ -31,6 +28,7 @@ from evaluation_pipelines.adapters.ledger.records import IngestBatch, NewPart, S
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.reader import EventBatch
+from evaluation_pipelines.stages.arrivals import Arrival, find_arrivals, is_same
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.reading import event_reader, read_line
@@ -74,45 +72,26 @@ class Ingest:
             LedgerError: the ledger cannot be used.
         """
         progress = progress or Silent()
-        files, passed_over = self.stores.landing.list_files()
+        arrivals, passed_over = find_arrivals(self.stores)
         report = IngestReport(passed_over=passed_over)
-        due = sorted(self._due(files, report), key=lambda each: each[0])
-        progress.begin("reading telemetry", sum(f.size_bytes - s.position for _, f, s in due))
-        for _, file, source in due:
-            self._ingest_file(file, source, report, progress)
+        unread = sum(each.file.size_bytes - each.position for each in arrivals)
+        progress.begin("reading telemetry", unread)
+        for arrival in arrivals:
+            try:
+                self._ingest_file(arrival.file, self._source(arrival), report, progress)
+            except OSError as error:
+                report.passed_over.append(PassedOver(arrival.file.path, f"cannot be read: {error}"))
         return report
 
-    def _due(
-        self, files: list[LandingFile], report: IngestReport
-    ) -> Iterator[tuple[int, LandingFile, SourceFile]]:
-        """Files with unread bytes, with the time near their beginning and what is known of them."""
-        newest: dict[tuple[int, int], SourceFile] = {}
-        generations: dict[tuple[int, int], int] = {}
-        for source in self.stores.ledger.files.all():
-            identity = (source.device, source.inode)
-            newest[identity] = source
-            generations[identity] = generations.get(identity, 0) + 1
-        for file in files:
-            if file.size_bytes == 0:
-                continue
-            identity = (file.device, file.inode)
-            try:
-                with self.stores.landing.open(file) as handle:
-                    known = newest.get(identity)
-                    if known is not None and _is_same(file, handle, known):
-                        source = known
-                    else:
-                        source = self._add(file, handle, generations.get(identity, 0))
-                    if source.position < file.size_bytes:
-                        yield first_time_ns(handle) or file.modified_at_ns, file, source
-            except OSError as error:
-                report.passed_over.append(PassedOver(file.path, f"cannot be read: {error}"))
-
-    def _add(self, file: LandingFile, handle: BinaryIO, generation: int) -> SourceFile:
-        head = read_head(handle)
-        file_id = f"{file.device:x}-{file.inode:x}-{generation}"
+    def _source(self, arrival: Arrival) -> SourceFile:
+        """What the ledger knows of a file; one that it does not know is added."""
+        if arrival.source is not None:
+            return arrival.source
+        file = arrival.file
+        with self.stores.landing.open(file) as handle:
+            head = read_head(handle)
         source = SourceFile(
-            file_id=file_id,
+            file_id=f"{file.device:x}-{file.inode:x}-{arrival.generation}",
             device=file.device,
             inode=file.inode,
             head_bytes=head.size_bytes,
@@ -122,17 +101,16 @@ class Ingest:
             first_seen_at=self.clock(),
         )
         self.stores.ledger.files.add(source)
-        return self.stores.ledger.files.get(file_id)
+        return self.stores.ledger.files.get(source.file_id)
 
     def _ingest_file(
         self, file: LandingFile, source: SourceFile, report: IngestReport, progress: Progress
     ) -> None:
-        files, owner = (
-            self.stores.ledger.files,
-            f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}",
-        )
+        files, owner = self.stores.ledger.files, new_owner()
         if (source.path, source.size_bytes) != (file.path, file.size_bytes):
             files.seen(source.file_id, file.path, file.size_bytes)
+        if source.lease_owner is not None and is_gone(source.lease_owner):
+            files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
         seconds = self.stores.settings.lease_seconds
         epoch = files.acquire_lease(source.file_id, owner, seconds, self.clock())
         if epoch is None:
@@ -140,14 +118,13 @@ class Ingest:
             return
         try:
             with self.stores.landing.open(file) as handle:
-                position = files.get(source.file_id).position
+                source = files.get(source.file_id)
+                position = source.position
                 for batch, stretch in self._batches(handle, file, source.file_id, position):
-                    self._land(batch, stretch, file, handle, epoch, report)
+                    self._land(batch, stretch, source, handle, epoch, report)
                     files.renew_lease(source.file_id, owner, epoch, seconds, self.clock())
                     progress.advance(stretch.end - stretch.start)
                     report.files += stretch.start == position
-        except OSError as error:
-            report.passed_over.append(PassedOver(file.path, f"cannot be read: {error}"))
         except (LeaseLostError, PositionMovedError):
             report.busy.append(file.path)
         finally:
@@ -173,16 +150,18 @@ class Ingest:
         self,
         batch: EventBatch,
         stretch: "_Stretch",
-        file: LandingFile,
+        source: SourceFile,
         handle: BinaryIO,
         epoch: int,
         report: IngestReport,
     ) -> None:
         """Write the parts of a batch, then commit it."""
         name = f"{stretch.file_id}-{stretch.start}-{stretch.end}.{epoch}"
-        quarantined = self._write_quarantine(batch, file, stretch, name)
+        quarantined = self._write_quarantine(batch, source, stretch, name)
         # The handle reads ahead of a writer that appends: only consumed bytes identify the file.
         head = read_head(handle, stretch.end)
+        if not is_same(handle, source):  # looked at last: until now it was the file that was read
+            raise OSError("it was emptied or replaced while it was read; the next run begins it")
         for attempt in range(3):
             filed = file_events(batch.events, self.stores.ledger, self.stores.settings.start_date)
             parts = (*self._write_events(filed.events, name), *quarantined)
@@ -220,14 +199,14 @@ class Ingest:
             yield NewPart(table.name, day, path, part.height, size_bytes)
 
     def _write_quarantine(
-        self, batch: EventBatch, file: LandingFile, stretch: "_Stretch", name: str
+        self, batch: EventBatch, source: SourceFile, stretch: "_Stretch", name: str
     ) -> tuple[NewPart, ...]:
         if not batch.quarantined:
             return ()
         rows = [
             (
                 stretch.file_id,
-                file.path,
+                source.path,
                 each.offset,
                 each.length_bytes,
                 each.record_index,
@@ -249,14 +228,6 @@ class _Stretch:
     file_id: str
     start: int
     end: int
-
-
-def _is_same(file: LandingFile, handle: BinaryIO, source: SourceFile) -> bool:
-    """Whether a file is the one the ledger knows: it did not shrink and begins the same."""
-    if file.size_bytes < source.position:
-        return False
-    head = read_head(handle, source.head_bytes)
-    return (head.size_bytes, head.sha256) == (source.head_bytes, source.head_sha256)
 
 
 def _latest(events: pl.DataFrame) -> datetime | None:

@@ -14,7 +14,6 @@ from evaluation_pipelines_tests.builders import (
     START,
     Row,
     api_request,
-    at,
     decision,
     doff,
     don,
@@ -36,173 +35,179 @@ def api_error(seconds: float) -> Row:
     return event("api_error", seconds)
 
 
-class TestIdentity:
-    @pytest.mark.parametrize(
-        "column", ["user_id", "team_id", "service_version", "classification_label", "agent_id"]
+@pytest.mark.parametrize(
+    "column", ["user_id", "team_id", "service_version", "classification_label", "agent_id"]
+)
+def test_the_newest_that_is_known_counts(column: str) -> None:
+    values = {2: "new", 1: "old", 3: None}
+    rows = [event("hook", second, **{column: value}) for second, value in values.items()]
+
+    assert only_window(rows)[column] == "new"
+
+
+def test_a_session_without_a_label_is_general() -> None:
+    assert only_window([prompt(0)])["classification_label"] == "general"
+
+
+def test_the_agent_is_named_by_attribute_else_masque_else_service() -> None:
+    rows = [prompt(0), don("A", 1), prompt(2), don("B", 3), prompt(4, agent_id="agent-7")]
+
+    assert {key: row["agent_id"] for key, row in windows(rows).items()} == {
+        "s1#baseline-1": "claude-code",
+        "s1#a-1": "A",
+        "s1#b-1": "agent-7",
+    }
+
+
+def test_the_most_frequent_program_is_the_source() -> None:
+    clis = ["codex", "gemini_cli", "gemini_cli", None]
+    rows = [event("hook", second, source_cli=cli) for second, cli in enumerate(clis)]
+
+    assert only_window(rows)["source_cli"] == "gemini_cli"
+
+
+def test_the_date_is_that_on_which_the_session_began() -> None:
+    next_day = START.date() + timedelta(days=1)
+    rows = [prompt(0), don("A", 10), prompt(20, session_date=next_day)]
+
+    assert [row["session_date"] for row in windows(rows).values()] == [START.date()] * 2
+
+
+def test_no_events_are_no_sessions() -> None:
+    frame = run_query(
+        "agent_sessions",
+        views={"agent_events": events_frame([])},
+        params={"session_idle_minutes": 30},
+        schema=AGENT_SESSIONS.schema,
     )
-    def test_the_newest_that_is_known_counts(self, column: str) -> None:
-        values = {2: "new", 1: "old", 3: None}
-        rows = [event("hook", second, **{column: value}) for second, value in values.items()]
 
-        assert only_window(rows)[column] == "new"
-
-    def test_without_a_label_it_is_general(self) -> None:
-        assert only_window([prompt(0)])["classification_label"] == "general"
-
-    def test_the_agent_is_named_by_attribute_else_masque_else_service(self) -> None:
-        rows = [prompt(0), don("A", 1), prompt(2), don("B", 3), prompt(4, agent_id="agent-7")]
-
-        assert {key: row["agent_id"] for key, row in windows(rows).items()} == {
-            "s1#baseline-1": "claude-code",
-            "s1#a-1": "A",
-            "s1#b-1": "agent-7",
-        }
-
-    def test_the_most_frequent_program_is_the_source(self) -> None:
-        clis = ["codex", "gemini_cli", "gemini_cli", None]
-        rows = [event("hook", second, source_cli=cli) for second, cli in enumerate(clis)]
-
-        assert only_window(rows)["source_cli"] == "gemini_cli"
-
-    def test_the_date_is_that_on_which_the_session_began(self) -> None:
-        next_day = START.date() + timedelta(days=1)
-        rows = [prompt(0), don("A", 10), prompt(20, session_date=next_day)]
-
-        assert [row["session_date"] for row in windows(rows).values()] == [START.date()] * 2
-
-    def test_no_events_are_no_sessions(self) -> None:
-        frame = run_query(
-            "agent_sessions",
-            views={"agent_events": events_frame([])},
-            params={"session_idle_minutes": 30},
-            schema=AGENT_SESSIONS.schema,
-        )
-
-        assert frame.schema == AGENT_SESSIONS.schema
-        assert frame.is_empty()
+    assert frame.schema == AGENT_SESSIONS.schema
+    assert frame.is_empty()
 
 
-class TestTime:
-    def test_a_session_that_never_rested_was_active_all_the_time(self) -> None:
-        window = only_window([prompt(0), tool(0.25), reply(30 * MINUTE)])
+def test_a_session_that_never_rested_was_active_all_the_time() -> None:
+    window = only_window([prompt(0), tool(0.25), reply(30 * MINUTE)])
 
-        assert window["duration_s"] == window["active_s"] == 1800.0
-
-    def test_each_rest_counts_up_to_the_idle_limit(self) -> None:
-        rows = [prompt(0), tool(60), prompt(60 + 31 * MINUTE), tool(60 + 41 * MINUTE)]
-
-        window = only_window(rows)
-
-        assert window["duration_s"] == 60 + 41 * MINUTE
-        # 1 min + 30 of 31 min + 10 min
-        assert window["active_s"] == 41 * MINUTE
-        # 1 min + 5 of 31 min + 5 of 10 min
-        assert only_window(rows, idle_minutes=5)["active_s"] == 11 * MINUTE
-
-    def test_the_time_from_don_to_first_event_and_from_last_event_to_doff_counts(self) -> None:
-        rows = [
-            event("hook", -1),
-            don("A", 0),
-            tool(40 * MINUTE),
-            tool(45 * MINUTE),
-            doff(90 * MINUTE),
-        ]
-
-        window = only_window(rows)
-
-        assert window["duration_s"] == 90 * MINUTE
-        # 30 of 40 min + 5 min + 30 of 45 min
-        assert window["active_s"] == 65 * MINUTE
-
-    def test_one_event_takes_no_time(self) -> None:
-        window = only_window([prompt(0)])
-
-        assert (window["duration_s"], window["active_s"]) == (0.0, 0.0)
+    assert window["duration_s"] == window["active_s"] == 1800.0
 
 
-class TestEnd:
-    @pytest.mark.parametrize(
-        ("rows", "expected"),
-        [
-            ([prompt(0), tool(1)], False),
-            ([don("A", 0), tool(1), doff(2)], True),
-            ([don("A", 0), tool(1)], False),
-            ([prompt(0), event("session_end", 1)], True),
-            ([prompt(0), event("session_end", 1), event("hook", 2)], True),
-            # Resumed.
-            ([prompt(0), event("session_end", 1), prompt(2)], False),
-            ([prompt(0), event("session_end", 1), prompt(2), event("session_end", 3)], True),
-        ],
-    )
-    def test_a_doff_or_a_session_end_without_work_after_it_is_explicit(
-        self, rows: list[Row], expected: bool
-    ) -> None:
-        assert only_window(rows)["explicit_end"] is expected
+def test_each_rest_counts_up_to_the_idle_limit() -> None:
+    rows = [prompt(0), tool(60), prompt(60 + 31 * MINUTE), tool(60 + 41 * MINUTE)]
+
+    window = only_window(rows)
+
+    assert window["duration_s"] == 60 + 41 * MINUTE
+    # 1 min + 30 of 31 min + 10 min
+    assert window["active_s"] == 41 * MINUTE
+    # 1 min + 5 of 31 min + 5 of 10 min
+    assert only_window(rows, idle_minutes=5)["active_s"] == 11 * MINUTE
 
 
-class TestStatus:
-    @pytest.mark.parametrize(
-        ("rows", "expected"),
-        [
-            ([prompt(0), api_request(1)], "completed"),
-            ([prompt(0), tool(1, success=False)], "completed"),
-            ([prompt(0), reply(1)], "completed"),
-            ([prompt(0), api_error(1), api_request(2)], "completed"),
-            ([prompt(0), api_request(1), api_error(2), event("hook", 3)], "failed"),
-            ([prompt(0), api_error(1)], "failed"),
-            ([prompt(0), reply(1), event("session_end", 2, success=False)], "failed"),
-            ([prompt(0), reply(1), event("session_end", 2, success=True)], "completed"),
-            ([prompt(0)], "cancelled"),
-            ([prompt(0), decision(1, "reject"), event("session_end", 2)], "cancelled"),
-        ],
-    )
-    def test_it_follows_from_the_last_api_event_the_end_and_the_replies(
-        self, rows: list[Row], expected: str
-    ) -> None:
-        assert only_window(rows)["status"] == expected
+def test_the_time_from_don_to_first_event_and_from_last_event_to_doff_counts() -> None:
+    rows = [
+        event("hook", -1),
+        don("A", 0),
+        tool(40 * MINUTE),
+        tool(45 * MINUTE),
+        doff(90 * MINUTE),
+    ]
+
+    window = only_window(rows)
+
+    assert window["duration_s"] == 90 * MINUTE
+    # 30 of 40 min + 5 min + 30 of 45 min
+    assert window["active_s"] == 65 * MINUTE
 
 
-class TestContent:
-    @pytest.mark.parametrize(
-        ("rows", "expected"),
-        [
-            ([prompt(0), tool(1), reply(2)], "none"),
-            ([prompt(0, content="fix it"), tool(1)], "prompts"),
-            ([prompt(0), reply(1, content="done")], "full"),
-            ([prompt(0), tool(1, tool_parameters="{}"), tool(2)], "full"),
-            ([prompt(0), tool(1, success=None, content="text"), tool(2)], "full"),
-            ([prompt(0, content="fix it"), tool(1, content="x"), tool(2), tool(3)], "prompts"),
-        ],
-    )
-    def test_the_level_says_how_much_was_logged(self, rows: list[Row], expected: str) -> None:
-        assert only_window(rows)["content_level"] == expected
+def test_one_event_takes_no_time() -> None:
+    window = only_window([prompt(0)])
 
-    def test_the_hash_is_over_the_ids_of_the_work_in_order(self) -> None:
-        rows = [
-            don("A", 0),
-            prompt(1),
-            decision(2, "accept"),
-            tool(3),
-            api_request(4),
-            api_error(5),
-            reply(6),
-            doff(7),
-        ]
-        ids = "".join(bytes(row["event_id"]).hex() for row in rows)  # type: ignore[call-overload]
+    assert (window["duration_s"], window["active_s"]) == (0.0, 0.0)
 
-        window = only_window([*reversed(rows), event("hook", 2.5), event("session_end", 8)])
 
-        assert window["content_hash"] == hashlib.sha256(ids.encode()).hexdigest()
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([prompt(0), tool(1)], False),
+        ([don("A", 0), tool(1), doff(2)], True),
+        ([don("A", 0), tool(1)], False),
+        ([prompt(0), event("session_end", 1)], True),
+        ([prompt(0), event("session_end", 1), event("hook", 2)], True),
+        # Resumed.
+        ([prompt(0), event("session_end", 1), prompt(2)], False),
+        ([prompt(0), event("session_end", 1), prompt(2), event("session_end", 3)], True),
+    ],
+)
+def test_a_doff_or_a_session_end_without_work_after_it_is_an_explicit_end(
+    rows: list[Row], expected: bool
+) -> None:
+    assert only_window(rows)["explicit_end"] is expected
 
-    def test_a_late_hook_event_changes_nothing_but_a_new_prompt_does(self) -> None:
-        rows = [prompt(0), tool(1)]
-        before = only_window(rows)["content_hash"]
 
-        assert only_window([*rows, event("hook", 0.5), event("other", 99)])["content_hash"] == before
-        assert only_window([*rows, prompt(2)])["content_hash"] != before
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([prompt(0), api_request(1)], "completed"),
+        ([prompt(0), tool(1, success=False)], "completed"),
+        ([prompt(0), reply(1)], "completed"),
+        ([prompt(0), api_error(1), api_request(2)], "completed"),
+        ([prompt(0), api_request(1), api_error(2), event("hook", 3)], "failed"),
+        ([prompt(0), api_error(1)], "failed"),
+        ([prompt(0), reply(1), event("session_end", 2, success=False)], "failed"),
+        ([prompt(0), reply(1), event("session_end", 2, success=True)], "completed"),
+        ([prompt(0)], "cancelled"),
+        ([prompt(0), decision(1, "reject"), event("session_end", 2)], "cancelled"),
+    ],
+)
+def test_the_status_follows_from_the_last_api_event_the_end_and_the_replies(
+    rows: list[Row], expected: str
+) -> None:
+    assert only_window(rows)["status"] == expected
 
-    def test_a_window_without_work_has_a_hash_too(self) -> None:
-        assert only_window([event("hook", 0)])["content_hash"] == hashlib.sha256(b"").hexdigest()
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([prompt(0), tool(1), reply(2)], "none"),
+        ([prompt(0, content="fix it"), tool(1)], "prompts"),
+        ([prompt(0), reply(1, content="done")], "full"),
+        ([prompt(0), tool(1, tool_parameters="{}"), tool(2)], "full"),
+        ([prompt(0), tool(1, success=None, content="text"), tool(2)], "full"),
+        ([prompt(0, content="fix it"), tool(1, content="x"), tool(2), tool(3)], "prompts"),
+    ],
+)
+def test_the_content_level_says_how_much_was_logged(rows: list[Row], expected: str) -> None:
+    assert only_window(rows)["content_level"] == expected
+
+
+def test_the_content_hash_is_over_the_ids_of_the_work_in_order() -> None:
+    rows = [
+        don("A", 0),
+        prompt(1),
+        decision(2, "accept"),
+        tool(3),
+        api_request(4),
+        api_error(5),
+        reply(6),
+        doff(7),
+    ]
+    ids = "".join(bytes(row["event_id"]).hex() for row in rows)  # type: ignore[call-overload]
+
+    window = only_window([*reversed(rows), event("hook", 2.5), event("session_end", 8)])
+
+    assert window["content_hash"] == hashlib.sha256(ids.encode()).hexdigest()
+
+
+def test_a_late_hook_event_leaves_the_content_hash_alone_and_a_new_prompt_does_not() -> None:
+    rows = [prompt(0), tool(1)]
+    before = only_window(rows)["content_hash"]
+
+    assert only_window([*rows, event("hook", 0.5), event("other", 99)])["content_hash"] == before
+    assert only_window([*rows, prompt(2)])["content_hash"] != before
+
+
+def test_a_window_without_work_has_a_hash_too() -> None:
+    assert only_window([event("hook", 0)])["content_hash"] == hashlib.sha256(b"").hexdigest()
 
 
 _NAMES = ["user_prompt", "tool_result", "api_request", "hook", "masque_don", "masque_doff"]

@@ -20,169 +20,176 @@ def picked(window: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(window[name] for name in names)
 
 
-class TestTokens:
-    def test_they_are_summed_over_the_api_requests(self) -> None:
-        requests = [
-            api_request(
-                second,
-                input_tokens=1,
-                cache_read_tokens=20,
-                cache_creation_tokens=300,
-                output_tokens=4000,
-            )
-            for second in (0, 1)
-        ]
-
-        window = only_window([*requests, tool(2, input_tokens=9)])
-
-        # 2 + 40 + 600 + 8000
-        assert picked(window, *_SUMS) == (2, 40, 600, 8000, 8642)
-
-    def test_without_any_api_event_they_are_unknown(self) -> None:
-        window = only_window([prompt(0), tool(1)])
-
-        assert picked(window, *_SUMS, "reasoning_tokens") == (None,) * 6
-        assert picked(window, "api_requests", "api_errors") == (0, 0)
-
-    def test_where_every_request_failed_they_are_zero(self) -> None:
-        window = only_window([prompt(0), api_error(1, input_tokens=5)])
-
-        assert picked(window, *_SUMS) == (0,) * 5
-        assert picked(window, "reasoning_tokens", "api_requests", "api_errors") == (None, 0, 1)
-
-    @pytest.mark.parametrize("column", [*_INPUT_SIDE, "output_tokens"])
-    def test_one_request_that_does_not_say_makes_the_sum_and_the_total_unknown(
-        self, column: str
-    ) -> None:
-        silent: dict[str, object] = {column: None}
-
-        window = only_window([api_request(0), api_request(1, **silent)])
-
-        assert {name for name in _SUMS if window[name] is None} == {column, "total_tokens"}
-
-    def test_nothing_in_and_something_out_means_that_the_input_is_unknown(self) -> None:
-        zero: dict[str, object] = dict.fromkeys(_INPUT_SIDE, 0)
-
-        window = only_window([api_request(0, **zero, output_tokens=7)])
-
-        assert picked(window, *_SUMS) == (None, None, None, 7, None)
-
-    def test_nothing_in_and_nothing_out_is_known(self) -> None:
-        zero: dict[str, object] = dict.fromkeys(_INPUT_SIDE, 0)
-
-        window = only_window([api_request(0, **zero, output_tokens=0)])
-
-        assert picked(window, *_SUMS) == (0, 0, 0, 0, 0)
-
-    def test_reasoning_tokens_are_summed_where_they_are_given(self) -> None:
-        rows = [api_request(0, reasoning_tokens=3), api_request(1)]
-
-        assert only_window(rows)["reasoning_tokens"] == 3
-        assert only_window(rows[1:])["reasoning_tokens"] is None
-
-    def test_a_sum_beyond_any_number_is_unknown_and_stops_nothing(self) -> None:
-        rows = [api_request(second, input_tokens=_LARGEST) for second in (0, 1)]
-
-        assert picked(only_window(rows), "input_tokens", "total_tokens", "output_tokens") == (
-            None,
-            None,
-            40,
+def test_tokens_are_summed_over_the_api_requests() -> None:
+    requests = [
+        api_request(
+            second,
+            input_tokens=1,
+            cache_read_tokens=20,
+            cache_creation_tokens=300,
+            output_tokens=4000,
         )
+        for second in (0, 1)
+    ]
 
-    def test_each_window_has_its_own(self) -> None:
-        rows = [prompt(0), api_request(1), don("A", 2), api_request(3), api_request(4)]
+    window = only_window([*requests, tool(2, input_tokens=9)])
 
-        assert [row["total_tokens"] for row in windows(rows).values()] == [100, 200]
-
-
-class TestCost:
-    def test_it_is_summed_when_every_request_has_one(self) -> None:
-        window = only_window([api_request(0, cost_usd=0.25), api_request(1, cost_usd=0.5)])
-
-        assert picked(window, "cost_usd", "cost_known_calls") == (0.75, 2)
-
-    def test_one_request_without_makes_it_unknown_and_the_known_ones_are_counted(self) -> None:
-        window = only_window([api_request(0), api_request(1, cost_usd=None)])
-
-        assert picked(window, "cost_usd", "cost_known_calls", "api_requests") == (None, 1, 2)
-
-    def test_it_is_unknown_without_any_api_event_and_nothing_where_all_failed(self) -> None:
-        assert only_window([tool(0)])["cost_usd"] is None
-        assert only_window([api_error(0)])["cost_usd"] == 0.0
+    # 2 + 40 + 600 + 8000
+    assert picked(window, *_SUMS) == (2, 40, 600, 8000, 8642)
 
 
-class TestDurations:
-    def test_they_are_those_of_api_requests(self) -> None:
-        rows = [
-            api_request(0, duration_ms=100.0),
-            api_request(1, duration_ms=200.0),
-            api_request(2, duration_ms=None),
-            api_error(3, duration_ms=5000.0),
-        ]
+def test_tokens_are_unknown_without_any_api_event() -> None:
+    window = only_window([prompt(0), tool(1)])
 
-        assert picked(only_window(rows), "api_ms", "mean_api_ms") == (300.0, 150.0)
-
-    def test_they_are_unknown_where_none_is_given(self) -> None:
-        window = only_window([api_request(0, duration_ms=None)])
-
-        assert picked(window, "api_ms", "mean_api_ms") == (None, None)
+    assert picked(window, *_SUMS, "reasoning_tokens") == (None,) * 6
+    assert picked(window, "api_requests", "api_errors") == (0, 0)
 
 
-class TestModel:
-    def test_the_only_one_is_the_model_even_without_output(self) -> None:
-        rows = [api_request(0, output_tokens=None), api_request(1, model=None), api_error(2)]
+def test_tokens_are_zero_where_every_request_failed() -> None:
+    window = only_window([prompt(0), api_error(1, input_tokens=5)])
 
-        assert picked(only_window(rows), "model", "models") == ("model-a", ["model-a"])
-
-    def test_there_is_none_where_no_request_names_one(self) -> None:
-        rows = [api_request(0, model=None), api_error(1, model="model-a")]
-
-        assert picked(only_window(rows), "model", "models") == (None, [])
-
-    @pytest.mark.parametrize(("tokens_of_a", "expected"), [(80, "model-a"), (79, "mixed")])
-    def test_of_several_it_is_the_one_with_80_percent_of_the_output(
-        self, tokens_of_a: int, expected: str
-    ) -> None:
-        rows = [
-            api_request(0, output_tokens=tokens_of_a - 50),
-            api_request(1, model="model-b", output_tokens=100 - tokens_of_a),
-            api_request(2, output_tokens=50),
-        ]
-
-        assert picked(only_window(rows), "model", "models") == (expected, ["model-a", "model-b"])
-
-    def test_of_several_without_output_it_is_mixed(self) -> None:
-        rows = [api_request(0, output_tokens=0), api_request(1, model="b", output_tokens=0)]
-
-        assert only_window(rows)["model"] == "mixed"
+    assert picked(window, *_SUMS) == (0,) * 5
+    assert picked(window, "reasoning_tokens", "api_requests", "api_errors") == (None, 0, 1)
 
 
-class TestProvider:
-    @pytest.mark.parametrize(
-        ("requests", "expected"),
-        [
-            # The only one that is named, whatever the models.
-            ([("a", "p"), ("a", None)], "p"),
-            ([("a", "p"), ("b", "p")], "p"),
-            # None is named.
-            ([("a", None)], None),
-            # Several, and no model stands for the window.
-            ([("a", "p"), ("b", "q")], "mixed"),
-            # Several for one model.
-            ([("a", "p"), ("a", "q")], "mixed"),
-            # Model a has 9 of 10 parts of the output: its provider.
-            ([("a", "p")] * 9 + [("b", "q")], "p"),
-            # ... and where that is not known, none of the others stands in for it.
-            ([("a", None)] * 18 + [("b", "q"), ("c", "r")], None),
-        ],
-        ids=str,
+@pytest.mark.parametrize("column", [*_INPUT_SIDE, "output_tokens"])
+def test_one_request_that_does_not_say_makes_the_sum_and_the_total_unknown(column: str) -> None:
+    silent: dict[str, object] = {column: None}
+
+    window = only_window([api_request(0), api_request(1, **silent)])
+
+    assert {name for name in _SUMS if window[name] is None} == {column, "total_tokens"}
+
+
+def test_no_token_in_and_some_out_means_that_those_in_are_unknown() -> None:
+    zero: dict[str, object] = dict.fromkeys(_INPUT_SIDE, 0)
+
+    window = only_window([api_request(0, **zero, output_tokens=7)])
+
+    assert picked(window, *_SUMS) == (None, None, None, 7, None)
+
+
+def test_no_token_in_and_none_out_is_known() -> None:
+    zero: dict[str, object] = dict.fromkeys(_INPUT_SIDE, 0)
+
+    window = only_window([api_request(0, **zero, output_tokens=0)])
+
+    assert picked(window, *_SUMS) == (0, 0, 0, 0, 0)
+
+
+def test_reasoning_tokens_are_summed_where_they_are_given() -> None:
+    rows = [api_request(0, reasoning_tokens=3), api_request(1)]
+
+    assert only_window(rows)["reasoning_tokens"] == 3
+    assert only_window(rows[1:])["reasoning_tokens"] is None
+
+
+def test_a_sum_beyond_any_number_is_unknown_and_stops_nothing() -> None:
+    rows = [api_request(second, input_tokens=_LARGEST) for second in (0, 1)]
+
+    assert picked(only_window(rows), "input_tokens", "total_tokens", "output_tokens") == (
+        None,
+        None,
+        40,
     )
-    def test_it_follows_the_model(
-        self, requests: list[tuple[str, str | None]], expected: str | None
-    ) -> None:
-        rows = [
-            api_request(second, model=model, provider=provider)
-            for second, (model, provider) in enumerate(requests)
-        ]
 
-        assert only_window(rows)["provider"] == expected
+
+def test_each_window_has_its_own_tokens() -> None:
+    rows = [prompt(0), api_request(1), don("A", 2), api_request(3), api_request(4)]
+
+    assert [row["total_tokens"] for row in windows(rows).values()] == [100, 200]
+
+
+def test_cost_is_summed_when_every_request_has_one() -> None:
+    window = only_window([api_request(0, cost_usd=0.25), api_request(1, cost_usd=0.5)])
+
+    assert picked(window, "cost_usd", "cost_known_calls") == (0.75, 2)
+
+
+def test_one_request_without_cost_makes_it_unknown_and_the_known_ones_are_counted() -> None:
+    window = only_window([api_request(0), api_request(1, cost_usd=None)])
+
+    assert picked(window, "cost_usd", "cost_known_calls", "api_requests") == (None, 1, 2)
+
+
+def test_cost_is_unknown_without_any_api_event_and_nothing_where_all_failed() -> None:
+    assert only_window([tool(0)])["cost_usd"] is None
+    assert only_window([api_error(0)])["cost_usd"] == 0.0
+
+
+def test_api_durations_are_those_of_answered_requests() -> None:
+    rows = [
+        api_request(0, duration_ms=100.0),
+        api_request(1, duration_ms=200.0),
+        api_request(2, duration_ms=None),
+        api_error(3, duration_ms=5000.0),
+    ]
+
+    assert picked(only_window(rows), "api_ms", "mean_api_ms") == (300.0, 150.0)
+
+
+def test_api_durations_are_unknown_where_none_is_given() -> None:
+    window = only_window([api_request(0, duration_ms=None)])
+
+    assert picked(window, "api_ms", "mean_api_ms") == (None, None)
+
+
+def test_the_only_model_is_the_model_even_without_output() -> None:
+    rows = [api_request(0, output_tokens=None), api_request(1, model=None), api_error(2)]
+
+    assert picked(only_window(rows), "model", "models") == ("model-a", ["model-a"])
+
+
+def test_there_is_no_model_where_no_request_names_one() -> None:
+    rows = [api_request(0, model=None), api_error(1, model="model-a")]
+
+    assert picked(only_window(rows), "model", "models") == (None, [])
+
+
+@pytest.mark.parametrize(("tokens_of_a", "expected"), [(80, "model-a"), (79, "mixed")])
+def test_of_several_models_the_one_with_80_percent_of_the_output_counts(
+    tokens_of_a: int, expected: str
+) -> None:
+    rows = [
+        api_request(0, output_tokens=tokens_of_a - 50),
+        api_request(1, model="model-b", output_tokens=100 - tokens_of_a),
+        api_request(2, output_tokens=50),
+    ]
+
+    assert picked(only_window(rows), "model", "models") == (expected, ["model-a", "model-b"])
+
+
+def test_several_models_without_output_are_mixed() -> None:
+    rows = [api_request(0, output_tokens=0), api_request(1, model="b", output_tokens=0)]
+
+    assert only_window(rows)["model"] == "mixed"
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        # The only one that is named, whatever the models.
+        ([("a", "p"), ("a", None)], "p"),
+        ([("a", "p"), ("b", "p")], "p"),
+        # None is named.
+        ([("a", None)], None),
+        # Several, and no model stands for the window.
+        ([("a", "p"), ("b", "q")], "mixed"),
+        # Several for one model.
+        ([("a", "p"), ("a", "q")], "mixed"),
+        # Model a has 9 of 10 parts of the output: its provider.
+        ([("a", "p")] * 9 + [("b", "q")], "p"),
+        # ... and where that is not known, none of the others stands in for it.
+        ([("a", None)] * 18 + [("b", "q"), ("c", "r")], None),
+    ],
+    ids=str,
+)
+def test_the_provider_follows_the_model(
+    requests: list[tuple[str, str | None]], expected: str | None
+) -> None:
+    rows = [
+        api_request(second, model=model, provider=provider)
+        for second, (model, provider) in enumerate(requests)
+    ]
+
+    assert only_window(rows)["provider"] == expected

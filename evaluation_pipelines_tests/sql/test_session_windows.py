@@ -1,6 +1,4 @@
-"""Which events belong to which window of a session: agent_sessions.sql, the window table."""
-
-from collections.abc import Iterable
+"""Windows without masques, with masques by attribute, and what lies beside them."""
 
 import pytest
 
@@ -15,349 +13,161 @@ from evaluation_pipelines_tests.builders import (
     prompt,
     tool,
 )
-from evaluation_pipelines_tests.sql.session_queries import only_window, session_rows, windows
+from evaluation_pipelines_tests.sql.session_queries import (
+    attributions,
+    calls,
+    only_window,
+    session_rows,
+    windows,
+)
 
 
-def calls(rows: Iterable[Row]) -> dict[str, int]:
-    """Session key -> tool calls, in the order the windows started."""
-    return {key: row["total_tools"] for key, row in windows(rows).items()}
+def test_a_session_is_one_baseline_window() -> None:
+    window = only_window([prompt(0), tool(5), event("hook", 9)])
 
+    assert window["session_key"] == "s1#baseline-1"
+    assert (window["masque"], window["attribution"]) == (None, "baseline")
+    assert (window["started_at"], window["ended_at"]) == (at(0), at(9))
 
-def attributions(rows: Iterable[Row]) -> dict[str, str]:
-    """Session key -> attribution, in the order the windows started."""
-    return {key: row["attribution"] for key, row in windows(rows).items()}
 
+def test_sessions_with_the_same_id_in_two_organizations_are_two() -> None:
+    rows = [prompt(0), tool(1), prompt(5, organization_id="other")]
 
-class TestWithoutMasque:
-    def test_a_session_is_one_baseline_window(self) -> None:
-        window = only_window([prompt(0), tool(5), event("hook", 9)])
+    assert [
+        (row["organization_id"], row["session_key"], row["total_tools"])
+        for row in session_rows(rows)
+    ] == [("default", "s1#baseline-1", 1), ("other", "s1#baseline-1", 0)]
 
-        assert window["session_key"] == "s1#baseline-1"
-        assert (window["masque"], window["attribution"]) == (None, "baseline")
-        assert (window["started_at"], window["ended_at"]) == (at(0), at(9))
 
-    def test_sessions_with_the_same_id_in_two_organizations_are_two(self) -> None:
-        rows = [prompt(0), tool(1), prompt(5, organization_id="other")]
+def test_a_doff_without_any_don_changes_nothing() -> None:
+    without = only_window([prompt(0), tool(5)])
 
-        assert [
-            (row["organization_id"], row["session_key"], row["total_tools"])
-            for row in session_rows(rows)
-        ] == [("default", "s1#baseline-1", 1), ("other", "s1#baseline-1", 0)]
+    assert only_window([prompt(0), tool(5), doff(3), doff(99, "A")]) == without
 
-    def test_a_doff_without_any_don_changes_nothing(self) -> None:
-        without = only_window([prompt(0), tool(5)])
 
-        assert only_window([prompt(0), tool(5), doff(3), doff(99, "A")]) == without
+def test_a_don_without_a_name_is_none() -> None:
+    assert attributions([prompt(0), don(None, 1), tool(2)]) == {"s1#baseline-1": "baseline"}
 
-    def test_a_don_without_a_name_is_none(self) -> None:
-        assert attributions([prompt(0), don(None, 1), tool(2)]) == {"s1#baseline-1": "baseline"}
 
+def test_one_masque_by_attribute_makes_one_clean_window_of_all_events() -> None:
+    rows = [prompt(0), tool(1, masque="A"), prompt(2), tool(3, masque="A"), tool(4)]
 
-class TestMasqueByAttribute:
-    def test_one_value_makes_one_clean_window_of_all_events(self) -> None:
-        rows = [prompt(0), tool(1, masque="A"), prompt(2), tool(3, masque="A"), tool(4)]
+    window = only_window(rows)
 
-        window = only_window(rows)
+    assert window["session_key"] == "s1#a-1"
+    assert (window["masque"], window["attribution"]) == ("A", "clean")
+    assert (window["total_tools"], window["prompts"]) == (3, 2)
 
-        assert window["session_key"] == "s1#a-1"
-        assert (window["masque"], window["attribution"]) == ("A", "clean")
-        assert (window["total_tools"], window["prompts"]) == (3, 2)
 
-    def test_several_values_make_one_window_per_run_of_the_same_value(self) -> None:
-        rows = [tool(second, masque=masque) for second, masque in enumerate("AABAA")]
+def test_several_masques_by_attribute_make_one_window_per_run_of_the_same() -> None:
+    rows = [tool(second, masque=masque) for second, masque in enumerate("AABAA")]
 
-        assert calls(rows) == {"s1#a-1": 2, "s1#b-1": 1, "s1#a-2": 2}
-        assert set(attributions(rows).values()) == {"mixed"}
+    assert calls(rows) == {"s1#a-1": 2, "s1#b-1": 1, "s1#a-2": 2}
+    assert set(attributions(rows).values()) == {"mixed"}
 
-    def test_events_without_the_value_go_with_those_before_and_the_first_with_those_after(
-        self,
-    ) -> None:
-        rows = [tool(0), tool(1, masque="A"), tool(2), tool(3), tool(4, masque="B"), tool(5)]
 
-        assert calls(rows) == {"s1#a-1": 4, "s1#b-1": 2}
+def test_events_without_the_attribute_go_with_those_before_and_the_first_with_those_after() -> None:
+    rows = [tool(0), tool(1, masque="A"), tool(2), tool(3), tool(4, masque="B"), tool(5)]
 
-    def test_a_window_lasts_from_its_first_to_its_last_event(self) -> None:
-        rows = [tool(0, masque="A"), tool(4, masque="A"), tool(7, masque="B"), tool(9, masque="B")]
+    assert calls(rows) == {"s1#a-1": 4, "s1#b-1": 2}
 
-        assert [(row["started_at"], row["ended_at"]) for row in windows(rows).values()] == [
-            (at(0), at(4)),
-            (at(7), at(9)),
-        ]
 
-    def test_the_masque_of_a_doff_is_no_attribute(self) -> None:
-        assert attributions([tool(0), doff(1, "B")]) == {"s1#baseline-1": "baseline"}
+def test_a_window_by_attribute_lasts_from_its_first_to_its_last_event() -> None:
+    rows = [tool(0, masque="A"), tool(4, masque="A"), tool(7, masque="B"), tool(9, masque="B")]
 
-    def test_a_doff_alone_leaves_the_attributes_in_force(self) -> None:
-        assert attributions([tool(0, masque="A"), doff(1, "B")]) == {"s1#a-1": "clean"}
+    assert [(row["started_at"], row["ended_at"]) for row in windows(rows).values()] == [
+        (at(0), at(4)),
+        (at(7), at(9)),
+    ]
 
-    def test_a_don_wins_over_attributes_in_the_whole_session(self) -> None:
-        rows = [prompt(0, masque="A"), tool(1, masque="A"), don("B", 5), tool(6, masque="A")]
 
-        assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#b-1": "clean"}
-        assert calls(rows) == {"s1#baseline-1": 1, "s1#b-1": 1}
+def test_the_masque_of_a_doff_is_no_attribute() -> None:
+    assert attributions([tool(0), doff(1, "B")]) == {"s1#baseline-1": "baseline"}
 
 
-class TestDonAndDoff:
-    def test_a_don_opens_a_window_that_ends_at_its_doff(self) -> None:
-        rows = [event("hook", 0), don("A", 1), tool(2), tool(4), doff(6)]
+def test_a_doff_alone_leaves_the_attributes_in_force() -> None:
+    assert attributions([tool(0, masque="A"), doff(1, "B")]) == {"s1#a-1": "clean"}
 
-        window = only_window(rows)
 
-        assert (window["masque"], window["attribution"]) == ("A", "clean")
-        assert (window["started_at"], window["ended_at"]) == (at(1), at(6))
+def test_a_don_wins_over_attributes_in_the_whole_session() -> None:
+    rows = [prompt(0, masque="A"), tool(1, masque="A"), don("B", 5), tool(6, masque="A")]
 
-    def test_without_a_doff_it_ends_at_the_next_don_and_the_last_one_at_the_last_event(
-        self,
-    ) -> None:
-        rows = [tool(0), don("A", 1), tool(2), tool(4), don("B", 7), tool(8), tool(9)]
+    assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#b-1": "clean"}
+    assert calls(rows) == {"s1#baseline-1": 1, "s1#b-1": 1}
 
-        found = windows(rows)
 
-        assert {key: row["total_tools"] for key, row in found.items()} == {
-            "s1#baseline-1": 1,
-            "s1#a-1": 2,
-            "s1#b-1": 2,
-        }
-        assert (found["s1#a-1"]["started_at"], found["s1#a-1"]["ended_at"]) == (at(1), at(4))
-        assert (found["s1#b-1"]["started_at"], found["s1#b-1"]["ended_at"]) == (at(7), at(9))
+@pytest.mark.parametrize(
+    "turn", [prompt(11), tool(11), decision(11, "accept")], ids=["prompt", "call", "decision"]
+)
+def test_a_prompt_or_tool_call_between_doff_and_don_makes_a_window(turn: Row) -> None:
+    rows = [don("A", 0), tool(1), doff(10), turn, event("hook", 12), don("B", 20), tool(21)]
 
-    def test_a_doff_that_names_another_masque_ends_nothing(self) -> None:
-        rows = [don("A", 0), tool(1), doff(2, "B"), tool(3), doff(5, "A"), tool(6)]
+    assert attributions(rows) == {
+        "s1#a-1": "mixed",
+        "s1#baseline-1": "remainder",
+        "s1#b-1": "mixed",
+    }
+    between = windows(rows)["s1#baseline-1"]
+    assert (between["started_at"], between["ended_at"]) == (at(11), at(12))
 
-        assert calls(rows) == {"s1#a-1": 2, "s1#baseline-1": 1}
 
-    def test_the_first_doff_counts(self) -> None:
-        rows = [don("A", 0), tool(1), doff(2), tool(3), doff(4)]
-
-        assert calls(rows) == {"s1#a-1": 1, "s1#baseline-1": 1}
-
-    def test_a_doff_after_the_next_don_is_not_the_doff_of_the_one_before(self) -> None:
-        rows = [tool(0), don("A", 1), tool(2), don("B", 3), tool(4), doff(5, "A"), tool(6)]
-
-        assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#b-1": 2}
-
-    def test_an_event_at_the_time_of_a_don_belongs_to_the_new_window(self) -> None:
-        rows = [tool(0), tool(5, sequence=1), don("A", 5), tool(6)]
-
-        assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 2}
-
-    def test_an_event_at_the_time_of_a_doff_belongs_to_the_closing_window(self) -> None:
-        rows = [don("A", 0), tool(1), doff(5), tool(5), tool(6)]
-
-        assert calls(rows) == {"s1#a-1": 2, "s1#baseline-1": 1}
-
-    def test_an_event_when_one_is_taken_off_and_the_next_put_on_belongs_to_the_next(self) -> None:
-        rows = [don("A", 0), tool(1), doff(5, "A"), don("B", 5), tool(5), tool(6)]
-
-        found = windows(rows)
-
-        assert {key: row["total_tools"] for key, row in found.items()} == {"s1#a-1": 1, "s1#b-1": 2}
-        assert found["s1#a-1"]["ended_at"] == at(5)
-
-    def test_putting_on_the_same_masque_again_opens_another_window(self) -> None:
-        rows = [don("A", 0), tool(1), don("A", 2), tool(3), doff(4), don("A", 4), tool(5)]
-
-        assert calls(rows) == {"s1#a-1": 1, "s1#a-2": 1, "s1#a-3": 1}
-        assert set(attributions(rows).values()) == {"clean"}
-
-    def test_a_masque_taken_off_the_instant_it_was_put_on_gets_only_that_instant(self) -> None:
-        rows = [tool(0), don("A", 5), doff(5, "A"), tool(5), tool(6)]
-
-        assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#baseline-2": 1}
-
-    def test_a_doff_at_a_don_of_the_same_masque_closes_the_one_that_was_worn(self) -> None:
-        rows = [don("A", 0), tool(1), doff(5, "A"), don("A", 5), tool(6), doff(9, "A"), tool(10)]
-
-        assert calls(rows) == {"s1#a-1": 1, "s1#a-2": 1, "s1#baseline-1": 1}
-
-    def test_of_several_dons_at_one_time_the_last_is_worn(self) -> None:
-        rows = [tool(0), don("A", 5, sequence=1), don("B", 5, sequence=2), tool(6)]
-
-        assert calls(rows) == {"s1#baseline-1": 1, "s1#b-1": 1}
-        assert attributions(rows)["s1#b-1"] == "clean"
-
-    def test_windows_without_events_are_dropped_and_count_for_nothing(self) -> None:
-        rows = [tool(0), don("A", 1), doff(2), don("B", 3), tool(4), don("C", 5)]
-
-        assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#b-1": "clean"}
-
-    def test_an_attribution_line_without_telemetry_is_no_session(self) -> None:
-        rows = [don("A", 0), doff(5), don("B", 0, organization_id="default", session_id="s2")]
-
-        assert session_rows(rows) == []
-
-    def test_an_attribution_line_applies_to_every_organization_with_the_session(self) -> None:
-        rows = [
-            tool(1),
-            tool(2, organization_id="other"),
-            don("A", 0),
-            tool(3, session_id="s2"),
-        ]
-
-        assert [(row["organization_id"], row["session_key"]) for row in session_rows(rows)] == [
-            ("default", "s1#a-1"),
-            ("default", "s2#baseline-1"),
-            ("other", "s1#a-1"),
-        ]
-
-    def test_a_don_record_applies_to_its_own_organization(self) -> None:
-        rows = [
-            tool(1),
-            tool(2, organization_id="other"),
-            don("A", 0, organization_id="other"),
-        ]
-
-        assert [(row["organization_id"], row["session_key"]) for row in session_rows(rows)] == [
-            ("default", "s1#baseline-1"),
-            ("other", "s1#a-1"),
-        ]
-
-
-class TestDonBeforeTheFirstEvent:
-    def test_it_opens_at_the_first_event(self) -> None:
-        window = only_window([don("A", -60), prompt(0), tool(5)])
-
-        assert (window["masque"], window["started_at"]) == ("A", at(0))
-        assert window["duration_s"] == window["active_s"] == 5.0
-
-    def test_the_last_of_several_gets_the_events(self) -> None:
-        rows = [don("A", -60), don("B", -30), prompt(0), tool(5)]
-
-        assert attributions(rows) == {"s1#b-1": "clean"}
-
-    def test_it_ends_at_its_doff_in_the_session(self) -> None:
-        rows = [don("A", -60), tool(0), doff(3), tool(5)]
-
-        assert calls(rows) == {"s1#a-1": 1, "s1#baseline-1": 1}
-
-    def test_one_that_was_taken_off_before_the_first_event_is_dropped(self) -> None:
-        assert attributions([don("A", -60), doff(-30), tool(0)]) == {"s1#baseline-1": "baseline"}
-
-
-class TestRemainder:
-    @pytest.mark.parametrize(
-        "turn", [prompt(11), tool(11), decision(11, "accept")], ids=["prompt", "call", "decision"]
-    )
-    def test_a_prompt_or_tool_call_between_doff_and_don_makes_a_window(self, turn: Row) -> None:
-        rows = [don("A", 0), tool(1), doff(10), turn, event("hook", 12), don("B", 20), tool(21)]
-
-        assert attributions(rows) == {
-            "s1#a-1": "mixed",
-            "s1#baseline-1": "remainder",
-            "s1#b-1": "mixed",
-        }
-        between = windows(rows)["s1#baseline-1"]
-        assert (between["started_at"], between["ended_at"]) == (at(11), at(12))
-
-    @pytest.mark.parametrize(
-        ("rows", "expected"),
-        [
-            # The API request at 11 goes to the window after it, at the end to the one before it.
-            (
-                [don("A", 0), tool(1), doff(10), api_request(11), don("B", 20), tool(21)],
-                {"s1#a-1": 0, "s1#b-1": 1},
-            ),
-            ([don("A", 0), tool(1), doff(10), api_request(11)], {"s1#a-1": 1}),
-            ([api_request(-5), don("A", 0), tool(1)], {"s1#a-1": 1}),
-            # The don of B is empty: what lies around it is one stretch without a masque.
-            (
-                [don("A", 0), tool(1), doff(5), api_request(6), don("B", 7), doff(8), prompt(11)],
-                {"s1#a-1": 0, "s1#baseline-1": 1},
-            ),
-        ],
-        ids=["between", "after", "before", "beside an empty window"],
-    )
-    def test_events_without_prompt_or_call_join_the_window_after_or_else_before(
-        self, rows: list[Row], expected: dict[str, int]
-    ) -> None:
-        found = windows(rows)
-
-        assert {key: row["api_requests"] for key, row in found.items()} == expected
-
-    def test_events_that_join_a_window_do_not_move_its_times(self) -> None:
-        rows = [
-            event("hook", -5),
-            event("hook", -4),
-            don("A", 0),
-            tool(1),
-            doff(10),
-            event("hook", 15),
-            event("hook", 17),
-        ]
-
-        window = only_window(rows)
-
-        assert (window["started_at"], window["ended_at"]) == (at(0), at(10))
-        # 0 -> 1 -> 10: the hooks count for the moment of the don and of the doff.
-        assert window["duration_s"] == window["active_s"] == 10.0
-
-    def test_a_prompt_after_the_last_doff_makes_a_window(self) -> None:
-        rows = [don("A", 0), tool(1), doff(10), prompt(11), tool(12)]
-
-        assert attributions(rows) == {"s1#a-1": "clean", "s1#baseline-1": "remainder"}
-
-    def test_a_session_whose_masques_saw_nothing_keeps_all_its_events(self) -> None:
-        rows = [event("hook", 0), don("A", 1), doff(2), event("hook", 3)]
-
-        window = only_window(rows)
-
-        assert (window["session_key"], window["attribution"]) == ("s1#baseline-1", "baseline")
-        assert (window["started_at"], window["ended_at"]) == (at(0), at(3))
-
-
-class TestSessionKey:
-    @pytest.mark.parametrize(
-        ("masque", "slug"),
-        [
-            ("Code Reviewer", "code-reviewer"),
-            ("--Löwe #1!--", "l-we-1"),
-            ("審査員", "masque"),
-            ("", "masque"),
-            ("baseline", "baseline"),
-        ],
-    )
-    def test_the_masque_is_there_as_a_slug(self, masque: str, slug: str) -> None:
-        window = only_window([don(masque, 0), tool(1)])
-
-        assert (window["session_key"], window["masque"]) == (f"s1#{slug}-1", masque)
-
-    def test_two_masques_with_one_slug_are_told_apart_by_number(self) -> None:
-        rows = [don("a b", 0), tool(1), don("A-B", 2), tool(3), don("a b", 4), tool(5)]
-
-        assert [(key, row["masque"]) for key, row in windows(rows).items()] == [
-            ("s1#a-b-1", "a b"),
-            ("s1#a-b-2", "A-B"),
-            ("s1#a-b-3", "a b"),
-        ]
-        assert set(attributions(rows).values()) == {"mixed"}
-
-    def test_a_masque_called_baseline_and_the_baseline_are_told_apart_by_number(self) -> None:
-        rows = [prompt(0), don("baseline", 1), tool(2)]
-
-        assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#baseline-2": "clean"}
-
-    @pytest.mark.parametrize("masque", ["A", "B", "baseline"])
-    def test_a_later_masque_changes_no_earlier_key_and_no_earlier_content(
-        self, masque: str
-    ) -> None:
-        earlier = [
-            prompt(0),
-            don("A", 1),
-            tool(2),
-            doff(3),
-            prompt(4),
-            don("B", 5),
-            tool(6),
-            api_request(7),
-        ]
-        later = [don(masque, 8), prompt(9), tool(10)]
-        before = {key: row["content_hash"] for key, row in windows(earlier).items()}
-
-        after = {key: row["content_hash"] for key, row in windows(earlier + later).items()}
-
-        assert len(before) == 4
-        assert len(after) == 5
-        assert before.items() <= after.items()
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # The API request at 11 goes to the window after it, at the end to the one before it.
+        (
+            [don("A", 0), tool(1), doff(10), api_request(11), don("B", 20), tool(21)],
+            {"s1#a-1": 0, "s1#b-1": 1},
+        ),
+        ([don("A", 0), tool(1), doff(10), api_request(11)], {"s1#a-1": 1}),
+        ([api_request(-5), don("A", 0), tool(1)], {"s1#a-1": 1}),
+        # The don of B is empty: what lies around it is one stretch without a masque.
+        (
+            [don("A", 0), tool(1), doff(5), api_request(6), don("B", 7), doff(8), prompt(11)],
+            {"s1#a-1": 0, "s1#baseline-1": 1},
+        ),
+    ],
+    ids=["between", "after", "before", "beside an empty window"],
+)
+def test_events_without_prompt_or_call_join_the_window_after_or_else_before(
+    rows: list[Row], expected: dict[str, int]
+) -> None:
+    found = windows(rows)
+
+    assert {key: row["api_requests"] for key, row in found.items()} == expected
+
+
+def test_events_that_join_a_window_do_not_move_its_times() -> None:
+    rows = [
+        event("hook", -5),
+        event("hook", -4),
+        don("A", 0),
+        tool(1),
+        doff(10),
+        event("hook", 15),
+        event("hook", 17),
+    ]
+
+    window = only_window(rows)
+
+    assert (window["started_at"], window["ended_at"]) == (at(0), at(10))
+    # 0 -> 1 -> 10: the hooks count for the moment of the don and of the doff.
+    assert window["duration_s"] == window["active_s"] == 10.0
+
+
+def test_a_prompt_after_the_last_doff_makes_a_window() -> None:
+    rows = [don("A", 0), tool(1), doff(10), prompt(11), tool(12)]
+
+    assert attributions(rows) == {"s1#a-1": "clean", "s1#baseline-1": "remainder"}
+
+
+def test_a_session_whose_masques_saw_nothing_keeps_all_its_events() -> None:
+    rows = [event("hook", 0), don("A", 1), doff(2), event("hook", 3)]
+
+    window = only_window(rows)
+
+    assert (window["session_key"], window["attribution"]) == ("s1#baseline-1", "baseline")
+    assert (window["started_at"], window["ended_at"]) == (at(0), at(3))
 
 
 def test_events_at_one_time_are_in_order_of_sequence_and_those_without_one_come_last() -> None:

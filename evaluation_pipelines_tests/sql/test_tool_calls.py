@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation_pipelines_tests.builders import Row, decision, don, prompt, tool
-from evaluation_pipelines_tests.sql.session_queries import only_window, windows
+from evaluation_pipelines_tests.sql.session_queries import only_window, session_rows, windows
 
 _COUNTS = ("total_tools", "tools_ok", "tools_failed", "tools_denied", "tools_unknown")
 
@@ -14,171 +14,184 @@ def counts(rows: list[Row]) -> tuple[int, ...]:
     return tuple(window[name] for name in _COUNTS)
 
 
-class TestOutcomes:
-    def test_a_result_is_a_call_that_went_well_or_failed(self) -> None:
-        assert counts([tool(0), tool(1), tool(2, success=False)]) == (3, 2, 1, 0, 0)
-
-    def test_a_result_that_does_not_say_is_unknown_and_not_in_the_total(self) -> None:
-        assert counts([tool(0), tool(1, success=None)]) == (1, 1, 0, 0, 1)
-
-    def test_an_accepted_call_is_counted_by_its_result(self) -> None:
-        rows = [decision(0, "accept", tool_use_id="t1"), tool(1, tool_use_id="t1")]
-
-        assert counts(rows) == (1, 1, 0, 0, 0)
-
-    def test_an_accepted_call_without_a_result_is_unknown_once(self) -> None:
-        rows = [decision(second, "accept", tool_use_id="t1") for second in (0, 1)]
-
-        assert counts(rows) == (0, 0, 0, 0, 1)
-
-    def test_an_accepted_call_without_an_id_may_be_any_result_and_is_not_counted(self) -> None:
-        assert counts([decision(0, "accept"), tool(1)]) == (1, 1, 0, 0, 0)
-
-    def test_a_rejected_call_is_denied_once(self) -> None:
-        rows = [decision(second, "reject", tool_use_id="t1") for second in (0, 1)]
-
-        assert counts(rows) == (0, 0, 0, 1, 0)
-
-    def test_rejected_calls_without_an_id_are_each_one(self) -> None:
-        assert counts([decision(0, "reject"), decision(1, "reject")]) == (0, 0, 0, 2, 0)
-
-    @pytest.mark.parametrize("success", [True, False, None])
-    def test_a_result_of_a_rejected_call_says_nothing(self, success: bool | None) -> None:
-        rows = [
-            decision(0, "reject", tool_use_id="t1"),
-            tool(1, success=success, tool_use_id="t1"),
-        ]
-
-        assert counts(rows) == (0, 0, 0, 1, 0)
-
-    def test_a_result_that_says_it_was_rejected_is_a_denied_call(self) -> None:
-        assert counts([tool(0, success=False, decision="reject")]) == (0, 0, 0, 1, 0)
-
-    def test_a_call_that_was_rejected_and_then_accepted_is_counted_by_its_result(self) -> None:
-        rows = [
-            decision(0, "reject", tool_use_id="t1"),
-            decision(1, "accept", tool_use_id="t1"),
-            tool(2, tool_use_id="t1"),
-        ]
-
-        assert counts(rows) == (1, 1, 0, 0, 0)
-
-    def test_the_same_id_in_another_session_or_organization_is_another_call(self) -> None:
-        rejected = decision(0, "reject", tool_use_id="t1")
-        rows = [
-            rejected,
-            tool(1, tool_use_id="t1", session_id="s2"),
-        ]
-
-        found = windows(rows)
-
-        assert found["s1#baseline-1"]["tools_denied"] == 1
-        assert found["s2#baseline-1"]["tools_ok"] == 1
-
-    def test_a_call_counts_for_the_window_of_its_result_or_its_decision(self) -> None:
-        rows = [
-            decision(0, "accept", tool_use_id="t1"),
-            decision(1, "accept", tool_use_id="t2"),
-            decision(2, "reject", tool_use_id="t3"),
-            don("A", 5),
-            tool(6, tool_use_id="t1"),
-            tool(7, success=False, tool_use_id="t3"),
-        ]
-
-        found = windows(rows)
-
-        assert {key: tuple(row[name] for name in _COUNTS) for key, row in found.items()} == {
-            "s1#baseline-1": (0, 0, 0, 1, 1),
-            "s1#a-1": (1, 1, 0, 0, 0),
-        }
+def test_a_result_is_a_call_that_went_well_or_failed() -> None:
+    assert counts([tool(0), tool(1), tool(2, success=False)]) == (3, 2, 1, 0, 0)
 
 
-class TestDurations:
-    def test_the_quantiles_are_linear_over_the_counted_calls(self) -> None:
-        rows = [tool(n, duration_ms=ms) for n, ms in enumerate([10.0, 20.0, 30.0, 40.0])]
-        others = [tool(8, success=None, duration_ms=9e9), tool(9, duration_ms=None)]
-
-        window = only_window(rows + others)
-
-        # Median of four: between 20 and 30. 95 %: position 0.95 * 3 = 2.85, 30 + 0.85 * 10.
-        assert window["median_tool_ms"] == 25.0
-        assert window["p95_tool_ms"] == pytest.approx(38.5)
-
-    def test_without_durations_they_are_unknown(self) -> None:
-        window = only_window([tool(0, duration_ms=None)])
-
-        assert (window["median_tool_ms"], window["p95_tool_ms"]) == (None, None)
+def test_a_result_that_does_not_say_is_unknown_and_not_in_the_total() -> None:
+    assert counts([tool(0), tool(1, success=None)]) == (1, 1, 0, 0, 1)
 
 
-def mix(**calls: int) -> list[Row]:
+def test_an_accepted_call_is_counted_by_its_result() -> None:
+    rows = [decision(0, "accept", tool_use_id="t1"), tool(1, tool_use_id="t1")]
+
+    assert counts(rows) == (1, 1, 0, 0, 0)
+
+
+def test_an_accepted_call_without_a_result_is_unknown_once() -> None:
+    rows = [decision(second, "accept", tool_use_id="t1") for second in (0, 1)]
+
+    assert counts(rows) == (0, 0, 0, 0, 1)
+
+
+def test_an_accepted_call_without_an_id_may_be_any_result_and_is_not_counted() -> None:
+    assert counts([decision(0, "accept"), tool(1)]) == (1, 1, 0, 0, 0)
+
+
+def test_a_rejected_call_is_denied_once() -> None:
+    rows = [decision(second, "reject", tool_use_id="t1") for second in (0, 1)]
+
+    assert counts(rows) == (0, 0, 0, 1, 0)
+
+
+def test_rejected_calls_without_an_id_are_each_one() -> None:
+    assert counts([decision(0, "reject"), decision(1, "reject")]) == (0, 0, 0, 2, 0)
+
+
+@pytest.mark.parametrize("success", [True, False, None])
+def test_a_result_of_a_rejected_call_says_nothing(success: bool | None) -> None:
+    rows = [
+        decision(0, "reject", tool_use_id="t1"),
+        tool(1, success=success, tool_use_id="t1"),
+    ]
+
+    assert counts(rows) == (0, 0, 0, 1, 0)
+
+
+def test_a_result_that_says_it_was_rejected_is_a_denied_call() -> None:
+    assert counts([tool(0, success=False, decision="reject")]) == (0, 0, 0, 1, 0)
+
+
+def test_a_call_that_was_rejected_and_then_accepted_is_counted_by_its_result() -> None:
+    rows = [
+        decision(0, "reject", tool_use_id="t1"),
+        decision(1, "accept", tool_use_id="t1"),
+        tool(2, tool_use_id="t1"),
+    ]
+
+    assert counts(rows) == (1, 1, 0, 0, 0)
+
+
+def test_the_same_id_in_another_session_or_organization_is_another_call() -> None:
+    rows = [
+        decision(0, "reject", tool_use_id="t1"),
+        tool(1, tool_use_id="t1", session_id="s2"),
+        tool(2, tool_use_id="t1", organization_id="other"),
+    ]
+
+    assert [(row["tools_ok"], row["tools_denied"]) for row in session_rows(rows)] == [
+        (0, 1),
+        (1, 0),
+        (1, 0),
+    ]
+
+
+def test_a_call_counts_for_the_window_of_its_result_or_its_decision() -> None:
+    rows = [
+        decision(0, "accept", tool_use_id="t1"),
+        decision(1, "accept", tool_use_id="t2"),
+        decision(2, "reject", tool_use_id="t3"),
+        don("A", 5),
+        tool(6, tool_use_id="t1"),
+        tool(7, success=False, tool_use_id="t3"),
+    ]
+
+    found = windows(rows)
+
+    assert {key: tuple(row[name] for name in _COUNTS) for key, row in found.items()} == {
+        "s1#baseline-1": (0, 0, 0, 1, 1),
+        "s1#a-1": (1, 1, 0, 0, 0),
+    }
+
+
+def test_the_quantiles_of_durations_are_linear_over_the_counted_calls() -> None:
+    rows = [tool(n, duration_ms=ms) for n, ms in enumerate([10.0, 20.0, 30.0, 40.0])]
+    others = [tool(8, success=None, duration_ms=9e9), tool(9, duration_ms=None)]
+
+    window = only_window(rows + others)
+
+    # Median of four: between 20 and 30. 95 %: position 0.95 * 3 = 2.85, 30 + 0.85 * 10.
+    assert window["median_tool_ms"] == 25.0
+    assert window["p95_tool_ms"] == pytest.approx(38.5)
+
+
+def test_the_quantiles_are_unknown_without_durations() -> None:
+    window = only_window([tool(0, duration_ms=None)])
+
+    assert (window["median_tool_ms"], window["p95_tool_ms"]) == (None, None)
+
+
+def mix(calls: dict[str, int]) -> list[Row]:
     """So many successful calls of each class."""
     classes = [name for name, n in calls.items() for _ in range(n)]
     return [tool(second, tool_class=name) for second, name in enumerate(classes)]
 
 
-class TestToolMix:
-    def test_it_counts_calls_with_an_outcome_by_class_in_order(self) -> None:
-        rows = [
-            *mix(shell=2, edit=1),
-            tool(10, success=False, tool_class="edit"),
-            tool(11, success=None, tool_class="web"),
-            tool(12, tool_class=None),
-        ]
+def test_the_tool_mix_counts_calls_with_an_outcome_by_class_in_order() -> None:
+    rows = [
+        *mix({"shell": 2, "edit": 1}),
+        tool(10, success=False, tool_class="edit"),
+        tool(11, success=None, tool_class="web"),
+        tool(12, tool_class=None),
+    ]
 
-        assert only_window(rows)["tool_mix"] == [
-            {"key": "edit", "value": 2},
-            {"key": "other", "value": 1},
-            {"key": "shell", "value": 2},
-        ]
-
-    def test_it_is_empty_without_calls(self) -> None:
-        assert only_window([prompt(0)])["tool_mix"] == []
+    assert only_window(rows)["tool_mix"] == [
+        {"key": "edit", "value": 2},
+        {"key": "other", "value": 1},
+        {"key": "shell", "value": 2},
+    ]
 
 
-class TestTaskClass:
-    @pytest.mark.parametrize(
-        ("calls", "expected"),
-        [
-            # Fewer than three calls.
-            ({}, "unclassified"),
-            ({"web": 2}, "unclassified"),
-            # Web: at least three, and 15 %.
-            ({"web": 3}, "research"),
-            ({"web": 3, "edit": 17}, "research"),  # 3 / 20 = 15 %
-            ({"web": 3, "edit": 18}, "refactor"),  # 3 / 21 < 15 %
-            ({"web": 2, "read": 3}, "review"),
-            # Changes under 5 %, reads and searches at least 45 %.
-            ({"read": 5, "search": 4, "mcp": 11}, "review"),  # 9 / 20 = 45 %
-            ({"read": 8, "mcp": 12}, "unclassified"),  # 8 / 20 < 45 %
-            ({"read": 20, "edit": 1}, "review"),  # 1 / 21 < 5 %
-            ({"read": 19, "edit": 1}, "unclassified"),  # 1 / 20 = 5 %, and under 10 %
-            # Shell at least 50 %, changes under 10 %.
-            ({"shell": 2, "mcp": 2}, "ops"),
-            ({"shell": 4, "read": 3, "edit": 0, "mcp": 1}, "ops"),
-            ({"shell": 18, "read": 1, "edit": 1}, "ops"),  # 1 / 20 = 5 %
-            ({"shell": 4, "edit": 1}, "refactor"),  # 1 / 5 = 20 %, fewer than five shell calls
-            # At least five shell calls, 30 %, and a change.
-            ({"shell": 9, "edit": 1}, "debug"),  # changes 10 %
-            ({"shell": 6, "mcp": 13, "write": 1}, "debug"),  # 6 / 20 = 30 %
-            ({"shell": 5, "mcp": 12, "write": 1}, "unclassified"),  # 5 / 18 < 30 %, changes 6 %
-            # At least five writes, no fewer than edits, changes at least 15 %.
-            ({"write": 5, "edit": 5}, "greenfield"),
-            ({"write": 6, "mcp": 34}, "greenfield"),  # 6 / 40 = 15 %
-            ({"write": 6, "mcp": 35}, "unclassified"),  # 6 / 41 < 15 %, fewer edits than writes
-            ({"write": 4, "mcp": 1}, "unclassified"),
-            # Changes at least 10 %, edits no fewer than writes.
-            ({"write": 5, "edit": 6}, "refactor"),
-            ({"edit": 1, "write": 1, "mcp": 18}, "refactor"),  # 2 / 20 = 10 %
-            ({"edit": 1, "mcp": 10}, "unclassified"),  # 1 / 11 < 10 %
-            # None of these.
-            ({"mcp": 5, "agent": 5}, "unclassified"),
-        ],
-        ids=str,
-    )
-    def test_the_first_rule_that_fits_decides(self, calls: dict[str, int], expected: str) -> None:
-        assert only_window([prompt(-1), *mix(**calls)])["task_class"] == expected
+def test_the_tool_mix_is_empty_without_calls() -> None:
+    assert only_window([prompt(0)])["tool_mix"] == []
 
-    def test_outcomes_do_not_matter(self) -> None:
-        rows = [tool(n, success=n % 2 == 0, tool_class="web") for n in range(4)]
 
-        assert only_window(rows)["task_class"] == "research"
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        # Fewer than three calls.
+        ({}, "unclassified"),
+        ({"web": 2}, "unclassified"),
+        # Web: at least three, and 15 %.
+        ({"web": 3}, "research"),
+        ({"web": 3, "edit": 17}, "research"),  # 3 / 20 = 15 %
+        ({"web": 3, "edit": 18}, "refactor"),  # 3 / 21 < 15 %
+        ({"web": 2, "read": 3}, "review"),
+        # Changes under 5 %, reads and searches at least 45 %.
+        ({"read": 5, "search": 4, "mcp": 11}, "review"),  # 9 / 20 = 45 %
+        ({"read": 8, "mcp": 12}, "unclassified"),  # 8 / 20 < 45 %
+        ({"read": 20, "edit": 1}, "review"),  # 1 / 21 < 5 %
+        ({"read": 19, "edit": 1}, "unclassified"),  # 1 / 20 = 5 %, and under 10 %
+        # Shell at least 50 %, changes under 10 %.
+        ({"shell": 2, "mcp": 2}, "ops"),
+        ({"shell": 4, "read": 3, "edit": 0, "mcp": 1}, "ops"),
+        ({"shell": 18, "read": 1, "edit": 1}, "ops"),  # 1 / 20 = 5 %
+        ({"shell": 4, "edit": 1}, "refactor"),  # 1 / 5 = 20 %, fewer than five shell calls
+        # At least five shell calls, 30 %, and a change.
+        ({"shell": 9, "edit": 1}, "debug"),  # changes 10 %
+        ({"shell": 6, "mcp": 13, "write": 1}, "debug"),  # 6 / 20 = 30 %
+        ({"shell": 5, "mcp": 12, "write": 1}, "unclassified"),  # 5 / 18 < 30 %, changes 6 %
+        # At least five writes, no fewer than edits, changes at least 15 %.
+        ({"write": 5, "edit": 5}, "greenfield"),
+        ({"write": 6, "mcp": 34}, "greenfield"),  # 6 / 40 = 15 %
+        ({"write": 6, "mcp": 35}, "unclassified"),  # 6 / 41 < 15 %, fewer edits than writes
+        ({"write": 4, "mcp": 1}, "unclassified"),
+        # Changes at least 10 %, edits no fewer than writes.
+        ({"write": 5, "edit": 6}, "refactor"),
+        ({"edit": 1, "write": 1, "mcp": 18}, "refactor"),  # 2 / 20 = 10 %
+        ({"edit": 1, "mcp": 10}, "unclassified"),  # 1 / 11 < 10 %
+        # None of these.
+        ({"mcp": 5, "agent": 5}, "unclassified"),
+    ],
+    ids=str,
+)
+def test_the_first_rule_that_fits_decides_the_task_class(
+    calls: dict[str, int], expected: str
+) -> None:
+    assert only_window([prompt(-1), *mix(calls)])["task_class"] == expected
+
+
+def test_outcomes_do_not_matter_to_the_task_class() -> None:
+    rows = [tool(n, success=n % 2 == 0, tool_class="web") for n in range(4)]
+
+    assert only_window(rows)["task_class"] == "research"

@@ -14,8 +14,7 @@ from evaluation_pipelines_tests.otlp_builders import claude, line, request
 FIRST_DAY_S = -480 * 86_400
 """2025-02-06, seen from the noon of the builders: past for the clock of any machine."""
 
-_DATES = 12
-_SESSIONS = 48
+_SESSIONS_A_DATE = 4
 _LINES_A_FILE = 150  # then it is rotated
 _UNKNOWN = json.dumps(request([claude("noise")], scope="elsewhere")).replace("claude_code.", "")
 
@@ -32,6 +31,7 @@ class Collector:
     Attributes:
         root: The landing folder.
         random: Decides everything that is written.
+        dates: On how many days sessions begin.
         hours: How long sessions last; those of more than 24 go on after midnight.
         written: What ingest has to count in the end.
         numbers: Event number -> how often it was written.
@@ -39,6 +39,7 @@ class Collector:
 
     root: Path
     random: Random
+    dates: int = 12
     hours: int = 30
     written: IngestCounts = field(default_factory=IngestCounts)
     numbers: Counter[int] = field(default_factory=Counter)
@@ -97,9 +98,9 @@ class Collector:
         return content
 
     def _record(self, number: int) -> dict[str, Any]:
-        session = self.random.randrange(_SESSIONS)
+        session = self.random.randrange(self.dates * _SESSIONS_A_DATE)
         # The builders' second 0 is noon: 12 hours earlier the day begins.
-        day = FIRST_DAY_S + (session % _DATES) * 86_400 - 12 * 3600
+        day = FIRST_DAY_S + (session % self.dates) * 86_400 - 12 * 3600
         second = day + self.random.randrange(self.hours * 3600)
         sent: dict[str, object] = {"session__id": f"s{session}", "n": number}
         if self.random.random() < 0.5:
@@ -123,8 +124,9 @@ class Collector:
         self.written.bytes += len(content)
 
     def _rotate(self, name: str) -> None:
-        rest = self._tails.pop(name, b"").removesuffix(b"\n")
-        self._put(name, rest)
+        rest = self._tails.pop(name, b"")
+        # A line that is not JSON needs its newline to be known as whole.
+        self._put(name, rest.removesuffix(b"\n") if rest.endswith(b"}\n") else rest)
         path = self.root / f"{name}.jsonl"
         path.rename(path.with_name(f"{path.stem}-{self.files[name]}.jsonl"))
         self._put(name, b"\n")

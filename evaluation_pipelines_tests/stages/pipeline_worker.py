@@ -6,25 +6,103 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.adapters.landing import Landing
-from evaluation_pipelines.adapters.ledger.ledger import open_ledger
-from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.stores import open_stores
+
+_IDLE_S = 0.002
 
 
 class Worker:
-    """The process, seen from a test; ``settings`` as in ``Settings``, by name."""
+    """The process as a test sees it; it does nothing before ``go``."""
 
-    def __init__(self, step: str, settings: Settings) -> None:
-        self.process = subprocess.Popen(
+    def __init__(self, step: str, folder: Path, **settings: object) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._process = subprocess.Popen(
             [sys.executable, __file__, step],
-            env=environment(settings),
-            cwd=settings.data_dir,
+            env=environment(folder, **settings),
+            cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def go(self) -> None:
+        """Begin to work, once everything is imported."""
+        self._expect(self._pipe("stdout").readline() == "ready\n")
+        self._pipe("stdin").write("go\n")
+        self._pipe("stdin").flush()
+
+    def kill(self) -> None:
+        """Send SIGKILL and wait for the end; the process must have lived until then."""
+        self._process.kill()
+        self._expect(self._process.wait() == -signal.SIGKILL)
+        self._close()
+
+    def stop(self) -> None:
+        """Let it finish what it does; it must end without an error."""
+        self._pipe("stdin").close()
+        self._expect(self._process.wait() == 0)
+        self._close()
+
+    def discard(self) -> None:
+        """End it in whatever state it is."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def _expect(self, condition: bool) -> None:  # noqa: FBT001 - the one thing it is about
+        if not condition:
+            self._process.kill()
+            raise AssertionError(self._pipe("stderr").read())
+
+    def _pipe(self, name: str) -> Any:
+        return getattr(self._process, name)
+
+    def _close(self) -> None:
+        for name in ("stdin", "stdout", "stderr"):
+            self._pipe(name).close()
+
+
+def started_ahead(count: int, step: str, folder: Path, **settings: object) -> Iterator[Worker]:
+    """So many workers, one after the other: each starts while the one before it works."""
+    ahead = Worker(step, folder, **settings)
+    try:
+        for _ in range(count):
+            worker, ahead = ahead, Worker(step, folder, **settings)
+            yield worker
+    finally:
+        ahead.discard()
+
+
+def environment(folder: Path, **settings: object) -> dict[str, str]:
+    """Variables of a process that keeps everything in ``folder``; settings as in ``Settings``."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("EVAL_")}
+    given = {f"EVAL_{name.upper()}": str(value) for name, value in settings.items()}
+    return {**kept, "EVAL_DATA_DIR": str(folder), **given}
+
+
+def work(step: str) -> None:
+    """Repeat one step until standard input ends."""
+    if step == "ingest":
+        from evaluation_pipelines.stages.ingest import Ingest
+    else:
+        from evaluation_pipelines.stages.build import Build
+    settings = load_settings()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    with open_stores(settings) as stores:
+        while not select.select([sys.stdin], [], [], _IDLE_S)[0]:
+            if step == "ingest":
+                Ingest(stores).run()
+            else:
+                build = Build(stores)
+                build.run(build.pending_dates())
+
+
+if __name__ == "__main__":
+    work(sys.argv[1])

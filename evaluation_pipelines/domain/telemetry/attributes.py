@@ -40,7 +40,7 @@ def text(value: Any) -> str | None:
         return None
     if not isinstance(value, str):
         return _encode(value).decode()
-    return value.replace("\0", "") if "\0" in value else value
+    return value.replace("\0", "") or None if "\0" in value else value
 
 
 def count(value: Any) -> Any:
@@ -48,7 +48,7 @@ def count(value: Any) -> Any:
     if value is None or value == "":
         return None
     number = _number(value)
-    if number is None or number < 0 or number > INT64_MAX or number != int(number):
+    if number is None or not 0 <= number <= INT64_MAX or number != int(number):
         return BROKEN
     return int(number)
 
@@ -79,7 +79,7 @@ def _number(value: Any) -> int | float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
-        return value
+        return value if abs(value) <= INT64_MAX else None
     if isinstance(value, str):
         if value.isascii() and value.isdigit():
             return int(value) if len(value) <= 19 else None

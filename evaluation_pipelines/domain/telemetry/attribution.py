@@ -7,16 +7,18 @@ missing. Each becomes a ``masque_don`` event and, where given, a ``masque_doff``
 from typing import Any
 
 from evaluation_pipelines.domain.telemetry import times
+from evaluation_pipelines.domain.telemetry.attributes import text
 from evaluation_pipelines.domain.telemetry.events import Clock, Origin, content_id
 from evaluation_pipelines.domain.telemetry.otlp import Line
 
 
 def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str, Any]] | str:
     """Rows of ``agent_events`` for an attribution line, or what is wrong with it."""
-    session_id, masque = line.session_id, line.masque
-    if not isinstance(session_id, str) or not session_id:
+    session_id = text(line.session_id) if isinstance(line.session_id, str) else None
+    masque = text(line.masque) if isinstance(line.masque, str) else None
+    if session_id is None:
         return "attribution line: session_id is not a text"
-    if not isinstance(masque, str) or not masque:
+    if masque is None:
         return "attribution line: masque is not a text"
     moments = {"masque_don": times.from_iso(line.donned_at)}
     if moments["masque_don"] is None:

@@ -19,17 +19,19 @@ _SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
     "gen_ai.conversation.id": ("session_id", text),
     "organization.id": ("organization_id", text),
     "agent.id": ("agent_id", text),
-    "masque": ("masque", text),
     "masque.name": ("masque", text),
+    "masque": ("masque", text),
     "user.id": ("user_id", text),
     "team.id": ("team_id", text),
     "classification.label": ("classification_label", text),
     "service.name": ("service_name", text),
     "service.version": ("service_version", text),
 }
-"""Attributes that mean the same whoever sends them."""
+"""Attributes that mean the same whoever sends them; of two for one column the first counts."""
 
+_IDENTITY = ("service_name", "service_version", "organization_id", "session_id")
 _READ_ALREADY = ("event.name", "event.timestamp")
+_LONGEST_NAME = 200
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 
@@ -58,29 +60,33 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The process that sent a record: what its resource says in columns, and the rest."""
+    """The process that sent a record: what its resource says in columns, and the rest.
 
-    resource: Mapping[str, Any]
+    ``identity`` tells processes apart whose records are equal.
+    """
+
     columns: Row
     rest: Mapping[str, Any]
+    identity: tuple[str | None, ...]
 
     @classmethod
     def of(cls, resource: dict[str, Any]) -> "Producer":
         """Split the attributes of a resource."""
         columns, rest, _ = _split(resource, _SHARED_COLUMNS)
-        return cls(resource, columns, rest)
+        return cls(columns, rest, tuple(map(columns.get, _IDENTITY)))
 
 
-def source_name(record: LogRecord, values: Mapping[str, Any]) -> str:
-    """The event name as sent: ``event.name``, else the body when it is a word; else empty.
+def source_names(record: LogRecord, values: Mapping[str, Any]) -> tuple[str, str]:
+    """The event name as sent, and the body when it is a word; each empty where there is none.
 
-    The top-level ``eventName`` is never used: Codex writes a source location there.
+    The name is ``event.name``, else the body. The top-level ``eventName`` is never used: Codex
+    writes a source location there.
     """
-    name = values.get("event.name")
-    if isinstance(name, str) and name:
-        return name[:200]
-    body = record.body.get("stringValue") if isinstance(record.body, dict) else None
-    return body if isinstance(body, str) and len(body) <= 200 and " " not in body else ""
+    body, name = record.body, values.get("event.name")
+    is_word = isinstance(body, str) and len(body) <= _LONGEST_NAME and " " not in body
+    word = text(body) or "" if is_word else ""
+    sent = text(name) if isinstance(name, str) else None
+    return sent[:_LONGEST_NAME] if sent else word, word
 
 
 def event_row(
@@ -134,19 +140,47 @@ def _split(
     """Attributes that have a column, by column; the others; and how many values were broken."""
     columns: Row = {}
     rest: dict[str, Any] = {}
+    contested = set()
     broken = 0
     for key, value in values.items():
         target = table.get(key)
         if target is not None:
-            converted = target[1](value)
+            column, convert = target
+            converted = convert(value)
             if converted is BROKEN:
                 broken += 1
-                columns[target[0]] = None
+                columns.setdefault(column, None)
             elif converted is not None:
-                columns[target[0]] = converted
+                if column in columns:
+                    contested.add(column)
+                columns[column] = converted
         elif key not in _READ_ALREADY:
             rest[key] = value
+    for column in contested:
+        rest |= _settle(column, columns, values, table)
     return columns, rest, broken
+
+
+def _settle(
+    column: str,
+    columns: Row,
+    values: Mapping[str, Any],
+    table: Mapping[str, tuple[str, Convert]],
+) -> dict[str, Any]:
+    """Give a column that several attributes name to the first in the table; gives the others.
+
+    The order in which attributes are sent means nothing, and a collector may change it.
+    """
+    told = {
+        key: converted
+        for key, (name, convert) in table.items()
+        if name == column
+        and (converted := convert(values.get(key))) is not None
+        and converted is not BROKEN
+    }
+    winner, *others = told
+    columns[column] = told[winner]
+    return {key: values[key] for key in others}
 
 
 def content_id(*content: Any) -> bytes:
@@ -157,9 +191,7 @@ def content_id(*content: Any) -> bytes:
 def _event_id(record: LogRecord, values: dict[str, Any], producer: Producer) -> bytes:
     """Equal for a record that was sent again, whether or not a collector re-encoded it."""
     sent_us = times.from_nanoseconds(record.time_unix_nano)
-    body = record.body or None
-    service = (producer.columns.get("service_name"), producer.columns.get("service_version"))
-    return content_id(service, sent_us, body, values)
+    return content_id(producer.identity, sent_us, record.body or None, values)
 
 
 def _event_time(

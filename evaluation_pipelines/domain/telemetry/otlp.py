@@ -21,7 +21,10 @@ class KeyValue(msgspec.Struct, gc=False):
 
 
 class LogRecord(msgspec.Struct, gc=False, rename="camel"):
-    """One log record. Times are nanoseconds as sent: a number, a decimal string, or absent."""
+    """One log record. Times are nanoseconds as sent: a number, a decimal string, or absent.
+
+    ``body`` is an AnyValue as sent; the reader puts its plain value there.
+    """
 
     attributes: list[KeyValue] | None = None
     body: Any = None
@@ -89,6 +92,9 @@ class Defect:
 class MalformedLineError(ValueError):
     """The line as a whole cannot be read; the message says why."""
 
+
+TOO_DEEP = "(nested too deeply)"
+_DEEPEST = 50
 
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -193,14 +199,17 @@ def _children(parent: Any, key: str) -> list[Any]:
     return child if isinstance(child, list) else [child]
 
 
-def plain_value(value: dict[str, Any] | None) -> Any:
+def plain_value(value: Any, depth: int = 0) -> Any:
     """The Python value of an OTLP AnyValue.
 
     Integers come as int, doubles as float (``NaN`` and infinities as None, JSON has no such
-    value), arrays as list, key-value lists as dict, bytes as their base64 text.
+    value), arrays as list, key-value lists as dict, bytes as their base64 text. What is no
+    AnyValue is None, and what is nested too deeply to be meant is ``TOO_DEEP``.
     """
-    if not value:
+    if not isinstance(value, dict) or not value:
         return None
+    if depth > _DEEPEST:
+        return TOO_DEEP
     kind, inner = next(iter(value.items()))
     match kind:
         case "stringValue" | "boolValue" | "bytesValue":
@@ -210,10 +219,10 @@ def plain_value(value: dict[str, Any] | None) -> Any:
         case "doubleValue":
             return _double(inner)
         case "arrayValue":
-            return [plain_value(_as_value(item)) for item in _items(inner)]
+            return [plain_value(item, depth + 1) for item in _items(inner)]
         case "kvlistValue":
             return {
-                str(item.get("key")): plain_value(_as_value(item.get("value")))
+                str(item.get("key")): plain_value(item.get("value"), depth + 1)
                 for item in _items(inner)
                 if isinstance(item, dict)
             }
@@ -225,13 +234,9 @@ def _items(inner: Any) -> list[Any]:
     return items if isinstance(items, list) else []
 
 
-def _as_value(item: Any) -> dict[str, Any] | None:
-    return item if isinstance(item, dict) else None
-
-
-def _integer(inner: Any) -> int | str | None:
-    if isinstance(inner, int):
-        return int(inner)
+def _integer(inner: Any) -> int | float | str | None:
+    if isinstance(inner, float) and not inner.is_integer():
+        return _double(inner)
     try:
         return int(inner)
     except (TypeError, ValueError):
@@ -241,6 +246,6 @@ def _integer(inner: Any) -> int | str | None:
 def _double(inner: Any) -> float | None:
     try:
         number = float(inner)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if number - number == 0 else None  # inf - inf and nan - nan are not 0

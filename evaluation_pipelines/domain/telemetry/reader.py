@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.domain.telemetry.attributes import read_attributes
+from evaluation_pipelines.domain.telemetry.attributes import read_attributes, text
 from evaluation_pipelines.domain.telemetry.attribution import attribution_rows
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
@@ -22,7 +22,7 @@ from evaluation_pipelines.domain.telemetry.events import (
     Origin,
     Producer,
     event_row,
-    source_name,
+    source_names,
 )
 from evaluation_pipelines.domain.telemetry.otlp import (
     Defect,
@@ -31,6 +31,7 @@ from evaluation_pipelines.domain.telemetry.otlp import (
     MalformedLineError,
     ResourceLogs,
     decode_line,
+    plain_value,
 )
 
 _SCHEMA = AGENT_EVENTS_LANDED.schema
@@ -154,7 +155,7 @@ class EventReader:
         resource = resource_logs.resource
         producer = Producer.of(read_attributes(resource.attributes if resource else None))
         for scope_logs in resource_logs.scope_logs or ():
-            scope = (scope_logs.scope.name if scope_logs.scope else None) or ""
+            scope = text(scope_logs.scope.name if scope_logs.scope else None) or ""
             for record in scope_logs.log_records or ():
                 if len(record.attributes or ()) > self.max_attributes:
                     reason = f"{len(record.attributes or ())} attributes, limit is "
@@ -169,8 +170,9 @@ class EventReader:
         self, record: LogRecord, scope: str, producer: Producer, origin: Origin
     ) -> None:
         values = read_attributes(record.attributes)
-        name = source_name(record, values)
-        dialect = next((d for d in self.dialects if d.recognises(scope, name)), None)
+        record.body = plain_value(record.body)
+        name, body = source_names(record, values)
+        dialect = next((d for d in self.dialects if d.recognises(scope, name, body)), None)
         if dialect is None and name not in MASQUE_EVENTS and not self.keep_unknown_events:
             self._counts.unknown_records += 1
             self._names[scope or producer.columns.get("service_name") or "", name] += 1

@@ -1,7 +1,6 @@
 """What kind of work a tool call is: its tool class."""
 
 import re
-import shlex
 
 READING_PROGRAMS = frozenset(
     "cat head tail less more bat nl wc file stat ls dir tree pwd du df".split()
@@ -10,8 +9,10 @@ SEARCHING_PROGRAMS = frozenset("find fd grep egrep fgrep rg ag ack which locate 
 ANSWERING_PROGRAMS = frozenset("grep egrep fgrep rg diff cmp test [ which pgrep".split())
 """Programs whose exit code 1 is an answer ("no match", "they differ"), not a failure."""
 
-_HARMLESS_REDIRECTION = re.compile(r"\d?>&\d|[\d&]?>>?\s*/dev/null")
-_OPERATORS = frozenset(("|", "||", "&&", ";", "&", "|&", ";;"))
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
+_HARMLESS_REDIRECTION = re.compile(r"\d?>&\d|[\d&]?>>?\s*/dev/null\b")
+_BETWEEN_COMMANDS = re.compile(r"\|[|&]?|(?<![<>])&{1,2}(?!>)|[;\n]+")
+_ASSIGNMENT = re.compile(r"\w+=")
 
 
 def shell_class(command: str | None) -> str:
@@ -21,26 +22,24 @@ def shell_class(command: str | None) -> str:
     """
     words = (command or "").split(maxsplit=1)
     program = words[0].rsplit("/", 1)[-1] if words else ""
-    kind = (
-        "read"
-        if program in READING_PROGRAMS
-        else "search"
-        if program in SEARCHING_PROGRAMS
-        else "shell"
-    )
-    if kind != "shell" and ">" in _HARMLESS_REDIRECTION.sub("", command or ""):
+    if program not in READING_PROGRAMS | SEARCHING_PROGRAMS or ">" in _bare(command or ""):
         return "shell"
-    return kind
+    return "read" if program in READING_PROGRAMS else "search"
 
 
 def answers_with_exit_code(command: str | None) -> bool:
     """Whether exit code 1 of ``command`` is an answer: its last simple command decides."""
-    lexer = shlex.shlex(command or "", posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        tokens = list(lexer)
-    except ValueError:  # an unclosed quote: fall back on the first word
-        tokens = (command or "").split(maxsplit=1)[:1]
-    starts = [i + 1 for i, token in enumerate(tokens[:-1]) if token in _OPERATORS]
-    last = tokens[starts[-1] if starts else 0] if tokens else ""
-    return last.rsplit("/", 1)[-1] in ANSWERING_PROGRAMS
+    simple_commands = _BETWEEN_COMMANDS.split(_bare(command or ""))
+    programs = [program for each in simple_commands if (program := _program(each))]
+    return bool(programs) and programs[-1] in ANSWERING_PROGRAMS
+
+
+def _bare(command: str) -> str:
+    """The command without what looks like an operator and is none: quoted text, ``2>&1`` ..."""
+    return _HARMLESS_REDIRECTION.sub(" ", _QUOTED.sub("_", command))
+
+
+def _program(simple_command: str) -> str:
+    words = simple_command.lstrip("({! \t").split()
+    program = next((word for word in words if not _ASSIGNMENT.match(word)), "")
+    return program.rsplit("/", 1)[-1]

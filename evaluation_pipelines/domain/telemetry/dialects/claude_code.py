@@ -137,9 +137,12 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     return command
 
 
-def _mcp_name(tool: str, details: dict[str, Any]) -> str:
+def _mcp_name(tool: str, details: dict[str, Any]) -> str | None:
     server, name = details.get("mcp_server_name"), details.get("mcp_tool_name")
-    return f"mcp__{server}__{name}" if server and name else tool
+    if not server or not name:
+        return tool
+    # A JSON text inside a JSON text may spell what no file can hold: half a surrogate pair, NUL.
+    return text(f"mcp__{server}__{name}".encode(errors="replace").decode())
 
 
 def _object(document: str | None) -> dict[str, Any]:

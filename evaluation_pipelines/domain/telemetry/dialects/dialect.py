@@ -33,8 +33,13 @@ class Dialect:
     columns: Mapping[str, tuple[str, Convert]]
     refine: Callable[[Row, dict[str, Any]], bool]
 
-    def recognises(self, scope: str, name: str) -> bool:
-        """Whether a record of this scope and (unstripped) name was written by this program."""
-        return name.startswith(self.name_prefix) or (
-            bool(self.scopes) and scope.startswith(self.scopes)
+    def recognises(self, scope: str, name: str, body: str) -> bool:
+        """Whether a record of this scope, (unstripped) name and body was written by this program.
+
+        Not by ``service.name``: people set that to what they like.
+        """
+        return (
+            name.startswith(self.name_prefix)
+            or body.startswith(self.name_prefix)
+            or (bool(self.scopes) and scope.startswith(self.scopes))
         )

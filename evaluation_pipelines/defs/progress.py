@@ -1,0 +1,29 @@
+"""Progress of long steps, as lines of the run's log."""
+
+import time
+from logging import Logger
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class LoggedProgress:
+    """Writes done, total and rate every few seconds."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+        self._what, self._total, self._done = "", 0, 0
+        self._began = self._told = time.monotonic()
+
+    def begin(self, what: str, total: int) -> None:
+        """A step of ``total`` units starts."""
+        self._what, self._total, self._done = what, total, 0
+        self._began = self._told = time.monotonic()
+
+    def advance(self, units: int) -> None:
+        """So many more units are done."""
+        self._done += units
+        now = time.monotonic()
+        if now - self._told >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
+            self._told = now
+            rate = self._done / max(now - self._began, 1e-9)
+            self._log.info("%s: %d of %d (%.0f/s)", self._what, self._done, self._total, rate)

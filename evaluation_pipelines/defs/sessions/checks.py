@@ -1,0 +1,45 @@
+"""Checks over the whole lake, all dates at once; the rules of single dates are in ``stages``."""
+
+import dagster as dg
+from dagster_duckdb import DuckDBResource
+
+from evaluation_pipelines.adapters.sql_files import read_sql
+from evaluation_pipelines.defs.metadata import frame_metadata
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.stages.stores import Stores
+
+
+@dg.asset_check(
+    asset=SESSION_PERFORMANCE.name,
+    description="On every date of the lake, sessions and scores are the same and of one content.",
+)
+def scores_match_sessions(
+    stores: dg.ResourceParam[Stores], duckdb: DuckDBResource
+) -> dg.AssetCheckResult:
+    """Finds dates of which only one table was built again."""
+    with duckdb.get_connection() as connection:
+        try:
+            for table in (AGENT_SESSIONS, SESSION_PERFORMANCE):
+                files = [str(path) for path in stores.lake.files(table)]
+                if not files:
+                    return dg.AssetCheckResult(passed=True, metadata={"found": "no dates yet"})
+                view = connection.read_parquet(files, union_by_name=True, hive_partitioning=False)
+                view.create_view(table.name)
+            unmatched = connection.sql(read_sql("unmatched_scores")).pl()
+        finally:
+            connection.close()  # the resource leaves it open when something is raised
+    return dg.AssetCheckResult(
+        passed=unmatched.is_empty(),
+        metadata={
+            "expected": "a score for every session window and a window for every score",
+            "found": f"{unmatched.height} without the other",
+            "examples": frame_metadata(unmatched.head(10)),
+        },
+    )
+
+
+lake_checks_job = dg.define_asset_job(
+    "check_lake",
+    selection=dg.AssetSelection.checks(scores_match_sessions),
+    description="Checks all dates of the lake against each other.",
+)

@@ -1,0 +1,42 @@
+"""Checks of what ingest reads: whether the telemetry is sound."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from evaluation_pipelines.defs.telemetry.ingest import agent_events_landed
+from evaluation_pipelines.stages.stores import Stores
+
+_WINDOW = timedelta(days=1)
+
+
+@dg.asset_check(
+    asset=agent_events_landed.key, description="Few lines of the last day were unreadable."
+)
+def quarantine_share_is_low(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
+    """Fails when the share of quarantined lines passes EVAL_QUARANTINE_MAX_SHARE."""
+    totals = stores.ledger.ingest.totals(since=datetime.now(UTC) - _WINDOW)
+    share = totals.quarantined / totals.lines if totals.lines else 0.0
+    limit = stores.settings.quarantine_max_share
+    return dg.AssetCheckResult(
+        passed=share <= limit,
+        metadata={
+            "expected": f"at most {limit:.2%} of the lines read in the last 24 hours",
+            "found": f"{share:.2%}: {totals.quarantined} of {totals.lines}",
+            "where": str(stores.lake.root / "quarantine"),
+        },
+    )
+
+
+@dg.asset_check(asset=agent_events_landed.key, description="No date waits in vain to be built.")
+def no_date_is_parked(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
+    """Fails when a date has failed so often that it is not tried again by itself."""
+    parked = [each for each in stores.ledger.touched.all() if each.parked and not each.is_built]
+    return dg.AssetCheckResult(
+        passed=not parked,
+        metadata={
+            "expected": "no parked date",
+            "found": f"{len(parked)} parked dates",
+            **{each.session_date.isoformat(): each.last_error or "" for each in parked},
+        },
+    )

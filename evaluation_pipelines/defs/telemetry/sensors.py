@@ -1,0 +1,134 @@
+"""Sensors: telemetry that landed starts an ingest, dates that got new events start a build."""
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+)
+
+from evaluation_pipelines.adapters.ledger.records import TouchedDate
+from evaluation_pipelines.defs.daily_tables import daily_tables_job
+from evaluation_pipelines.defs.partitions import is_partition
+from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
+from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
+from evaluation_pipelines.stages.build import note_failed_run
+from evaluation_pipelines.stages.stores import Stores
+
+_UNFINISHED = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+_SECONDS_AFTER_FAILURE = 60
+
+
+@dg.sensor(
+    job=ingest_landing,
+    minimum_interval_seconds=10,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts an ingest when a complete line lies unread in the landing folder.",
+)
+def otel_landing_sensor(
+    context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
+) -> dg.SensorResult | None:
+    """At most one ingest at a time; the cursor remembers which files hold no complete line yet."""
+    job = ingest_landing.name
+    if _is_under_way(context.instance, job) or _failed_lately(context.instance, job):
+        return None
+    looked_at: dict[str, int] = json.loads(context.cursor or "{}")
+    incomplete: dict[str, int] = {}
+    for arrival in find_arrivals(stores)[0]:
+        key = f"{arrival.file.device}-{arrival.file.inode}-{arrival.position}"
+        size = arrival.file.size_bytes
+        if looked_at.get(key) != size and holds_complete_line(stores, arrival):
+            return dg.SensorResult(run_requests=[dg.RunRequest()])
+        incomplete[key] = size
+    return dg.SensorResult(cursor=json.dumps(incomplete))
+
+
+@dg.sensor(
+    job=daily_tables_job,
+    minimum_interval_seconds=5,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts a build of the dates that got new events, one contiguous stretch at once.",
+)
+def touched_dates_sensor(
+    context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
+) -> dg.RunRequest | dg.SkipReason | None:
+    """At most one build at a time; the stretch that has waited longest comes first."""
+    if _is_under_way(context.instance, daily_tables_job.name):
+        return None
+    pending = stores.ledger.touched.pending(datetime.now(UTC))
+    outside = [each.session_date for each in pending if not is_partition(each.session_date)]
+    due = [each for each in pending if is_partition(each.session_date)]
+    if not due:
+        # One unknown key would spoil the whole tick: such dates wait, and are named.
+        dates = ", ".join(map(str, outside))
+        return dg.SkipReason(f"not in the range of partitions: {dates}") if outside else None
+    first, last = _longest_waiting(due)
+    tags = {
+        ASSET_PARTITION_RANGE_START_TAG: first.isoformat(),
+        ASSET_PARTITION_RANGE_END_TAG: last.isoformat(),
+    }
+    return dg.RunRequest(tags=tags)
+
+
+@dg.run_failure_sensor(
+    monitored_jobs=[daily_tables_job],
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Notes the dates of a build whose process died, so that they are not tried for "
+    "ever.",
+)
+def failed_build_sensor(
+    context: dg.RunFailureSensorContext, stores: dg.ResourceParam[Stores]
+) -> None:
+    """A build notes its own failures; this one notes what a killed process could not."""
+    tags = context.dagster_run.tags
+    if ASSET_PARTITION_RANGE_START_TAG not in tags:
+        return
+    first = date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG])
+    last = date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG])
+    record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
+    began = datetime.fromtimestamp(record.start_time if record and record.start_time else 0, UTC)
+    reason = f"run {context.dagster_run.run_id} failed: {context.failure_event.message}"
+    note_failed_run(stores, first, last, began, reason, datetime.now(UTC))
+
+
+def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
+    """Runs of consecutive dates; a date that has failed before stands alone."""
+    found: list[list[TouchedDate]] = []
+    for each in sorted(touched, key=lambda one: one.session_date):
+        before = found[-1][-1] if found else None
+        if (
+            before is not None
+            and before.session_date + timedelta(days=1) == each.session_date
+            and before.attempts == each.attempts == 0
+        ):
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return found
+
+
+def _longest_waiting(due: Sequence[TouchedDate]) -> tuple[date, date]:
+    stretch = min(stretches(due), key=lambda dates: min(each.touched_at for each in dates))
+    return stretch[0].session_date, stretch[-1].session_date
+
+
+def _is_under_way(instance: dg.DagsterInstance, job_name: str) -> bool:
+    return instance.get_runs_count(dg.RunsFilter(job_name=job_name, statuses=_UNFINISHED)) > 0
+
+
+def _failed_lately(instance: dg.DagsterInstance, job_name: str) -> bool:
+    """Whether the last run failed less than a minute ago: one more would likely fail too."""
+    for record in instance.get_run_records(dg.RunsFilter(job_name=job_name), limit=1):
+        failed = record.dagster_run.status == dg.DagsterRunStatus.FAILURE
+        return failed and time.time() - (record.end_time or 0) < _SECONDS_AFTER_FAILURE
+    return False

@@ -1,0 +1,89 @@
+"""What has arrived in the landing folder and is not read yet."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from evaluation_pipelines.adapters.landing import (
+    LandingFile,
+    PassedOver,
+    first_time_ns,
+    read_documents,
+    read_head,
+)
+from evaluation_pipelines.adapters.ledger.records import SourceFile
+from evaluation_pipelines.stages.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A file with unread bytes.
+
+    Attributes:
+        file: Where it lies now.
+        source: What the ledger knows of it; None for a file that is new, or that was emptied or
+            replaced since it was read.
+        generation: How many files of the same device and inode were known before.
+        first_time_ns: A time near its beginning (nanoseconds since 1970).
+    """
+
+    file: LandingFile
+    source: SourceFile | None
+    generation: int
+    first_time_ns: int
+
+    @property
+    def position(self) -> int:
+        """Bytes that are read already."""
+        return self.source.position if self.source else 0
+
+
+def find_arrivals(stores: Stores) -> tuple[list[Arrival], list[PassedOver]]:
+    """All files with unread bytes, the oldest telemetry first, and what is not read at all.
+
+    A rotated backup so comes before the live file that follows it.
+    """
+    files, passed_over = stores.landing.list_files()
+    known = stores.ledger.files.all()  # in the order of first sight: the newest of one inode stays
+    newest = {(each.device, each.inode): each for each in known}
+    generations = Counter((each.device, each.inode) for each in known)
+    arrivals: list[Arrival] = []
+    for file in files:
+        identity = (file.device, file.inode)
+        if file.size_bytes == 0:
+            continue
+        try:
+            with stores.landing.open(file) as handle:
+                source = newest.get(identity)
+                if source is not None and not is_same(handle, source):
+                    source = None
+                time = first_time_ns(handle) or file.modified_at_ns
+        except OSError as error:
+            passed_over.append(PassedOver(file.path, f"cannot be read: {error}"))
+            continue
+        if source is None or source.position < file.size_bytes:
+            arrivals.append(Arrival(file, source, generations[identity], time))
+    return sorted(arrivals, key=lambda each: (each.first_time_ns, each.file.path)), passed_over
+
+
+def holds_complete_line(stores: Stores, arrival: Arrival) -> bool:
+    """Whether an ingest would get anything out of a file, not only the beginning of a line."""
+    limit = stores.settings.max_line_bytes
+    try:
+        with stores.landing.open(arrival.file) as handle:
+            lines = read_documents(handle, arrival.file.path, arrival.position, limit)
+            return next(lines, None) is not None
+    except OSError:  # moved meanwhile: the next look finds it under its new name
+        return False
+
+
+def is_same(handle: BinaryIO, source: SourceFile) -> bool:
+    """Whether an open file is the one the ledger knows: it did not shrink and begins the same.
+
+    Its size is taken now: another ingest may have read on since the folder was listed.
+    """
+    if os.fstat(handle.fileno()).st_size < source.position:
+        return False
+    head = read_head(handle, source.head_bytes)
+    return (head.size_bytes, head.sha256) == (source.head_bytes, source.head_sha256)

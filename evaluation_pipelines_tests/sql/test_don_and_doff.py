@@ -1,0 +1,163 @@
+"""Windows that begin with a don and end with a doff, or something else."""
+
+from evaluation_pipelines_tests.builders import at, doff, don, event, prompt, tool
+from evaluation_pipelines_tests.sql.session_queries import (
+    attributions,
+    calls,
+    only_window,
+    session_rows,
+    windows,
+)
+
+
+def test_a_don_opens_a_window_that_ends_at_its_doff() -> None:
+    rows = [event("hook", 0), don("A", 1), tool(2), tool(4), doff(6)]
+
+    window = only_window(rows)
+
+    assert (window["masque"], window["attribution"]) == ("A", "clean")
+    assert (window["started_at"], window["ended_at"]) == (at(1), at(6))
+
+
+def test_a_window_without_a_doff_ends_before_the_next_don_and_the_last_one_at_the_last_event() -> (
+    None
+):
+    rows = [tool(0), don("A", 1), tool(2), tool(4), don("B", 7), tool(8), tool(9)]
+
+    found = windows(rows)
+
+    assert {key: row["total_tools"] for key, row in found.items()} == {
+        "s1#baseline-1": 1,
+        "s1#a-1": 2,
+        "s1#b-1": 2,
+    }
+    assert (found["s1#a-1"]["started_at"], found["s1#a-1"]["ended_at"]) == (at(1), at(4))
+    assert (found["s1#b-1"]["started_at"], found["s1#b-1"]["ended_at"]) == (at(7), at(9))
+
+
+def test_a_doff_that_names_another_masque_ends_nothing() -> None:
+    rows = [don("A", 0), tool(1), doff(2, "B"), tool(3), doff(5, "A"), tool(6)]
+
+    assert calls(rows) == {"s1#a-1": 2, "s1#baseline-1": 1}
+
+
+def test_the_first_doff_counts() -> None:
+    rows = [don("A", 0), tool(1), doff(2), tool(3), doff(4)]
+
+    assert calls(rows) == {"s1#a-1": 1, "s1#baseline-1": 1}
+
+
+def test_a_doff_after_the_next_don_is_not_the_doff_of_the_one_before() -> None:
+    rows = [tool(0), don("A", 1), tool(2), don("B", 3), tool(4), doff(5, "A"), tool(6)]
+
+    assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#b-1": 2}
+
+
+def test_an_event_at_the_time_of_a_don_belongs_to_the_new_window() -> None:
+    rows = [tool(0), tool(5, sequence=1), don("A", 5), tool(6)]
+
+    assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 2}
+
+
+def test_an_event_at_the_time_of_a_doff_belongs_to_the_closing_window() -> None:
+    rows = [don("A", 0), tool(1), doff(5), tool(5), tool(6)]
+
+    assert calls(rows) == {"s1#a-1": 2, "s1#baseline-1": 1}
+
+
+def test_an_event_when_one_is_taken_off_and_the_next_put_on_belongs_to_the_next() -> None:
+    rows = [don("A", 0), tool(1), doff(5, "A"), don("B", 5), tool(5), tool(6)]
+
+    found = windows(rows)
+
+    assert {key: row["total_tools"] for key, row in found.items()} == {"s1#a-1": 1, "s1#b-1": 2}
+    assert found["s1#a-1"]["ended_at"] == at(5)
+
+
+def test_putting_on_the_same_masque_again_opens_another_window() -> None:
+    rows = [don("A", 0), tool(1), don("A", 2), tool(3), doff(4), don("A", 4), tool(5)]
+
+    assert calls(rows) == {"s1#a-1": 1, "s1#a-2": 1, "s1#a-3": 1}
+    assert set(attributions(rows).values()) == {"clean"}
+
+
+def test_a_masque_taken_off_the_instant_it_was_put_on_gets_only_that_instant() -> None:
+    rows = [tool(0), don("A", 5), doff(5, "A"), tool(5), tool(6)]
+
+    assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#baseline-2": 1}
+
+
+def test_a_doff_at_a_don_of_the_same_masque_closes_the_one_that_was_worn() -> None:
+    rows = [don("A", 0), tool(1), doff(5, "A"), don("A", 5), tool(6), doff(9, "A"), tool(10)]
+
+    assert calls(rows) == {"s1#a-1": 1, "s1#a-2": 1, "s1#baseline-1": 1}
+
+
+def test_of_several_dons_at_one_time_the_last_is_worn() -> None:
+    rows = [tool(0), don("A", 5, sequence=1), don("B", 5, sequence=2), tool(6)]
+
+    assert calls(rows) == {"s1#baseline-1": 1, "s1#b-1": 1}
+    assert attributions(rows)["s1#b-1"] == "clean"
+
+
+def test_windows_without_events_are_dropped_and_count_for_nothing() -> None:
+    rows = [tool(0), don("A", 1), doff(2), don("B", 3), tool(4), don("C", 5)]
+
+    assert attributions(rows) == {"s1#baseline-1": "remainder", "s1#b-1": "clean"}
+
+
+def test_an_attribution_line_without_telemetry_is_no_session() -> None:
+    rows = [don("A", 0), doff(5), don("B", 0, organization_id="default", session_id="s2")]
+
+    assert session_rows(rows) == []
+
+
+def test_an_attribution_line_applies_to_every_organization_with_the_session() -> None:
+    rows = [
+        tool(1),
+        tool(2, organization_id="other"),
+        don("A", 0),
+        tool(3, session_id="s2"),
+    ]
+
+    assert [(row["organization_id"], row["session_key"]) for row in session_rows(rows)] == [
+        ("default", "s1#a-1"),
+        ("default", "s2#baseline-1"),
+        ("other", "s1#a-1"),
+    ]
+
+
+def test_a_don_record_applies_to_its_own_organization() -> None:
+    rows = [
+        tool(1),
+        tool(2, organization_id="other"),
+        don("A", 0, organization_id="other"),
+    ]
+
+    assert [(row["organization_id"], row["session_key"]) for row in session_rows(rows)] == [
+        ("default", "s1#baseline-1"),
+        ("other", "s1#a-1"),
+    ]
+
+
+def test_a_don_before_the_first_event_opens_at_the_first_event() -> None:
+    window = only_window([don("A", -60), prompt(0), tool(5)])
+
+    assert (window["masque"], window["started_at"]) == ("A", at(0))
+    assert window["duration_s"] == window["active_s"] == 5.0
+
+
+def test_of_several_dons_before_the_first_event_the_last_gets_the_events() -> None:
+    rows = [don("A", -60), don("B", -30), prompt(0), tool(5)]
+
+    assert attributions(rows) == {"s1#b-1": "clean"}
+
+
+def test_a_don_before_the_first_event_ends_at_its_doff_in_the_session() -> None:
+    rows = [don("A", -60), tool(0), doff(3), tool(5)]
+
+    assert calls(rows) == {"s1#a-1": 1, "s1#baseline-1": 1}
+
+
+def test_a_masque_taken_off_before_the_first_event_is_dropped() -> None:
+    assert attributions([don("A", -60), doff(-30), tool(0)]) == {"s1#baseline-1": "baseline"}
