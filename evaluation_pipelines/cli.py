@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -12,28 +14,43 @@ import typer
 
 from evaluation_pipelines import overview
 from evaluation_pipelines.adapters.lake import Lake, LakeError
+from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.adapters.ledger.errors import LedgerError
 from evaluation_pipelines.adapters.queries import QueryError
 from evaluation_pipelines.demo.samples import copy_samples
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.domain.sessions.summary import session_record, session_summary, to_yaml
-from evaluation_pipelines.settings import SettingsError, load_settings
+from evaluation_pipelines.settings import Settings, SettingsError, load_settings
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines.stages.score import (
+    Scored,
     SessionNotFoundError,
+    SessionRow,
     find_session,
     open_telemetry,
     score_files,
 )
 from evaluation_pipelines.stages.stores import Stores, open_stores
-from evaluation_pipelines.terminal import complain, progress_bar, say
+from evaluation_pipelines.terminal import (
+    complain,
+    counted,
+    never_fail_on_letters,
+    one_line,
+    progress_bar,
+    say,
+)
 
 app = typer.Typer(
     help="Agent telemetry in, trustworthy session scores out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+_Days = tuple[date, date]
+"""First and last day."""
 
 _DATES = typer.Option("--date", metavar="A[..B]", help="One UTC day, or the days from A to B.")
 
@@ -46,6 +63,22 @@ class Format(StrEnum):
     TABLE = "table"
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        say(version("evaluation-pipelines"))
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    """Agent telemetry in, trustworthy session scores out."""
+
+
 @app.command()
 def ingest() -> None:
     """Read everything new in the landing folder into the lake."""
@@ -56,39 +89,34 @@ def ingest() -> None:
 @app.command()
 def build(dates: Annotated[str | None, _DATES] = None) -> None:
     """Build events, sessions and their performance: of all dates with new telemetry, or of some."""
+    days = None if dates is None else _days(dates)
     with open_stores(load_settings()) as stores:
-        _build(stores, None if dates is None else _date_range(dates))
+        _build(stores, days)
 
 
 @app.command()
 def score(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="OTLP JSONL; - is stdin.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...")],
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="A session key or session id.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every session, oldest first.")] = False,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.YAML,
 ) -> None:
-    """Score telemetry straight from files; nothing is stored. Default: the newest session."""
+    """Score telemetry straight from files; nothing is stored. Default: the newest session.
+
+    FILE is OTLP JSONL, a folder of such files, or - for standard input.
+    """
     if every and session is not None:
         raise typer.BadParameter("--session names one session, --all means every one")
     settings = load_settings()
-    with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
-        opened = [open_telemetry(path, sys.stdin.buffer) for path in files]
-        for _, handle in opened:
-            stack.enter_context(handle)
-        known = [Path(path).stat().st_size for path in files if path != "-"]
-        progress.begin("reading telemetry", sum(known))
-        scored = score_files(opened, settings, progress)
-    for name, line in scored.quarantined:
-        complain(f"warning: {name}, byte {line.offset}: not read: {line.reason}")
+    scored = _score(files, settings)
+    overview.print_unread(scored, settings)
     rows = scored.sessions if every else [find_session(scored.sessions, session)]
-    if form is Format.TABLE:
-        overview.print_sessions(rows)
-    elif form is Format.JSON:
-        say(json.dumps([session_record(row) for row in rows], indent=2))
-    else:
-        say("---\n".join(to_yaml(session_summary(row)) for row in rows).rstrip("\n"))
+    if session is None and len(scored.sessions) > len(rows):
+        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(scored.sessions)}"
+        complain(f"{which} sessions: --all shows every one, --session another")
+    _print_scores(rows, form)
 
 
 @app.command()
@@ -97,66 +125,117 @@ def sessions(
     limit: Annotated[int, typer.Option(min=1, help="How many at most, the newest.")] = 50,
 ) -> None:
     """List sessions of the lake with their scores, oldest first."""
+    days = None if dates is None else _days(dates)
     lake = Lake(load_settings().lake_dir)
-    overview.print_stored_sessions(lake, None if dates is None else _date_range(dates), limit)
+    stored = lake.partitions(AGENT_SESSIONS)
+    if stored:
+        overview.print_stored_sessions(lake, _within(stored, days), limit)
+    else:
+        say(f"There are no sessions in {lake.root} yet. Run ingest and build, or demo.")
 
 
 @app.command()
 def status() -> None:
     """Show how far every file is read, what is built, and what lies in quarantine."""
     with open_stores(load_settings()) as stores:
-        overview.print_status(stores.landing, stores.ledger, datetime.now(UTC))
+        overview.print_status(stores, datetime.now(UTC))
 
 
 @app.command()
 def demo() -> None:
     """Run the main job on the telemetry samples of the package and show what it found."""
     with open_stores(load_settings()) as stores:
-        copied = copy_samples(stores.settings.landing_dir)
-        say(f"{len(copied)} files of genuine agent telemetry lie in {stores.landing.root}")
+        samples = counted(len(copy_samples(stores.settings.landing_dir)), "file")
+        say(f"{samples} of genuine agent telemetry in {stores.landing.root}")
         _ingest(stores)
         _build(stores, None)
-        overview.print_stored_sessions(stores.lake, None, 50)
+        overview.print_stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS), 50)
         overview.print_best_session(stores.lake)
-        overview.print_places(stores.settings)
+        overview.print_places(stores)
 
 
 def _ingest(stores: Stores) -> None:
     with progress_bar(of_bytes=True) as progress:
-        job = Ingest(stores)
-        report = job.run(progress)
+        report = Ingest(stores).run(progress)
     overview.print_ingest(report, stores.settings)
 
 
-def _build(stores: Stores, dates: list[date] | None) -> None:
+def _build(stores: Stores, days: _Days | None) -> None:
     job = Build(stores)
+    if days is None:
+        dates = job.pending_dates()
+    else:
+        landed = stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name)
+        dates = _within((each.session_date for each in landed), days)
+        if not dates:
+            complain("error: no telemetry has landed on these dates: see status")
+            raise typer.Exit(1)
     with progress_bar() as progress:
-        results = job.run(job.pending_dates() if dates is None else dates, progress)
-    overview.print_build(results)
+        results = job.run(dates, progress)
+    overview.print_build(results, stores.ledger.touched.all())
     if any(isinstance(result, DateFailed) for result in results):
         raise typer.Exit(1)
 
 
-def _date_range(text: str) -> list[date]:
-    """The days of ``A`` or ``A..B``, both ends included."""
-    first, _, last = text.partition("..")
+def _score(paths: Iterable[str], settings: Settings) -> Scored:
+    with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
+        files, size_bytes = [], 0
+        for path in _telemetry_files(paths):
+            name, handle = open_telemetry(path, sys.stdin.buffer)
+            files.append((name, stack.enter_context(handle)))
+            size_bytes += 0 if path == "-" else Path(path).stat().st_size
+        progress.begin("reading telemetry", size_bytes)
+        return score_files(files, settings, progress)
+
+
+def _telemetry_files(paths: Iterable[str]) -> Iterable[str]:
+    for path in paths:
+        if Path(path).is_dir():
+            files, _ = Landing(Path(path)).list_files()
+            yield from (str(Path(path) / file.path) for file in files)
+        else:
+            yield path
+
+
+def _print_scores(rows: list[SessionRow], form: Format) -> None:
+    if form is Format.TABLE:
+        overview.print_sessions(rows)
+    elif form is Format.JSON:
+        say(json.dumps([session_record(row) for row in rows], indent=2))
+    elif len(rows) == 1:
+        say(to_yaml(session_summary(rows[0])).rstrip("\n"))
+    else:
+        for row in rows:
+            say(f"---\n# {one_line(row['session_key'])}")
+            say(to_yaml(session_summary(row)).rstrip("\n"))
+
+
+def _days(text: str) -> _Days:
+    """First and last day of ``A`` or ``A..B``."""
+    first, dots, last = text.partition("..")
     try:
-        begin, end = date.fromisoformat(first), date.fromisoformat(last or first)
+        days = date.fromisoformat(first), date.fromisoformat(last if dots else first)
     except ValueError as error:
-        advice = "Write 2026-11-21 or 2026-11-01..2026-11-21."
-        raise typer.BadParameter(f"{text}: {error}. {advice}") from error
-    if end < begin:
-        raise typer.BadParameter(f"{text}: the range ends before it begins")
-    return [begin + timedelta(days=days) for days in range((end - begin).days + 1)]
+        advice = "write 2026-11-21 or 2026-11-01..2026-11-21"
+        raise typer.BadParameter(f"--date {one_line(text)}: {error}; {advice}") from error
+    if days[1] < days[0]:
+        raise typer.BadParameter(f"--date {text}: the range ends before it begins")
+    return days
+
+
+def _within(dates: Iterable[date], days: _Days | None) -> list[date]:
+    return [each for each in dates if days is None or days[0] <= each <= days[1]]
 
 
 def main() -> None:
     """Run the program; errors that people can mend are told in one line."""
+    never_fail_on_letters()
     try:
         app()
     except (SettingsError, LakeError, LedgerError, QueryError, SessionNotFoundError) as error:
         complain(f"error: {error}")
         raise SystemExit(1) from None
     except OSError as error:
-        complain(f"error: {error.filename or ''}: {error.strerror or error}")
+        where = f"{one_line(str(error.filename))}: " if error.filename else ""
+        complain(f"error: {where}{error.strerror or error}")
         raise SystemExit(1) from None

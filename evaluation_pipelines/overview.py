@@ -1,34 +1,37 @@
 """What the terminal program prints of ingest, build, sessions and status."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 
 from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.adapters.landing import Landing
-from evaluation_pipelines.adapters.ledger.ledger import Ledger
+from evaluation_pipelines.adapters.ledger.records import TouchedDate
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    QUARANTINE,
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines.domain.sessions.summary import session_summary, to_yaml
+from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.build import DateBuilt, DateFailed
 from evaluation_pipelines.stages.ingest import IngestReport
-from evaluation_pipelines.stages.score import SessionRow, session_rows
-from evaluation_pipelines.terminal import complain, print_table, say
+from evaluation_pipelines.stages.score import Scored, SessionRow, session_rows
+from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.terminal import complain, counted, one_line, print_table, say
 
+_DEFECTS_SHOWN = 5
 _SESSION_COLUMNS = (
-    "started (UTC)",
     "session key",
-    "agent",
-    "masque",
-    "model",
-    "tools #",
-    "failed #",
     "composite #",
     "recommendation",
+    "started (UTC)",
+    "tools #",
+    "failed #",
+    "masque",
+    "model",
+    "agent",
 )
 
 
@@ -36,31 +39,23 @@ def print_ingest(report: IngestReport, settings: Settings) -> None:
     """What one ingest read; what it did not read is never left out."""
     counts = report.counts
     say(
-        f"ingest: {counts.lines} lines ({counts.bytes} bytes) of {report.files} files, "
-        f"{counts.events} events on {len(report.dates)} dates"
+        f"ingest: {counted(counts.lines, 'line')} ({counted(counts.bytes, 'byte')}) of "
+        f"{counted(report.files, 'file')}, {counted(counts.events, 'event')} on "
+        f"{counted(len(report.dates), 'date')}"
     )
-    for number, what in (
-        (counts.attribution_lines, "attribution lines"),
-        (counts.skipped, "metrics or traces, not used"),
-        (counts.unknown_records, "records of agents that are not understood"),
-        (counts.repeated_records, "records that repeat another one"),
-        (counts.unattributed, "records without a session"),
-        (counts.time_anomalies, "events whose time was impossible"),
-        (counts.value_anomalies, "values that were impossible and became null"),
-        (counts.out_of_range, f"events before {settings.start_date}, filed under that date"),
-    ):
-        if number:
-            say(f"  {number} {what}")
+    for what in _what_is_odd(counts, settings):
+        say(f"  {what}")
     if counts.quarantined:
-        complain(f"warning: {counts.quarantined} lines or records went to quarantine")
+        what = counted(counts.quarantined, "line or record", "lines or records")
+        complain(f"warning: {what} went to quarantine: {settings.lake_dir / QUARANTINE.name}")
     for passed in report.passed_over:
-        complain(f"warning: {passed.path}: {passed.reason}")
+        complain(f"warning: {one_line(passed.path)} is not read: {passed.reason}")
     for path in report.busy:
-        complain(f"warning: {path} is being read by another ingest")
+        complain(f"warning: {one_line(path)} is being read by another ingest")
 
 
-def print_build(results: Sequence[DateBuilt | DateFailed]) -> None:
-    """What was built, date by date."""
+def print_build(results: Sequence[DateBuilt | DateFailed], touched: Iterable[TouchedDate]) -> None:
+    """What was built, date by date, and what is still due."""
     built = [each for each in results if isinstance(each, DateBuilt)]
     if not results:
         say("build: nothing new")
@@ -77,73 +72,122 @@ def print_build(results: Sequence[DateBuilt | DateFailed]) -> None:
             )
             for each in built
         ]
-        print_table("Built", columns, rows)
+        print_table("Built", columns, rows, essential=2)
     for failed in results:
         if isinstance(failed, DateFailed):
-            complain(f"error: {failed.session_date} was not built: {failed.error}")
+            complain(f"error: {failed.session_date}: {failed.table} was not built: {failed.error}")
+    tried = {each.session_date for each in results}
+    for due in touched:
+        if due.last_error and not due.is_built and due.session_date not in tried:
+            complain(f"warning: {due.session_date} is not built: {_why_not_built(due)}")
+
+
+def print_unread(scored: Scored, settings: Settings) -> None:
+    """What was not read, and why there may be no session at all."""
+    shown, others = scored.quarantined[:_DEFECTS_SHOWN], scored.quarantined[_DEFECTS_SHOWN:]
+    for name, line in shown:
+        complain(f"warning: {one_line(name)}, byte {line.offset}: not read: {line.reason}")
+    if others:
+        complain(f"warning: and {counted(len(others), 'more that was', 'more that were')} not read")
+    if not scored.sessions:
+        for what in _what_is_odd(scored.counts, settings):
+            complain(f"warning: {what}")
 
 
 def print_sessions(rows: Sequence[SessionRow]) -> None:
     """One line a session."""
-    print_table("Sessions", _SESSION_COLUMNS, [_session_line(row) for row in rows])
+    print_table("Sessions", _SESSION_COLUMNS, [_session_line(row) for row in rows], essential=3)
 
 
-def print_stored_sessions(lake: Lake, dates: list[date] | None, limit: int) -> None:
+def print_stored_sessions(lake: Lake, dates: list[date], limit: int) -> None:
     """The newest sessions of the lake, oldest first."""
-    rows = _stored_sessions(lake, lake.partitions(AGENT_SESSIONS) if dates is None else dates)
+    rows = _stored_sessions(lake, dates)
+    if not rows:
+        say(f"There are no sessions on these dates in {lake.root}.")
+        return
     print_sessions(rows[-limit:])
     if len(rows) > limit:
-        say(f"{len(rows) - limit} older ones are not shown: use --limit or --date")
+        say(f"{counted(len(rows) - limit, 'older one')} not shown: use --limit or --date")
 
 
 def print_best_session(lake: Lake) -> None:
-    """The summary of the best session of the lake."""
+    """The summary of the best session of the lake of which all dimensions are known."""
     rows = _stored_sessions(lake, lake.partitions(AGENT_SESSIONS))
     if scored := [row for row in rows if row["scorable"] and not row["partial"]]:
         best = max(scored, key=lambda row: (row["composite"], row["total_tools"]))
-        say(f"\nThe best of them, {best['session_key']}:\n")
+        say(f"\nThe best one with all dimensions known, {one_line(best['session_key'])}:\n")
         say(to_yaml(session_summary(best)))
 
 
-def print_places(settings: Settings) -> None:
+def print_places(stores: Stores) -> None:
     """Where everything lies."""
-    say(f"telemetry  {settings.landing_dir}  (put more there and run: evaluation-pipelines ingest)")
-    say(f"tables     {settings.lake_dir}/<table>/session_date=<day>/<table>.parquet")
-    say(f"ledger     {settings.ledger_url}")
+    ledger_url = stores.ledger.engine.url.render_as_string(hide_password=True)
+    say(f"telemetry  {stores.landing.root}  (put more there, then: evaluation-pipelines ingest)")
+    say(f"tables     {stores.lake.root}/<table>/session_date=<day>/<table>.parquet")
+    say(f"ledger     {ledger_url}")
 
 
-def print_status(landing: Landing, ledger: Ledger, now: datetime) -> None:
+def print_status(stores: Stores, now: datetime) -> None:
     """Positions and lag of every file, what is built, what could not be read."""
-    files, passed_over = landing.list_files()
-    sizes = {(file.device, file.inode): file for file in files}
-    rows = []
-    for source in ledger.files.all():
-        file = sizes.pop((source.device, source.inode), None)
+    files, passed_over = stores.landing.list_files()
+    present = {(file.device, file.inode): file for file in files}
+    # Of a file that was emptied and started again the ledger knows both: only the newest is there.
+    newest = {(each.device, each.inode): each for each in stores.ledger.files.all()}
+    rows: list[tuple[object, ...]] = []
+    for identity, source in newest.items():
+        file = present.pop(identity, None)
         size = file.size_bytes if file else None
-        lag = None if size is None else max(size - source.position, 0)
-        rows.append((source.path, source.position, size, lag, _age(source.last_event_time, now)))
-    rows += [(file.path, 0, file.size_bytes, file.size_bytes, None) for file in sizes.values()]
-    columns = ("file", "read (bytes) #", "size (bytes) #", "lag (bytes) #", "newest event #")
-    print_table("Landing folder", columns, rows)
+        lag = None if size is None else size - source.position if size >= source.position else size
+        age = _age(source.last_event_time, now)
+        rows.append((one_line(source.path), lag, age, source.position, size))
+    rows += [(file.path, file.size_bytes, None, 0, file.size_bytes) for file in present.values()]
+    columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
+    print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
     for passed in passed_over:
-        say(f"not read: {passed.path}: {passed.reason}")
-    _print_partitions(ledger)
-    totals = ledger.ingest.totals()
-    say(f"quarantine: {totals.quarantined} of {totals.lines} lines")
-    for (source_name, name), number in sorted(ledger.ingest.names().items()):
-        say(f"not stored: {number} records {name or '(no name)'} of {source_name or '(no scope)'}")
+        say(f"not read: {one_line(passed.path)}: {passed.reason}")
+    _print_partitions(stores)
+    totals = stores.ledger.ingest.totals()
+    place = f", see {stores.lake.root / QUARANTINE.name}" if totals.quarantined else ""
+    say(f"\nquarantine: {totals.quarantined} of {counted(totals.lines, 'line')}{place}")
+    for (sender, name), number in sorted(stores.ledger.ingest.names().items()):
+        what = one_line(f"{name or '(no name)'} of {sender or '(no scope)'}")
+        say(f"not stored: {counted(number, 'record')} {what}")
 
 
-def _print_partitions(ledger: Ledger) -> None:
-    touched = {each.session_date: each for each in ledger.touched.all()}
+def _print_partitions(stores: Stores) -> None:
+    touched = {each.session_date: each for each in stores.ledger.touched.all()}
     rows = []
-    for part in ledger.parts.dates(AGENT_EVENTS_LANDED.name):
+    for part in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name):
         due = touched.get(part.session_date)
-        state = "built" if due is None or due.is_built else "parked" if due.parked else "due"
-        error = due.last_error if due else None
-        rows.append((part.session_date, part.parts, part.rows, part.size_bytes, state, error))
-    columns = ("date", "parts #", "landed events #", "bytes #", "state", "last error")
-    print_table("Partitions", columns, rows)
+        state = "built" if due is None or due.is_built else "given up" if due.parked else "due"
+        rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
+    columns = ("date", "state", "landed events #", "parts #", "bytes #")
+    print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
+    for due in touched.values():
+        if due.last_error and not due.is_built:
+            say(f"{due.session_date} is not built: {_why_not_built(due)}")
+
+
+def _what_is_odd(counts: IngestCounts, settings: Settings) -> Iterator[str]:
+    for what, number in (
+        ("attribution lines", counts.attribution_lines),
+        ("metrics and traces, not used", counts.skipped),
+        ("records of agents that are not understood", counts.unknown_records),
+        ("records that repeat another one", counts.repeated_records),
+        ("records without a session", counts.unattributed),
+        ("impossible times, replaced by the time observed", counts.time_anomalies),
+        ("impossible values, now null", counts.value_anomalies),
+        (f"events before {settings.start_date}, filed under that date", counts.out_of_range),
+    ):
+        if number:
+            yield f"{what}: {number}"
+
+
+def _why_not_built(due: TouchedDate) -> str:
+    again = f"evaluation-pipelines build --date {due.session_date}"
+    next_time = due.next_attempt_at
+    when = "given up" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
+    return f"{due.last_error} ({counted(due.attempts, 'attempt')}, {when}; at once: {again})"
 
 
 def _stored_sessions(lake: Lake, dates: list[date]) -> list[SessionRow]:
@@ -153,15 +197,15 @@ def _stored_sessions(lake: Lake, dates: list[date]) -> list[SessionRow]:
 def _session_line(row: SessionRow) -> tuple[object, ...]:
     summary = session_summary(row)
     return (
-        row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
         row["session_key"],
-        row["source_cli"],
-        summary["masque"],
-        row["model"],
-        row["total_tools"],
-        row["tools_failed"],
         summary["composite"],
         summary["recommendation"],
+        row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
+        row["total_tools"],
+        row["tools_failed"],
+        summary["masque"],
+        row["model"],
+        row["source_cli"],
     )
 
 

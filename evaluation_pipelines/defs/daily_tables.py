@@ -8,15 +8,20 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 import dagster as dg
-from dagster._core.definitions.data_version import CODE_VERSION_TAG
 
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
-from evaluation_pipelines.defs.telemetry.ingest import agent_events_landed
+from evaluation_pipelines.defs.versions import (
+    current_version,
+    file_version,
+    landed_version,
+    version_tags,
+)
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
     Table,
@@ -33,6 +38,12 @@ CODE_VERSIONS = {
 }
 """Grow one with its SQL or formula: the interface then shows which dates are from before."""
 
+_UPSTREAM = {
+    AGENT_EVENTS.name: AGENT_EVENTS_LANDED.name,
+    AGENT_SESSIONS.name: AGENT_EVENTS.name,
+    SESSION_PERFORMANCE.name: AGENT_SESSIONS.name,
+}
+
 _FRESH = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
 )
@@ -43,12 +54,11 @@ def _spec(
     table: Table,
     group: str,
     engine: str,
-    upstream: dg.AssetSpec | str,
     freshness: dg.FreshnessPolicy | None = None,
 ) -> dg.AssetSpec:
     return dg.AssetSpec(
         table.name,
-        deps=[upstream],
+        deps=[_UPSTREAM[table.name]],
         description=f"{table.grain.capitalize()}.",
         group_name=group,
         kinds={engine, "parquet"},
@@ -63,9 +73,9 @@ def _spec(
 
 def _specs() -> list[dg.AssetSpec]:
     return [
-        _spec(AGENT_EVENTS, "telemetry", "duckdb", agent_events_landed),
-        _spec(AGENT_SESSIONS, "sessions", "duckdb", AGENT_EVENTS.name),
-        _spec(SESSION_PERFORMANCE, "sessions", "polars", AGENT_SESSIONS.name, _FRESH),
+        _spec(AGENT_EVENTS, "telemetry", "duckdb"),
+        _spec(AGENT_SESSIONS, "sessions", "duckdb"),
+        _spec(SESSION_PERFORMANCE, "sessions", "polars", _FRESH),
     ]
 
 
@@ -82,15 +92,22 @@ def daily_tables(
     """Events, sessions and their performance of the dates of a run, one date after the other."""
     tables = [key.to_user_string() for key in context.selected_asset_keys]
     book = RuleBook()
+    versions: dict[tuple[str, date], str] = {}
 
     def publish(day: date, made: Made) -> None:
-        path = stores.lake.partition(made.table, day)
+        name, path = made.table.name, stores.lake.partition(made.table, day)
+        versions[name, day] = file_version(path)
+        upstream = _UPSTREAM[name]
+        if upstream == AGENT_EVENTS_LANDED.name:
+            used = landed_version(made.facts["landed"])
+        else:
+            used = versions.get((upstream, day)) or current_version(context.instance, upstream, day)
         context.log_event(
             dg.AssetMaterialization(
-                made.table.name,
+                name,
                 partition=day.isoformat(),
                 metadata=partition_metadata(made, path),
-                tags={CODE_VERSION_TAG: CODE_VERSIONS[made.table.name]},
+                tags=version_tags(CODE_VERSIONS[name], versions[name, day], upstream, used),
             )
         )
         book.note_made(day, made)

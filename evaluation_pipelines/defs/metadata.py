@@ -16,25 +16,25 @@ from evaluation_pipelines.stages.daily_tables import Made
 PREVIEW_ROWS = 8
 
 _PREVIEWS = {
-    "agent_events": ("event_time", "session_id", "event_name", "tool_name", "success", "model"),
+    "agent_events": ("event_time", "event_name", "tool_name", "success", "model", "session_id"),
     "agent_sessions": (
-        "session_key",
         "source_cli",
         "model",
         "status",
         "total_tools",
         "tools_failed",
         "cost_usd",
+        "session_key",
     ),
     "session_performance": (
-        "session_key",
+        "composite",
+        "recommendation",
         "quality",
         "autonomy",
         "productivity",
         "token_efficiency",
         "cost_efficiency",
-        "composite",
-        "recommendation",
+        "session_key",
     ),
 }
 
@@ -72,17 +72,21 @@ def frame_metadata(frame: pl.DataFrame) -> dg.MetadataValue:
 def rule_metadata(results: Sequence[tuple[str, RuleResult]]) -> dict[str, dg.MetadataValue]:
     """Expected, found and examples of one rule over the dates of a run; broken dates are shown."""
     broken = [(day, each) for day, each in results if not each.passed]
-    shown = broken or results[-1:]
-    rows = [
-        (day, each.expected, each.found, "; ".join(each.examples) or "-") for day, each in shown
-    ]
-    return {
+    day, shown = (broken or results)[-1]
+    metadata: dict[str, dg.MetadataValue] = {
         "dates_checked": dg.MetadataValue.int(len(results)),
         "dates_broken": dg.MetadataValue.int(len(broken)),
-        "result": dg.MetadataValue.md(
-            markdown_table(("date", "expected", "found", "examples"), rows)
-        ),
+        "date": dg.MetadataValue.text(day),
+        "expected": dg.MetadataValue.text(shown.expected),
+        "found": dg.MetadataValue.text(shown.found),
     }
+    if shown.examples:
+        metadata["examples"] = dg.MetadataValue.text("\n".join(shown.examples))
+    if len(broken) > 1:
+        rows = [(day, each.found, "; ".join(each.examples)) for day, each in broken]
+        table = markdown_table(("date", "found", "examples"), rows)
+        metadata["all_broken_dates"] = dg.MetadataValue.md(table)
+    return metadata
 
 
 def _composites(composites: pl.Series) -> dg.MetadataValue:

@@ -162,7 +162,7 @@ class Ingest:
         head = read_head(handle, stretch.end)
         if not is_same(handle, source):  # looked at last: until now it was the file that was read
             raise OSError("it was emptied or replaced while it was read; the next run begins it")
-        for attempt in range(3):
+        while True:
             filed = file_events(batch.events, self.stores.ledger, self.stores.settings.start_date)
             parts = (*self._write_events(filed.events, name), *quarantined)
             batch.counts.out_of_range = filed.out_of_range
@@ -185,9 +185,9 @@ class Ingest:
                 )
                 break
             except SessionDateTakenError:
-                # Another ingest met one of our sessions a moment earlier: its date counts.
-                if attempt == 2:
-                    raise
+                # Another ingest met one of our sessions a moment earlier: its date counts. With
+                # each turn fewer sessions of the batch are new, so this comes to an end.
+                continue
         report.counts.add(batch.counts)
         report.dates.update(part.session_date for part in parts if part.session_date)
 

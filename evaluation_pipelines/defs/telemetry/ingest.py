@@ -7,10 +7,12 @@ reports one materialization for each date that got new events.
 from dataclasses import asdict
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.versions import landed_version
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines.stages.stores import Stores
@@ -37,14 +39,13 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
     for day in sorted(report.dates):
         if is_partition(day):
             parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+            rows = sum(each.row_count for each in parts)
             context.log_event(
                 dg.AssetMaterialization(
                     agent_events_landed.key,
                     partition=day.isoformat(),
-                    metadata={
-                        "dagster/partition_row_count": sum(each.row_count for each in parts),
-                        "parts": len(parts),
-                    },
+                    metadata={"dagster/partition_row_count": rows, "parts": len(parts)},
+                    tags={DATA_VERSION_TAG: landed_version(rows)},
                 )
             )
         else:

@@ -35,7 +35,7 @@ def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     summary = _measured(row)
     stats = summary["stats"]
-    summary["duration_min"] = max(_whole(summary["duration_min"]) or 0, 1)
+    summary["duration_min"] = _whole(summary["duration_min"])
     summary["dimensions"] = {
         name: _rounded(score, places=1) for name, score in summary["dimensions"].items()
     }
@@ -48,7 +48,12 @@ def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:
 def to_yaml(summary: Mapping[str, Any]) -> str:
     """The summary as YAML in its own key order; names from telemetry are quoted where needed."""
     return yaml.dump(
-        dict(summary), Dumper=_SummaryDumper, sort_keys=False, allow_unicode=True, width=2**31
+        dict(summary),
+        Dumper=_SummaryDumper,
+        sort_keys=False,
+        # YAML would let some letters through that turn or break a line: those are escaped.
+        allow_unicode=str(summary["masque"]).isprintable(),
+        width=2**31,
     )
 
 
@@ -57,7 +62,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
     share_ok = row["tools_ok"] / row["total_tools"] * 100 if row["total_tools"] else None
     return {
         "masque": "baseline" if row["masque"] is None else row["masque"],
-        "duration_min": row["active_s"] / 60,
+        "duration_min": max(row["active_s"] / 60, 1.0),
         "dimensions": {name: row[name] for name in WEIGHTS},
         "composite": row["composite"],
         "recommendation": row["recommendation"],
