@@ -13,12 +13,7 @@ from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
-from evaluation_pipelines.defs.versions import (
-    current_version,
-    file_version,
-    landed_version,
-    version_tags,
-)
+from evaluation_pipelines.defs.versions import file_version, version_tags
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -92,22 +87,18 @@ def daily_tables(
     """Events, sessions and their performance of the dates of a run, one date after the other."""
     tables = [key.to_user_string() for key in context.selected_asset_keys]
     book = RuleBook()
-    versions: dict[tuple[str, date], str] = {}
 
     def publish(day: date, made: Made) -> None:
         name, path = made.table.name, stores.lake.partition(made.table, day)
-        versions[name, day] = file_version(path)
-        upstream = _UPSTREAM[name]
-        if upstream == AGENT_EVENTS_LANDED.name:
-            used = landed_version(made.facts["landed"])
-        else:
-            used = versions.get((upstream, day)) or current_version(context.instance, upstream, day)
+        tags = version_tags(
+            context.instance, CODE_VERSIONS[name], file_version(path), _UPSTREAM[name], day
+        )
         context.log_event(
             dg.AssetMaterialization(
                 name,
                 partition=day.isoformat(),
                 metadata=partition_metadata(made, path),
-                tags=version_tags(CODE_VERSIONS[name], versions[name, day], upstream, used),
+                tags=tags,
             )
         )
         book.note_made(day, made)

@@ -14,19 +14,22 @@ from evaluation_pipelines.domain.schemas import Table
 from evaluation_pipelines.stages.daily_tables import Made
 
 PREVIEW_ROWS = 8
+CELL_LETTERS = 18
+"""A longer text would be broken into many lines in the narrow tables of the interface."""
 
 _PREVIEWS = {
-    "agent_events": ("event_time", "event_name", "tool_name", "success", "model", "session_id"),
+    "agent_events": ("session_id", "event_time", "event_name", "tool_name", "success", "model"),
     "agent_sessions": (
+        "session_key",
         "source_cli",
         "model",
         "status",
         "total_tools",
         "tools_failed",
         "cost_usd",
-        "session_key",
     ),
     "session_performance": (
+        "session_key",
         "composite",
         "recommendation",
         "quality",
@@ -34,7 +37,6 @@ _PREVIEWS = {
         "productivity",
         "token_efficiency",
         "cost_efficiency",
-        "session_key",
     ),
 }
 
@@ -51,22 +53,21 @@ def column_schema(table: Table) -> dg.TableSchema:
 def partition_metadata(made: Made, path: Path) -> dict[str, dg.MetadataValue]:
     """Row count, place, preview, what was counted, and a chart where the table has scores."""
     shown = made.frame.select(_PREVIEWS[made.table.name]).head(PREVIEW_ROWS)
-    metadata: dict[str, dg.MetadataValue] = {
+    scores = made.frame["composite"] if "composite" in made.frame.columns else None
+    return {
         "dagster/partition_row_count": dg.MetadataValue.int(made.frame.height),
-        "path": dg.MetadataValue.path(str(path)),
-        "preview": frame_metadata(shown),
         **{name: dg.MetadataValue.int(number) for name, number in made.facts.items()},
+        **({} if scores is None else {"composites": _composites(scores)}),
+        "preview": frame_metadata(shown),
+        "path": dg.MetadataValue.path(str(path)),
     }
-    if "composite" in made.frame.columns:
-        metadata["composites"] = _composites(made.frame["composite"])
-    return metadata
 
 
 def frame_metadata(frame: pl.DataFrame) -> dg.MetadataValue:
     """The rows of a small frame as a table."""
     floats = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
     rows = frame.with_columns(pl.col(floats).round(3)).rows()
-    return dg.MetadataValue.md(markdown_table(frame.columns, rows))
+    return dg.MetadataValue.md(markdown_table(frame.columns, rows, CELL_LETTERS))
 
 
 def rule_metadata(results: Sequence[tuple[str, RuleResult]]) -> dict[str, dg.MetadataValue]:

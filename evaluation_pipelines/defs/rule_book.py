@@ -49,8 +49,8 @@ class RuleBook:
         """One result for each selected check that had something to look at."""
         for key in sorted(selected, key=lambda each: each.to_user_string()):
             results = self._results[key.asset_key.to_user_string(), key.name]
-            broken = [each for _, each in results if not each.passed]
-            warns = bool(broken) and all(each.severity == "warning" for each in broken)
+            broken = [(day, each) for day, each in results if not each.passed]
+            warns = bool(broken) and all(each.severity == "warning" for _, each in broken)
             if results:
                 yield dg.AssetCheckResult(
                     passed=not broken,
@@ -58,7 +58,7 @@ class RuleBook:
                     check_name=key.name,
                     severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
                     metadata=rule_metadata(results),
-                    description="; ".join(each.found for each in broken) or None,
+                    description="; ".join(f"{day}: {each.found}" for day, each in broken) or None,
                 )
 
     def _note_rules(self, day: date, made: Made) -> None:

@@ -13,6 +13,8 @@ from dagster._core.definitions.data_version import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
     INPUT_DATA_VERSION_TAG_PREFIX,
+    INPUT_EVENT_POINTER_TAG_PREFIX,
+    NULL_EVENT_POINTER,
 )
 
 
@@ -27,21 +29,24 @@ def file_version(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 
 
-def version_tags(code_version: str, version: str, upstream: str, used: str) -> dict[str, str]:
-    """Tags of a materialization that was made from version ``used`` of ``upstream``."""
+def version_tags(
+    instance: dg.DagsterInstance, code_version: str, version: str, upstream: str, day: date
+) -> dict[str, str]:
+    """Tags of a materialization of ``day`` that was made from ``upstream`` as last reported."""
+    used, pointer = _last_report(instance, upstream, day)
     return {
         CODE_VERSION_TAG: code_version,
         DATA_VERSION_TAG: version,
         f"{INPUT_DATA_VERSION_TAG_PREFIX}/{upstream}": used,
+        f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{upstream}": pointer,
     }
 
 
-def current_version(instance: dg.DagsterInstance, asset: str, day: date) -> str:
-    """Version of a partition as last reported; empty when it never was."""
-    partition = [day.isoformat()]
-    records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=partition), limit=1
-    ).records
-    materialization = records[0].asset_materialization if records else None
-    tags = (materialization.tags if materialization else None) or {}
-    return tags.get(DATA_VERSION_TAG, "")
+def _last_report(instance: dg.DagsterInstance, asset: str, day: date) -> tuple[str, str]:
+    """Version of a partition and the event that reported it."""
+    partition = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[day.isoformat()])
+    for record in instance.fetch_materializations(partition, limit=1).records:
+        materialization = record.asset_materialization
+        tags = (materialization.tags if materialization else None) or {}
+        return tags.get(DATA_VERSION_TAG, ""), str(record.storage_id)
+    return "", NULL_EVENT_POINTER

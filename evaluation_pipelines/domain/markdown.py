@@ -5,24 +5,26 @@ import re
 from collections.abc import Iterable, Sequence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>$])")
-_LONGEST = 120
 
 
-def escaped(value: object) -> str:
-    """One line of plain text as markdown that shows exactly that, cut at 120 characters."""
+def escaped(value: object, longest: int = 120) -> str:
+    """One line of plain text as markdown that shows exactly that, cut at ``longest`` letters."""
     if value is None:
         return ""
     text = str(value)
-    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     printable = "".join(each if each.isprintable() else " " for each in text)
     return _SPECIAL.sub(r"\\\1", html.escape(printable, quote=False))
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; says so when it has no rows."""
-    lines = [
-        f"| {' | '.join(map(escaped, columns))} |",
-        f"|{'---|' * len(columns)}",
-        *(f"| {' | '.join(map(escaped, row))} |" for row in rows),
-    ]
+def markdown_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], longest: int = 120
+) -> str:
+    """A table with cells of at most ``longest`` letters; says so when it has no rows."""
+    lines = [_line(columns, longest), f"|{'---|' * len(columns)}"]
+    lines += [_line(row, longest) for row in rows]
     return "\n".join(lines) if len(lines) > 2 else "no rows"
+
+
+def _line(cells: Sequence[object], longest: int) -> str:
+    return f"| {' | '.join(escaped(each, longest) for each in cells)} |"

@@ -19,6 +19,11 @@ _LINES_A_FILE = 150  # then it is rotated
 _UNKNOWN = json.dumps(request([claude("noise")], scope="elsewhere")).replace("claude_code.", "")
 
 
+def seeded(seed: int) -> Random:
+    """Random numbers that are the same in every run."""
+    return Random(seed)  # noqa: S311 - nothing here is secret
+
+
 @dataclass
 class Collector:
     """Writes lines of all kinds to several files; what it counts owes nothing to our reader.
@@ -30,7 +35,7 @@ class Collector:
 
     Attributes:
         root: The landing folder.
-        random: Decides everything that is written.
+        seed: Decides everything that is written.
         dates: On how many days sessions begin.
         hours: How long sessions last; those of more than 24 go on after midnight.
         written: What ingest has to count in the end.
@@ -38,19 +43,23 @@ class Collector:
     """
 
     root: Path
-    random: Random
+    seed: int
     dates: int = 12
     hours: int = 30
     written: IngestCounts = field(default_factory=IngestCounts)
     numbers: Counter[int] = field(default_factory=Counter)
     files: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("a", "b/c", "d"), 0))
+    _random: Random = field(init=False)
     _tails: dict[str, bytes] = field(default_factory=dict)
     _sent: list[tuple[bytes, list[int]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = seeded(self.seed)
 
     def append(self, lines: int, pause_s: float = 0.0005) -> None:
         """Write so many lines to files chosen at random, with a pause after each."""
         for _ in range(lines):
-            name = self.random.choice(list(self.files))
+            name = self._random.choice(list(self.files))
             self._write(name, self._tails.pop(name, b"") + self._line())
             self.files[name] += 1
             if self.files[name] % _LINES_A_FILE == 0:
@@ -63,7 +72,7 @@ class Collector:
             self._put(*self._tails.popitem())
 
     def _line(self) -> bytes:
-        kind = self.random.random()
+        kind = self._random.random()
         if kind < 0.85:
             return self._events()
         self.written.lines += 1
@@ -83,13 +92,13 @@ class Collector:
         return self._again()
 
     def _events(self) -> bytes:
-        numbers = [len(self.numbers) + n for n in range(self.random.randint(1, 8))]
+        numbers = [len(self.numbers) + n for n in range(self._random.randint(1, 8))]
         content = line(*map(self._record, numbers))
         self._sent.append((content, numbers))
         return self._count(content, numbers)
 
     def _again(self) -> bytes:
-        return self._count(*self.random.choice(self._sent)) if self._sent else self._events()
+        return self._count(*self._random.choice(self._sent)) if self._sent else self._events()
 
     def _count(self, content: bytes, numbers: list[int]) -> bytes:
         self.numbers.update(numbers)
@@ -98,12 +107,12 @@ class Collector:
         return content
 
     def _record(self, number: int) -> dict[str, Any]:
-        session = self.random.randrange(self.dates * _SESSIONS_A_DATE)
+        session = self._random.randrange(self.dates * _SESSIONS_A_DATE)
         # The builders' second 0 is noon: 12 hours earlier the day begins.
         day = FIRST_DAY_S + (session % self.dates) * 86_400 - 12 * 3600
-        second = day + self.random.randrange(self.hours * 3600)
+        second = day + self._random.randrange(self.hours * 3600)
         sent: dict[str, object] = {"session__id": f"s{session}", "n": number}
-        if self.random.random() < 0.5:
+        if self._random.random() < 0.5:
             sent |= {"tool_name": "Read", "success": str(number % 3 > 0).lower()}
             return claude("tool_result", second, duration_ms="12", **sent)
         return claude("user_prompt", second, **sent)
@@ -111,8 +120,8 @@ class Collector:
     def _write(self, name: str, content: bytes) -> None:
         """Write now, or only the beginning of the last line: the rest comes with the next one."""
         cut = len(content)
-        if self.random.random() < 0.4:
-            cut -= self.random.randrange(1, len(content) - content.rfind(b"\n", 0, -1))
+        if self._random.random() < 0.4:
+            cut -= self._random.randrange(1, len(content) - content.rfind(b"\n", 0, -1))
             self._tails[name] = content[cut:]
         self._put(name, content[:cut])
 

@@ -54,7 +54,7 @@ class Worker:
         self._process.wait()
         self._close()
 
-    def _expect(self, condition: bool) -> None:  # noqa: FBT001 - the one thing it is about
+    def _expect(self, condition: bool) -> None:
         if not condition:
             self._process.kill()
             raise AssertionError(self._pipe("stderr").read())

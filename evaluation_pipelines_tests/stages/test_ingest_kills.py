@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from random import Random
 
 import polars as pl
 import pytest
@@ -21,7 +20,7 @@ from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDE
 from evaluation_pipelines.stages.build import Build, DateBuilt
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import claude, line
-from evaluation_pipelines_tests.stages.collector import FIRST_DAY_S, Collector
+from evaluation_pipelines_tests.stages.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.stages.pipeline_worker import Worker, environment, started_ahead
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
@@ -44,7 +43,7 @@ main()
 def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
     tmp_path: Path, seed: int, rounds: int
 ) -> None:
-    random, collector = Random(seed), Collector(tmp_path / "landing", Random(seed))
+    random, collector = seeded(seed), Collector(tmp_path / "landing", seed)
     orphans: set[Path] = set()
     kills_before_commit = 0
     workers = started_ahead(rounds, "ingest", tmp_path, batch_bytes=FEW_LINES_BYTES)
@@ -72,7 +71,7 @@ def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
 
 
 def test_two_ingests_at_once_read_what_one_would(tmp_path: Path) -> None:
-    collector = Collector(tmp_path / "landing", Random(3))
+    collector = Collector(tmp_path / "landing", seed=3)
     workers = [Worker("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES) for _ in range(2)]
     for worker in workers:
         worker.go()
@@ -98,7 +97,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_goes_on(
     tmp_path: Path, largest_file: int, prompt_bytes: int, complaint: str
 ) -> None:
     """A limit on the size of files stands for the disk: in both cases it refuses to write."""
-    prompt = Random(4).randbytes(prompt_bytes // 2).hex()
+    prompt = seeded(4).randbytes(prompt_bytes // 2).hex()
     with open_workplace(tmp_path) as workplace:
         workplace.land("a.jsonl", line(claude("user_prompt", FIRST_DAY_S, n=0)))
         Ingest(workplace.stores).run()

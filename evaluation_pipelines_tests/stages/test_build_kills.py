@@ -1,0 +1,127 @@
+"""Build when its process is killed, and those who read its tables all the while."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+)
+from evaluation_pipelines.stages.build import Build, DateBuilt
+from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines_tests.stages.collector import Collector, seeded
+from evaluation_pipelines_tests.stages.pipeline_worker import started_ahead
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+MERGE_ALWAYS = {"compact_parts": 2}
+
+
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 8), pytest.param(2, 40, marks=pytest.mark.slow)])
+def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
+    tmp_path: Path, seed: int, rounds: int
+) -> None:
+    random = seeded(seed)
+    # All sessions of a day keep to it: where they are filed does not depend on when it is read.
+    collector = Collector(tmp_path / "landing", seed, dates=4, hours=12)
+    interrupted = 0
+    with open_workplace(tmp_path, batch_bytes=6_000) as workplace, reading(workplace):
+        for number, worker in enumerate(started_ahead(rounds, "build", tmp_path, **MERGE_ALWAYS)):
+            collector.append(20)
+            Ingest(workplace.stores).run()
+            known = files_of(workplace)
+            worker.go()
+            if number % 2 == 0:  # when it begins to write, on a machine of any speed
+                wait_for_other_files(workplace, known)
+            time.sleep(random.uniform(0, 0.01 if number % 2 == 0 else 0.8))
+            worker.kill()
+            interrupted += len(workplace.ledger.touched.pending(datetime.now(UTC))) > 0
+    assert interrupted >= rounds // 2
+    collector.finish()
+    with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
+        finish(workplace, later=timedelta(hours=2))
+        tables = tables_of(workplace)
+        assert unnamed_files(workplace) == set()
+    with open_workplace(tmp_path / "other", landing_dir=collector.root) as undisturbed:
+        finish(undisturbed)
+        for name, expected in tables_of(undisturbed).items():
+            assert_frame_equal(tables[name], expected)
+
+
+@contextmanager
+def reading(workplace: Workplace) -> Iterator[None]:
+    """Somebody reads everything meanwhile, again and again, and must never meet half a file."""
+    stop = Event()
+
+    def read() -> int:
+        times = 0
+        while not stop.is_set():
+            sessions = workplace.sessions()
+            assert not sessions.select(AGENT_SESSIONS.key).is_duplicated().any()
+            manifest, table = workplace.ledger.parts, AGENT_EVENTS_LANDED
+            for each in manifest.dates(table.name):
+                for part in manifest.current(table.name, each.session_date):
+                    assert workplace.lake.read_part(part.path, table).height == part.row_count
+            times += 1
+            stop.wait(0.01)
+        return times
+
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(read)
+        try:
+            yield
+        finally:
+            stop.set()
+        assert reader.result() > 0
+
+
+def finish(workplace: Workplace, later: timedelta = timedelta()) -> None:
+    """Read what is left, and build all dates some time later."""
+    Ingest(workplace.stores).run()
+    build = Build(workplace.stores, clock=lambda: datetime.now(UTC) + later)
+    touched = workplace.ledger.touched.all()
+    assert [each.last_error for each in touched] == [None] * len(touched)
+    built = build.run(each.session_date for each in touched)
+    assert {type(each) for each in built} == {DateBuilt}
+
+
+def tables_of(workplace: Workplace) -> dict[str, pl.DataFrame]:
+    """All rows; landed ones have no order that lasts, merged or not."""
+    landed = workplace.landed().sort("source_file_id", "source_offset", "event_id")
+    return {
+        AGENT_EVENTS_LANDED.name: landed,
+        AGENT_EVENTS.name: workplace.events(),
+        AGENT_SESSIONS.name: workplace.sessions(),
+        SESSION_PERFORMANCE.name: workplace.performance(),
+    }
+
+
+def wait_for_other_files(workplace: Workplace, known: set[Path]) -> None:
+    deadline = time.monotonic() + 60
+    while files_of(workplace) == known:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def files_of(workplace: Workplace) -> set[Path]:
+    """All files of the lake, those too that are still being written."""
+    return set(workplace.lake.root.rglob("*.parquet"))
+
+
+def unnamed_files(workplace: Workplace) -> set[Path]:
+    """What kills leave: merged parts that no manifest names, and half-written files."""
+    manifest, lake, table = workplace.ledger.parts, workplace.lake, AGENT_EVENTS_LANDED
+    days = [each.session_date for each in manifest.dates(table.name)]
+    named = {lake.root / path for day in days for path in manifest.known_paths(table.name, day)}
+    parts = set(lake.folder(table, None).glob("*/*.parquet"))
+    return parts - named | set((lake.root / "_tmp").iterdir())
