@@ -38,7 +38,7 @@ def _webhook(url: SecretStr) -> SecretStr:
 
 
 # "~" in .env is not expanded by a shell, and would become a folder of that name.
-_Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+_Path = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 class Settings(BaseSettings):
@@ -51,16 +51,16 @@ class Settings(BaseSettings):
         env_prefix=_PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
     )
 
-    data_dir: _Folder = Field(
+    data_dir: _Path = Field(
         default=Path("data"),
         description="folder of everything the project keeps; relative to the working directory",
     )
-    landing_dir: _Folder = Field(
+    landing_dir: _Path = Field(
         default_factory=lambda known: known["data_dir"] / "landing",
         description="folder that collectors write telemetry to; only ever read; `landing` in the "
         "data folder unless set",
     )
-    lake_dir: _Folder = Field(
+    lake_dir: _Path = Field(
         default_factory=lambda known: known["data_dir"] / "lake",
         description="folder of the Parquet tables; `lake` in the data folder unless set",
     )
@@ -69,6 +69,11 @@ class Settings(BaseSettings):
         description="database of positions, session index and scores, as `sqlite:///<path>` or "
         "`postgresql+<driver>://...`; `ledger.db` in the data folder unless set",
         repr=False,
+    )
+    analytics_path: _Path = Field(
+        default_factory=lambda known: known["data_dir"] / "analytics.duckdb",
+        description="link to the analysts' database; `analytics.duckdb` in the data folder unless "
+        "set",
     )
     start_date: date = Field(
         default=date(2025, 1, 1),

@@ -21,7 +21,7 @@ from evaluation_pipelines.domain.schemas import (
 from evaluation_pipelines.stages.build import Build, DateBuilt
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines_tests.stages.collector import Collector, seeded
-from evaluation_pipelines_tests.stages.pipeline_worker import started_ahead
+from evaluation_pipelines_tests.stages.pipeline_worker import Worker, started_ahead
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 MERGE_ALWAYS = {"compact_parts": 2}
@@ -52,7 +52,30 @@ def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
         finish(workplace, later=timedelta(hours=2))
         tables = tables_of(workplace)
         assert unnamed_files(workplace) == set()
-    with open_workplace(tmp_path / "other", landing_dir=collector.root) as undisturbed:
+    assert_undisturbed_build_gives(tables, tmp_path)
+
+
+def test_two_builds_at_once_give_what_one_does(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "landing", 3, dates=4, hours=12)
+    workers = [Worker("build", tmp_path, **MERGE_ALWAYS) for _ in range(2)]
+    with open_workplace(tmp_path, batch_bytes=6_000) as workplace:
+        for worker in workers:
+            worker.go()
+        for _ in range(5):
+            collector.append(20)
+            Ingest(workplace.stores).run()
+        for worker in workers:
+            worker.stop()
+    collector.finish()
+    with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
+        finish(workplace)
+        tables = tables_of(workplace)
+    assert_undisturbed_build_gives(tables, tmp_path)
+
+
+def assert_undisturbed_build_gives(tables: dict[str, pl.DataFrame], folder: Path) -> None:
+    """One ingest and one build of the same landing folder make the same rows."""
+    with open_workplace(folder / "other", landing_dir=folder / "landing") as undisturbed:
         finish(undisturbed)
         for name, expected in tables_of(undisturbed).items():
             assert_frame_equal(tables[name], expected)

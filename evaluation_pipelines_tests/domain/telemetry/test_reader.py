@@ -10,32 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
-from evaluation_pipelines.domain.telemetry.events import Clock, Origin
-from evaluation_pipelines.domain.telemetry.reader import EventBatch, EventReader
+from evaluation_pipelines_tests.domain.telemetry.reading import NOW, NOW_US, read, read_one
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, claude, line, request
-
-NOW = datetime(2026, 6, 2, tzinfo=UTC)
-NOW_US = 1_780_358_400_000_000
-
-
-def read(*lines: bytes, **settings: Any) -> EventBatch:
-    options = {"max_attributes": 100, **settings}
-    clock = Clock(NOW_US, 300_000_000)
-    reader = EventReader(DIALECTS, lambda _: "anthropic", clock, **options)
-    offset = 0
-    for each in lines:
-        reader.read(each.removesuffix(b"\n"), Origin("file", offset))
-        offset += len(each)
-    return reader.take(offset)
-
-
-def read_one(*lines: bytes, **settings: Any) -> dict[str, Any]:
-    batch = read(*lines, **settings)
-    assert batch.quarantined == []
-    assert batch.events.height == 1
-    return batch.events.row(0, named=True)
-
 
 def test_the_constants_of_these_tests_are_what_they_say() -> None:
     assert datetime.fromtimestamp(NOON_NS / 1e9, UTC) == datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -1,0 +1,31 @@
+"""What people open in the morning: the analysts' database."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.daily_tables import daily_tables
+from evaluation_pipelines.stages.publish import publish_analytics
+from evaluation_pipelines.stages.stores import Stores
+
+
+@dg.asset(
+    deps=[daily_tables],
+    group_name="comparison",
+    kinds={"duckdb"},
+    owners=["team:evaluation"],
+    code_version="1",
+    automation_condition=WHEN_INPUTS_SETTLED,
+)
+def analytics_database(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
+    """One read-only DuckDB file with all tables, swapped in as a link; it never locks anybody."""
+    published = publish_analytics(stores, datetime.now(UTC))
+    return dg.MaterializeResult(
+        metadata={
+            **{f"rows of {name}": rows for name, rows in published.rows.items()},
+            "size_bytes": published.size_bytes,
+            "path": dg.MetadataValue.path(str(published.link.absolute())),
+            "open it with": f"duckdb -readonly {published.link}",
+        }
+    )

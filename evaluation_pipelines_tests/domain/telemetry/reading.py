@@ -1,0 +1,31 @@
+"""Reads lines the way ingest does, at a fixed time."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
+from evaluation_pipelines.domain.telemetry.events import Clock, Origin
+from evaluation_pipelines.domain.telemetry.reader import EventBatch, EventReader
+
+NOW = datetime(2026, 6, 2, tzinfo=UTC)
+NOW_US = 1_780_358_400_000_000
+
+
+def read(*lines: bytes, **settings: Any) -> EventBatch:
+    """The batch of some lines; settings of the reader by name."""
+    options = {"max_attributes": 100, **settings}
+    clock = Clock(NOW_US, 300_000_000)
+    reader = EventReader(DIALECTS, lambda _: "anthropic", clock, **options)
+    offset = 0
+    for each in lines:
+        reader.read(each.removesuffix(b"\n"), Origin("file", offset))
+        offset += len(each)
+    return reader.take(offset)
+
+
+def read_one(*lines: bytes, **settings: Any) -> dict[str, Any]:
+    """The one event of some lines that hold nothing broken."""
+    batch = read(*lines, **settings)
+    assert batch.quarantined == []
+    assert batch.events.height == 1
+    return batch.events.row(0, named=True)
