@@ -44,7 +44,7 @@ lint: $(VENV)/dev.stamp ## The static part of the tests
 dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
 	$(BIN)/dg dev --host 127.0.0.1 --port $(PORT)
 
-bench: $(VENV)/dev.stamp ## Measure the program beside its peers
+bench: $(VENV)/bench.stamp ## Measure the program beside its peers
 	$(BIN)/python -m evaluation_pipelines_tests.benchmarks
 
 lock: $(VENV)/dev.stamp ## Resolve requirements.lock anew
@@ -67,6 +67,7 @@ $(BIN)/python:
 $(VENV)/runtime.stamp: WHAT = .
 $(VENV)/ui.stamp: WHAT = .[ui]
 $(VENV)/dev.stamp: WHAT = .[dev,ui]
+$(VENV)/bench.stamp: WHAT = .[bench]
 $(VENV)/%.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing into $(VENV): a minute or two the first time ..."
 	@$(INSTALL) -e '$(WHAT)'

@@ -13,6 +13,7 @@ from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import file_version, version_tags
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
@@ -108,7 +109,11 @@ def daily_tables(
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
         book.note_failed(each)
-        tell_of_parked_date(stores.settings, each, context.log)
+        if each.parked:
+            reason = f"{each.table}: {each.error}"
+            day, attempts = each.session_date, each.attempts
+            tell_of_parked_date(stores.settings, day, attempts, reason, context.log)
+    report_checks(context.instance, stores)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
         raise dg.Failure(

@@ -69,7 +69,7 @@ def every_score_has_its_session(
         orphans.is_empty() and unscored.is_empty(),
         f"{sessions.height} scores, one for each session window",
         f"{orphans.height} scores without a session, {unscored.height} sessions without a score",
-        _examples(pl.concat([orphans, unscored])),
+        _examples(pl.concat([orphans.sort(keys), unscored.sort(keys)])),
     )
 
 
@@ -93,7 +93,8 @@ def every_event_is_in_a_session(
 
 def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> RuleResult:
     """No event of a session is missing; a warning, since what was lost cannot be had back."""
-    gaps = sessions.filter(pl.col("missing_events") > 0).sort("missing_events", descending=True)
+    missing_in = pl.col("missing_events")
+    gaps = sessions.filter(missing_in > 0).sort(-missing_in, *table.key)
     missing = int(gaps["missing_events"].sum())
     return RuleResult(
         table.name,

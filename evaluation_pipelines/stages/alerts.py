@@ -1,25 +1,26 @@
 """Alerts: the one place from which people are told that something needs them."""
 
 import json
-import urllib.error
 import urllib.request
+from datetime import date
+from http.client import HTTPException
 from logging import Logger
 
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.build import DateFailed
 
 _TIMEOUT_S = 10
 
 
-def tell_of_parked_date(settings: Settings, failed: DateFailed, log: Logger) -> None:
-    """Alert when a date has failed so often that it is not tried again by itself."""
-    if failed.parked:
-        alert(
-            settings,
-            f"session_date {failed.session_date} is parked after {failed.attempts} attempts",
-            f"{failed.table}: {failed.error}\nMend the cause, then materialize the date once more.",
-            log,
-        )
+def tell_of_parked_date(
+    settings: Settings, session_date: date, attempts: int, reason: str, log: Logger
+) -> None:
+    """Alert that a date has failed so often that it is not tried again by itself."""
+    alert(
+        settings,
+        f"session_date {session_date} is parked after {attempts} attempts",
+        f"{reason}\nMend the cause, then materialize the date once more.",
+        log,
+    )
 
 
 def alert(settings: Settings, title: str, text: str, log: Logger) -> None:
@@ -39,5 +40,5 @@ def alert(settings: Settings, title: str, text: str, log: Logger) -> None:
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
             pass
-    except (urllib.error.URLError, TimeoutError):
+    except (OSError, HTTPException):  # refused, timed out, closed half-way, or not HTTP at all
         log.exception("the alert could not be delivered")

@@ -87,6 +87,9 @@ class Build:
             facts |= made.facts
         if touched is not None and len(rows) == len(DAILY_TABLES):
             self.stores.ledger.touched.mark_built(day, touched.version)
+        elif touched is not None and touched.parked:
+            # Somebody mended one table of it: the others are worth another try.
+            self.stores.ledger.touched.revive(day)
         return DateBuilt(day, rows, facts)
 
     def _selected(self) -> list[DailyTable]:
@@ -109,20 +112,20 @@ class Build:
 
 def note_failed_run(
     stores: Stores, first: date, last: date, began: datetime, reason: str, now: datetime
-) -> list[date]:
-    """Count a run that died as an attempt of the dates it left undone; gives those dates.
+) -> list[TouchedDate]:
+    """Count a run that died as an attempt of the dates it left undone; gives them as noted.
 
-    A date that the run itself built, or noted as failed after ``began``, is left as it is.
+    A date that is built or parked, that the run itself noted as failed after ``began``, or that
+    got new data since, is left as it is.
     """
     touched = stores.ledger.touched
     left = [
         each
         for each in touched.all()
         if first <= each.session_date <= last
-        and not each.is_built
+        and not (each.is_built or each.parked)
         and (each.next_attempt_at is None or each.next_attempt_at <= began)
         and each.touched_at <= began
     ]
-    for each in left:
-        touched.mark_failed(each.session_date, each.version, reason, now)
-    return [each.session_date for each in left]
+    noted = [touched.mark_failed(each.session_date, each.version, reason, now) for each in left]
+    return [each for each in noted if each is not None]

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from evaluation_pipelines.adapters.landing import RawLine
-from evaluation_pipelines.adapters.prices import provider_of
+from evaluation_pipelines.adapters.prices import PriceTable
 from evaluation_pipelines.domain.telemetry import times
 from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
 from evaluation_pipelines.domain.telemetry.events import Clock, Origin
@@ -17,7 +17,7 @@ def event_reader(settings: Settings, now: datetime) -> EventReader:
     tolerance = timedelta(minutes=settings.future_tolerance_minutes)
     return EventReader(
         dialects=DIALECTS,
-        provider_of=provider_of,
+        prices=PriceTable(),
         clock=Clock(times.to_us(now), tolerance // timedelta(microseconds=1)),
         max_attributes=settings.max_attributes,
         keep_unknown_events=settings.keep_unknown_events,

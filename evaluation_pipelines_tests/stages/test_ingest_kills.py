@@ -75,7 +75,7 @@ def test_two_ingests_at_once_read_what_one_would(tmp_path: Path) -> None:
     workers = [Worker("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES) for _ in range(2)]
     for worker in workers:
         worker.go()
-    collector.append(500, pause_s=0.003)
+    collector.append(300, pause_s=0.003)
     collector.finish()
     for worker in workers:
         worker.stop()
@@ -102,7 +102,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_goes_on(
         workplace.land("a.jsonl", line(claude("user_prompt", FIRST_DAY_S, n=0)))
         Ingest(workplace.stores).run()
     with open_workplace(tmp_path) as workplace:
-        for n in range(1, 40):
+        for n in range(1, 12):
             content = line(claude("user_prompt", FIRST_DAY_S + n, n=n, prompt=prompt))
             workplace.land("a.jsonl", content, "ab")
     status, errors = ingest_in_terminal(tmp_path, largest_file)
@@ -111,11 +111,11 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_goes_on(
     with open_workplace(tmp_path) as workplace:
         landed = event_numbers(workplace.landed())
         assert landed == list(range(len(landed)))
-        assert 1 <= len(landed) < 40
+        assert 1 <= len(landed) < 12
         assert not list((workplace.lake.root / "_tmp").iterdir())
     assert ingest_in_terminal(tmp_path) == (0, "")
     with open_workplace(tmp_path) as workplace:
-        assert event_numbers(workplace.landed()) == list(range(40))
+        assert event_numbers(workplace.landed()) == list(range(12))
 
 
 def test_an_ingest_waits_for_a_ledger_that_another_process_writes(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import landed_version
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.ingest import Ingest
@@ -50,6 +51,7 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
             )
         else:
             context.log.warning("%s is not a partition (yet): kept, not built", day)
+    report_checks(context.instance, stores)
     context.add_output_metadata({"files": report.files, **asdict(report.counts)})
 
 

@@ -15,6 +15,7 @@ from evaluation_pipelines.adapters.ledger.records import TouchedDate
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
+from evaluation_pipelines.stages.alerts import tell_of_parked_date
 from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
 from evaluation_pipelines.stages.build import note_failed_run
 from evaluation_pipelines.stages.stores import Stores
@@ -95,10 +96,12 @@ def failed_build_sensor(
         return
     first = date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG])
     last = date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG])
-    record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
-    began = datetime.fromtimestamp(record.start_time if record and record.start_time else 0, UTC)
     reason = f"run {context.dagster_run.run_id} failed: {context.failure_event.message}"
-    note_failed_run(stores, first, last, began, reason, datetime.now(UTC))
+    began = _began(context.instance, context.dagster_run.run_id)
+    for each in note_failed_run(stores, first, last, began, reason, datetime.now(UTC)):
+        if each.parked:
+            day, attempts = each.session_date, each.attempts
+            tell_of_parked_date(stores.settings, day, attempts, reason, context.log)
 
 
 def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
@@ -120,6 +123,13 @@ def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
 def _longest_waiting(due: Sequence[TouchedDate]) -> tuple[date, date]:
     stretch = min(stretches(due), key=lambda dates: min(each.touched_at for each in dates))
     return stretch[0].session_date, stretch[-1].session_date
+
+
+def _began(instance: dg.DagsterInstance, run_id: str) -> datetime:
+    """When a run started, or was created if its process never came to life."""
+    (record,) = instance.get_run_records(dg.RunsFilter(run_ids=[run_id]))
+    created = record.create_timestamp
+    return datetime.fromtimestamp(record.start_time, UTC) if record.start_time else created
 
 
 def _is_under_way(instance: dg.DagsterInstance, job_name: str) -> bool:

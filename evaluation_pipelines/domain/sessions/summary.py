@@ -60,6 +60,8 @@ def to_yaml(summary: Mapping[str, Any]) -> str:
 def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
     why = {} if row["scorable"] else {"reason": row["reason"]}
     share_ok = row["tools_ok"] / row["total_tools"] * 100 if row["total_tools"] else None
+    # A sum of absurd claims can be infinite, for which JSON has no word.
+    cost_usd = row["cost_usd"] if isfinite(row["cost_usd"] or 0) else None
     return {
         "masque": "baseline" if row["masque"] is None else row["masque"],
         "duration_min": max(row["active_s"] / 60, 1.0),
@@ -68,7 +70,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
         "recommendation": row["recommendation"],
         **why,
         "stats": {
-            "total_cost": row["cost_usd"],
+            "total_cost": cost_usd,
             "total_tools": row["total_tools"],
             "tools_ok": row["tools_ok"],
             "tool_success_pct": share_ok,

@@ -5,7 +5,7 @@ and counts of everything that is not an event, so that nothing disappears withou
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from evaluation_pipelines.domain.telemetry.otlp import (
     decode_line,
     plain_value,
 )
+from evaluation_pipelines.domain.telemetry.prices import Prices, priced
 
 _SCHEMA = AGENT_EVENTS_LANDED.schema
 _NAMES = tuple(_SCHEMA)
@@ -72,14 +73,14 @@ class EventReader:
 
     Args:
         dialects: The agents that are understood, asked in this order.
-        provider_of: Gives the provider of a model name, or None.
+        prices: Tells the provider of a model, and the cost where a program sends none.
         clock: What counts as now, and how far ahead of it a time may lie.
         max_attributes: A record with more attributes is quarantined.
         keep_unknown_events: Store records of unknown agents as ``other`` when they have a session.
     """
 
     dialects: Sequence[Dialect]
-    provider_of: Callable[[str], str | None]
+    prices: Prices
     clock: Clock
     max_attributes: int
     keep_unknown_events: bool = False
@@ -188,6 +189,8 @@ class EventReader:
             self._names[source, name] += 1
         else:
             self._counts.time_anomalies += bool(row["time_anomaly"])
+            if dialect and not dialect.sends_cost and row["event_name"] == "api_request":
+                priced(row, self.prices)
             if row.get("provider") is None and row.get("model") is not None:
-                row["provider"] = self.provider_of(row["model"])
+                row["provider"] = self.prices.provider_of(row["model"])
             self._rows.append(tuple(map(row.get, _NAMES)))

@@ -13,6 +13,7 @@ from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines_tests.domain.telemetry.reading import NOW, NOW_US, read, read_one
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, claude, line, request
 
+
 def test_the_constants_of_these_tests_are_what_they_say() -> None:
     assert datetime.fromtimestamp(NOON_NS / 1e9, UTC) == datetime(2026, 6, 1, 12, tzinfo=UTC)
     assert datetime.fromtimestamp(NOW_US / 1e6, UTC) == NOW

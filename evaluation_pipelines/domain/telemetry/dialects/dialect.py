@@ -24,6 +24,7 @@ class Dialect:
         refine: Finishes the row of an event, given the attributes that no column took (what it
             removes from them is not stored again). It returns False for a record that repeats
             another one: each call counts once.
+        sends_cost: Whether API requests come with their cost; where not, the price table tells it.
     """
 
     source_cli: str
@@ -32,6 +33,7 @@ class Dialect:
     event_names: Mapping[str, str]
     columns: Mapping[str, tuple[str, Convert]]
     refine: Callable[[Row, dict[str, Any]], bool]
+    sends_cost: bool = True
 
     def recognises(self, scope: str, name: str, body: str) -> bool:
         """Whether a record of this scope, (unstripped) name and body was written by this program.

@@ -1,0 +1,153 @@
+"""The code location on a temporary folder and an instance of its own, driven step by step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cache
+
+import dagster as dg
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+)
+
+from evaluation_pipelines.definitions import defs
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.workplace import Workplace
+
+FIRST_DAY = date(2025, 2, 6)
+"""Past for the clock of any machine; 480 days before the noon of the builders."""
+
+DAILY_TABLES = ("agent_events", "agent_sessions", "session_performance")
+
+
+@cache
+def repository() -> dg.RepositoryDefinition:
+    """Everything the code location holds, loaded once."""
+    return defs().get_repository_def()
+
+
+def day(number: int) -> date:
+    """So many days after the first one."""
+    return FIRST_DAY + timedelta(days=number)
+
+
+def session_line(number: int, session: str = "s", second: float = 0, **values: object) -> bytes:
+    """One line with the four events of a session that began on that day at noon.
+
+    A prompt, two tool calls that succeed and an answered request; ``values`` go to the tool calls.
+    """
+    began = (number - 480) * 86_400 + second
+    named = {"session__id": f"{session}-{number}"}
+    result = {"tool_name": "Read", "success": "true", "duration_ms": "10", **named, **values}
+    tokens = {"input_tokens": 100, "output_tokens": 50, "cache_read_tokens": 300}
+    return line(
+        claude("user_prompt", began, **named),
+        claude("tool_result", began + 10, **result),
+        claude("tool_result", began + 20, **result),
+        claude("api_request", began + 30, model="model-a", cost_usd=0.02, **tokens, **named),
+    )
+
+
+def range_tags(first: date, last: date) -> dict[str, str]:
+    """The tags of a run over a range of dates."""
+    return {
+        ASSET_PARTITION_RANGE_START_TAG: first.isoformat(),
+        ASSET_PARTITION_RANGE_END_TAG: last.isoformat(),
+    }
+
+
+@dataclass
+class CodeLocation:
+    """Sensors are ticked and runs executed in this process, where a test says so."""
+
+    workplace: Workplace
+    instance: dg.DagsterInstance
+    cursors: dict[str, str | None] = field(default_factory=dict)
+
+    def tick(self, sensor: str) -> SensorExecutionData:
+        """Evaluate a sensor as the daemon does, with the cursor it left."""
+        with dg.build_sensor_context(
+            instance=self.instance,
+            cursor=self.cursors.get(sensor),
+            repository_def=repository(),
+            sensor_name=sensor,
+            resources=repository().get_top_level_resources(),
+        ) as context:
+            ticked = repository().get_sensor_def(sensor).evaluate_tick(context)
+        self.cursors[sensor] = ticked.cursor
+        return ticked
+
+    def requested(self, sensor: str) -> list[tuple[date, date]]:
+        """First and last date of each run that a tick asks for."""
+        return [
+            (
+                date.fromisoformat(each.tags[ASSET_PARTITION_RANGE_START_TAG]),
+                date.fromisoformat(each.tags[ASSET_PARTITION_RANGE_END_TAG]),
+            )
+            for each in self.tick(sensor).run_requests or []
+        ]
+
+    def follow(self, sensor: str) -> dg.ExecuteInProcessResult:
+        """Tick a sensor, which must ask for one run, and execute that."""
+        (request,) = self.tick(sensor).run_requests or []
+        (target,) = repository().get_sensor_def(sensor).jobs
+        return self.execute(target.name, request.tags)
+
+    def execute(self, job: str, tags: dict[str, str] | None = None) -> dg.ExecuteInProcessResult:
+        """Run a job in this process; a run that fails raises nothing."""
+        return repository().get_job(job).execute_in_process(
+            instance=self.instance, tags=tags, raise_on_error=False
+        )
+
+    def build(self, first: int, last: int | None = None) -> dg.ExecuteInProcessResult:
+        """Run the job of the daily tables over days by their number."""
+        tags = range_tags(day(first), day(first if last is None else last))
+        return self.execute("build_daily_tables", tags)
+
+    def materialize(self, number: int, *assets: str) -> dg.ExecuteInProcessResult:
+        """What a click on "Materialize" of some assets and one partition runs."""
+        return repository().get_implicit_global_asset_job_def().execute_in_process(
+            instance=self.instance,
+            partition_key=day(number).isoformat(),
+            asset_selection=[dg.AssetKey(each) for each in assets],
+            raise_on_error=False,
+        )
+
+    def land(self, *numbers: int, name: str = "logs.jsonl") -> None:
+        """Append a session of each day, and ingest."""
+        self.workplace.land(name, b"".join(map(session_line, numbers)), "ab")
+        self.workplace.ingest()
+
+    def materialized(self, asset: str) -> list[date]:
+        """Dates of an asset that the instance counts as materialized."""
+        found = self.instance.get_materialized_partitions(dg.AssetKey(asset))
+        return sorted(map(date.fromisoformat, found))
+
+    def check(self, asset: str, name: str) -> dg.AssetCheckEvaluation:
+        """The newest result of a check."""
+        key = dg.AssetCheckKey(dg.AssetKey(asset), name)
+        storage = self.instance.event_log_storage
+        record = storage.get_latest_asset_check_execution_by_key([key])[key]
+        assert record.event is not None
+        assert record.event.dagster_event is not None
+        return record.event.dagster_event.asset_check_evaluation_data
+
+
+def failure_of(result: dg.ExecuteInProcessResult) -> str:
+    """What the one failed step of a run says."""
+    (failed,) = (event for event in result.all_events if event.is_step_failure)
+    data = failed.step_failure_data
+    failure = data.user_failure_data
+    return (failure.description if failure else None) or str(data.error)
+
+
+def check_texts(evaluation: dg.AssetCheckEvaluation) -> dict[str, object]:
+    """Metadata of a check result as plain values."""
+    return {name: each.value for name, each in evaluation.metadata.items()}
+
+
+def keys(assets: Sequence[dg.AssetKey]) -> set[str]:
+    """Asset keys as people write them."""
+    return {each.to_user_string() for each in assets}

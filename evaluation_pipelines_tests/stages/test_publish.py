@@ -1,0 +1,174 @@
+"""The analysts' database: complete, described, read-only, and in nobody's way."""
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from evaluation_pipelines.adapters.analytics import SCHEMA_VERSION, AnalyticsError
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.stages.publish import publish_analytics
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+HOLD_IT_OPEN = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "read_only")
+print(connection.sql("select count(*) from agent_sessions").fetchall()[0][0], flush=True)
+sys.stdin.readline()
+print(connection.sql("select count(*) from agent_sessions").fetchall()[0][0], flush=True)
+"""
+
+
+def work(session: str, second: float = 0) -> bytes:
+    """One line: a prompt and a successful call of a session."""
+    return line(
+        claude("user_prompt", second, session__id=session),
+        claude("tool_result", second + 1, session__id=session, tool_name="Bash", success="true"),
+    )
+
+
+def ask(path: Path, query: str) -> list[tuple[object, ...]]:
+    """Rows of a query on a published database."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return connection.sql(query).fetchall()
+
+
+@pytest.fixture
+def published(workplace: Workplace) -> Path:
+    """A database with one session."""
+    workplace.land("logs.jsonl", work("s1"))
+    workplace.ingest()
+    workplace.build()
+    return publish_analytics(workplace.stores, NOW).link
+
+
+def test_it_holds_the_rows_of_the_lake(workplace: Workplace, published: Path) -> None:
+    assert ask(published, "select session_key, total_tools from agent_sessions") == [
+        ("s1#baseline-1", 1)
+    ]
+    assert ask(published, "select count(*) from agent_events") == [(2,)]
+    composite = workplace.performance()["composite"].item()
+    assert ask(published, "select composite, tool_mix['shell'] from sessions") == [(composite, 1)]
+    assert ask(published, "select version, published_at from schema_version") == [
+        (SCHEMA_VERSION, NOW)
+    ]
+
+
+def test_every_table_and_column_says_what_it_is(published: Path) -> None:
+    nameless = """
+        select table_name, column_name from duckdb_columns()
+        where comment is null and not internal and table_name <> 'schema_version'
+    """
+    assert ask(published, nameless) == []
+    said = """
+        select column_name, comment from duckdb_columns()
+        where table_name = 'session_performance'
+        order by column_index
+    """
+    meant = [(each.name, each.description) for each in SESSION_PERFORMANCE.columns]
+    assert ask(published, said) == meant
+    tables = """
+        select comment from duckdb_tables()
+        union all
+        select comment from duckdb_views() where not internal
+    """
+    assert len(ask(published, tables)) == 5
+    assert (None,) not in ask(published, tables)
+
+
+def test_a_database_of_an_empty_lake_has_all_tables_with_their_types(workplace: Workplace) -> None:
+    link = publish_analytics(workplace.stores, NOW).link
+    with duckdb.connect(str(link), read_only=True) as connection:
+        for table in (AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE):
+            empty = connection.table(table.name).pl()
+            assert empty.columns == [each.name for each in table.columns]
+            assert empty.is_empty()
+
+
+def test_types_are_the_same_with_and_without_rows(tmp_path: Path) -> None:
+    types = """
+        select table_name, column_name, data_type from duckdb_columns()
+        where not internal order by all
+    """
+    found = []
+    for name, lines in (("empty", b""), ("full", work("s1"))):
+        with open_workplace(tmp_path / name) as workplace:
+            workplace.land("logs.jsonl", lines)
+            workplace.ingest()
+            workplace.build()
+            link = publish_analytics(workplace.stores, NOW).link
+            found.append(ask(link, types))
+    assert found[0] == found[1]
+
+
+def test_it_cannot_be_written_to_by_those_who_may_only_read(published: Path) -> None:
+    assert published.is_symlink()
+    assert published.resolve().stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize("mode", ["read_only", "read_write"])
+def test_an_open_session_keeps_its_state_and_stops_nobody(
+    workplace: Workplace, published: Path, mode: str
+) -> None:
+    analyst = subprocess.Popen(
+        [sys.executable, "-c", HOLD_IT_OPEN, str(published), mode],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with analyst:
+        assert analyst.stdout is not None
+        assert analyst.stdout.readline() == "1\n"
+        workplace.land("more.jsonl", work("s2", 60))
+        workplace.ingest()
+        workplace.build()
+        for again in range(3):
+            publish_analytics(workplace.stores, NOW + timedelta(seconds=again + 1))
+        assert ask(published, "select count(*) from agent_sessions") == [(2,)]
+        out, _ = analyst.communicate("go on\n", timeout=30)
+    assert out == "1\n"
+    assert analyst.returncode == 0
+
+
+def test_only_the_last_two_files_are_kept(workplace: Workplace, published: Path) -> None:
+    for again in range(4):
+        publish_analytics(workplace.stores, NOW + timedelta(seconds=again + 1))
+    files = sorted((published.parent / "analytics_files").iterdir())
+    assert len(files) == 2
+    assert published.resolve() == files[-1].resolve()
+
+
+def test_a_damaged_partition_leaves_the_database_of_before(
+    workplace: Workplace, published: Path
+) -> None:
+    before = published.resolve()
+    for path in workplace.lake.files(AGENT_SESSIONS):
+        path.write_bytes(b"not parquet")
+    with pytest.raises(AnalyticsError, match="the database of before is still there"):
+        publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
+    assert published.resolve() == before
+    assert list((published.parent / "analytics_files").iterdir()) == [before]
+
+
+def test_a_lake_with_odd_characters_in_its_path_is_no_problem(tmp_path: Path) -> None:
+    with open_workplace(tmp_path / "it's [the] *lake*") as workplace:
+        workplace.land("logs.jsonl", work("s1"))
+        workplace.ingest()
+        workplace.build()
+        link = publish_analytics(workplace.stores, NOW).link
+        assert ask(link, "select count(*) from agent_events") == [(2,)]
+        assert ask(link, "select count(*) from sessions") == [(1,)]
+
+
+def test_polars_reads_the_same_numbers_from_the_files(
+    workplace: Workplace, published: Path
+) -> None:
+    files = workplace.lake.files(SESSION_PERFORMANCE)
+    assert pl.read_parquet(files)["composite"].to_list() == [
+        row[0] for row in ask(published, "select composite from session_performance")
+    ]
