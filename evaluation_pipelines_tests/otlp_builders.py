@@ -61,3 +61,15 @@ def line(*records: Mapping[str, Any], **resource: object) -> bytes:
     """One line of a landing file, with its newline; ``__`` in a key stands for a dot."""
     named = {key.replace("__", "."): value for key, value in resource.items()}
     return json.dumps(request(records, named)).encode() + b"\n"
+
+
+DAY_S = 86_400
+
+
+def session(name: str, second: float = 0, **resource: object) -> bytes:
+    """One line: a session of one prompt and, a second later, one good tool call."""
+    return line(
+        claude("user_prompt", second, session__id=name),
+        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
+        **resource,
+    )

@@ -1,13 +1,12 @@
 """``score``: telemetry straight from files to scores on the screen, with nothing stored."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
 from evaluation_pipelines.demo.samples import SAMPLES
-from evaluation_pipelines_tests.otlp_builders import SESSION, claude, line
+from evaluation_pipelines_tests.otlp_builders import SESSION, claude, line, session
 from evaluation_pipelines_tests.program import Program
 
 SAMPLE = str(SAMPLES / "claude_code" / "logs.jsonl")
@@ -58,22 +57,6 @@ stats:
 """
 
 
-@pytest.fixture
-def program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Program:
-    return Program(tmp_path, monkeypatch, capsys)
-
-
-def session(name: str, second: float = 0, **resource: object) -> bytes:
-    """A session of one prompt and one good tool call."""
-    return line(
-        claude("user_prompt", second, session__id=name),
-        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
-        **resource,
-    )
-
-
 def test_the_newest_session_is_shown_in_yaml_and_it_is_said_that_there_are_others(
     program: Program,
 ) -> None:
@@ -97,8 +80,7 @@ def test_an_unknown_session_is_an_error(program: Program) -> None:
     ran = program("score", SAMPLE, "--session", "nobody")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "error: There is no session nobody among the 17 in this telemetry. "
-        "Use --all to see them.\n"
+        "error: There is no session nobody among the 17 in this telemetry. Use --all to see them.\n"
     )
 
 
@@ -184,7 +166,10 @@ def test_lines_that_cannot_be_read_are_named_and_the_others_scored(program: Prog
     assert (ran.code, ran.out.splitlines()[0]) == (0, "masque: baseline")
     first, second = ran.err.splitlines()
     assert first.startswith(f"warning: logs.jsonl, byte {len(session('s'))}: not read: not JSON: ")
-    assert second == f"warning: logs.jsonl, byte {len(session('s')) + 9}: not read: not UTF-8 at byte 0"
+    assert (
+        second
+        == f"warning: logs.jsonl, byte {len(session('s')) + 9}: not read: not UTF-8 at byte 0"
+    )
 
 
 def test_of_very_many_bad_lines_only_the_first_are_named(program: Program) -> None:

@@ -76,12 +76,14 @@ class Lake:
             LakeError: a file cannot be read.
         """
         paths = [self.partition(table, each) for each in dates]
-        frames = [read_parquet(path, table, columns) for path in paths if path.exists()]
+        advice = "Delete the file and build its date again."
+        frames = [_read(path, table, columns, advice) for path in paths if path.exists()]
         return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
 
     def read_part(self, path: str, table: Table) -> pl.DataFrame:
         """One file by its path in the lake; raises LakeError when it cannot be read."""
-        return read_parquet(self.root / path, table)
+        advice = "Nothing makes it again: restore it from a backup."
+        return _read(self.root / path, table, None, advice)
 
     def sweep(
         self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
@@ -118,19 +120,13 @@ class Lake:
         return size_bytes
 
 
-def read_parquet(path: Path, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """One file of a table, as its schema says; columns it lacks are null.
-
-    Raises:
-        LakeError: the file is gone, damaged, or of another schema.
-    """
+def _read(path: Path, table: Table, columns: Sequence[str] | None, advice: str) -> pl.DataFrame:
+    """One file of a table, as its schema says; columns it lacks are null."""
     try:
         rows = pl.scan_parquet(path, schema=table.schema, missing_columns="insert", glob=False)
         return rows.select(columns or pl.all()).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise LakeError(
-            f"cannot read {path}: {error}. Delete the file and build its date again."
-        ) from error
+        raise LakeError(f"cannot read {path}: {error}. {advice}") from error
 
 
 def _changed_before(path: Path, time: datetime) -> bool:

@@ -22,6 +22,7 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 _SUFFIXES = (".jsonl", ".json")
 _COMPRESSED_SUFFIXES = (".gz", ".zst")
 _OTHER_FOLDERS = ("signals", "evaluations")
+_LEADS_OUT = "a link that leads outside the folder"
 _FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
 
 
@@ -115,6 +116,12 @@ class Landing:
             names[:] = [name for name in names if not name.startswith(".")]
             if Path(folder) == self.root:
                 names[:] = [name for name in names if name not in _OTHER_FOLDERS]
+            # A link to a folder is never followed; one that leads elsewhere in here need not be.
+            linked = [path for name in names if self._leads_out(path := Path(folder) / name)]
+            passed_over += [
+                PassedOver(_readable(path.relative_to(self.root).as_posix()), _LEADS_OUT)
+                for path in linked
+            ]
             yield from (Path(folder) / name for name in files if not name.startswith("."))
 
     def _add(
@@ -124,9 +131,12 @@ class Landing:
         files: dict[tuple[int, int], LandingFile],
         passed_over: list[PassedOver],
     ) -> None:
+        if _readable(relative) != relative:
+            passed_over.append(PassedOver(_readable(relative), "its name is not UTF-8: rename it"))
+            return
         try:
-            if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
-                passed_over.append(PassedOver(relative, "a link that leads outside the folder"))
+            if self._leads_out(path):
+                passed_over.append(PassedOver(relative, _LEADS_OUT))
                 return
             status = path.stat()
         except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
@@ -138,6 +148,14 @@ class Landing:
         identity = (status.st_dev, status.st_ino)
         file = LandingFile(relative, *identity, status.st_size, status.st_mtime_ns)
         files.setdefault(identity, file)
+
+    def _leads_out(self, path: Path) -> bool:
+        return path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve())
+
+
+def _readable(path: str) -> str:
+    """The path with replacement characters for bytes that are no text."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:
@@ -176,8 +194,9 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
             rest, dropped = b"", 0
         rest = rest + tail if rest else tail
         if len(rest) > max_line_bytes:
-            dropped += len(rest) - _KEPT_BYTES
-            rest = rest[:_KEPT_BYTES]
+            kept = rest[:_KEPT_BYTES]
+            dropped += len(rest) - len(kept)
+            rest = kept
     if rest:
         length = dropped + len(rest)
         yield _raw(offset, rest, length, offset + length, max_line_bytes)

@@ -5,9 +5,8 @@ dictionary for each record.
 """
 
 import json
+from datetime import UTC, datetime
 from functools import cache
-
-DAY_MS = 86_400_000
 
 
 def text(key: str, value: str = "%s") -> str:
@@ -53,18 +52,10 @@ def resource_logs(resource: list[str], version: str) -> tuple[str, str]:
 
 def iso_time(time_ms: int) -> str:
     """Milliseconds since 1970 as ISO 8601 text in UTC."""
-    day, rest = divmod(time_ms, DAY_MS)
-    seconds, ms = divmod(rest, 1000)
-    return f"{_iso_date(day)}T{_iso_clock(seconds // 60)}:{seconds % 60:02}.{ms:03}Z"
+    minute, rest = divmod(time_ms, 60_000)
+    return f"{_iso_minute(minute)}:{rest // 1000:02}.{rest % 1000:03}Z"
 
 
 @cache
-def _iso_date(day: int) -> str:
-    from datetime import date, timedelta
-
-    return (date(1970, 1, 1) + timedelta(days=day)).isoformat()
-
-
-@cache
-def _iso_clock(minutes: int) -> str:
-    return f"{minutes // 60:02}:{minutes % 60:02}"
+def _iso_minute(minute: int) -> str:
+    return f"{datetime.fromtimestamp(minute * 60, UTC):%Y-%m-%dT%H:%M}"

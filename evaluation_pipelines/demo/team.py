@@ -50,13 +50,13 @@ class Masque:
     tools: tuple[tuple[str, int], ...]
     decline: float = 0.0
 
-    def failure(self, model: Model, progress: float) -> float:
-        """Probability that a tool call fails; ``progress`` runs from 0 (first day) to 1 (last)."""
-        return model.tool_failure + self.more_failures + self.decline * progress
+    def failure(self, model: Model, elapsed: float) -> float:
+        """Probability that a tool call fails; ``elapsed`` runs from 0 (first day) to 1 (last)."""
+        return model.tool_failure + self.more_failures + self.decline * elapsed
 
-    def calls_per_prompt(self, model: Model, progress: float) -> float:
+    def calls_per_prompt(self, model: Model, elapsed: float) -> float:
         """Tool calls for a prompt, on average."""
-        return model.calls_per_prompt * self.calls_factor * (1 - self.decline * progress)
+        return model.calls_per_prompt * self.calls_factor * (1 - self.decline * elapsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,13 @@ MODERN_VERSION = "2.1.330"
 ASPEN = Model("aspen-4", 0.03, 4.8, 3000, 15_000, 300, 3750)
 BIRCH = Model("birch-4-mini", 0.11, 3.6, 1000, 5000, 100, 1250)
 MODELS = (ASPEN, BIRCH)
-"""The two models. By construction, whatever the seed:
+"""The two models. By construction, whatever the seed and in every masque alike:
 
-* tool calls of birch-4-mini fail 8 percentage points more often: 0.8 of quality;
-* it makes a quarter fewer calls for a prompt;
+* tool calls of birch-4-mini fail 8 percentage points more often, which is 0.8 of quality;
+* it asks for a quarter fewer calls for a prompt;
 * each of its tokens costs exactly a third.
+
+Failing loops and refused calls come on top, and strike both alike.
 """
 
 BASELINE = Masque(

@@ -1,18 +1,27 @@
 """The code location on a temporary folder and an instance of its own, driven step by step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
 
 import dagster as dg
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.loader import LoadingContextForTest
+from dagster._core.remote_origin import (
+    InProcessCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
 )
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from evaluation_pipelines.definitions import defs
+from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import Workplace
 
@@ -48,6 +57,12 @@ def session_line(number: int, session: str = "s", second: float = 0, **values: o
         claude("tool_result", began + 20, **result),
         claude("api_request", began + 30, model="model-a", cost_usd=0.02, **tokens, **named),
     )
+
+
+def _origin(job: str) -> RemoteJobOrigin:
+    target = LoadableTargetOrigin(python_file="definitions.py")
+    location = InProcessCodeLocationOrigin(loadable_target_origin=target)
+    return RemoteRepositoryOrigin(location, "__repository__").get_job_origin(job)
 
 
 def range_tags(first: date, last: date) -> dict[str, str]:
@@ -95,10 +110,12 @@ class CodeLocation:
         (target,) = repository().get_sensor_def(sensor).jobs
         return self.execute(target.name, request.tags)
 
-    def execute(self, job: str, tags: dict[str, str] | None = None) -> dg.ExecuteInProcessResult:
+    def execute(self, job: str, tags: Mapping[str, str] | None = None) -> dg.ExecuteInProcessResult:
         """Run a job in this process; a run that fails raises nothing."""
-        return repository().get_job(job).execute_in_process(
-            instance=self.instance, tags=tags, raise_on_error=False
+        return (
+            repository()
+            .get_job(job)
+            .execute_in_process(instance=self.instance, tags=tags, raise_on_error=False)
         )
 
     def build(self, first: int, last: int | None = None) -> dg.ExecuteInProcessResult:
@@ -108,22 +125,72 @@ class CodeLocation:
 
     def materialize(self, number: int, *assets: str) -> dg.ExecuteInProcessResult:
         """What a click on "Materialize" of some assets and one partition runs."""
-        return repository().get_implicit_global_asset_job_def().execute_in_process(
+        return self.materialize_range(number, number, *assets)
+
+    def materialize_range(self, first: int, last: int, *assets: str) -> dg.ExecuteInProcessResult:
+        """What a backfill of some assets runs; a run that fails raises nothing."""
+        return self._materialize(first, last, assets, None)
+
+    def materialize_without_checks(self, first: int, last: int) -> dg.ExecuteInProcessResult:
+        """All daily tables of a range, with no check selected."""
+        return self._materialize(first, last, DAILY_TABLES, set())
+
+    def _materialize(
+        self, first: int, last: int, assets: Sequence[str], checks: set[dg.AssetCheckKey] | None
+    ) -> dg.ExecuteInProcessResult:
+        job = repository().get_implicit_global_asset_job_def()
+        selected = job.get_subset(
+            asset_selection={dg.AssetKey(each) for each in assets}, asset_check_selection=checks
+        )
+        return selected.execute_in_process(
             instance=self.instance,
-            partition_key=day(number).isoformat(),
-            asset_selection=[dg.AssetKey(each) for each in assets],
+            tags=range_tags(day(first), day(last)),
             raise_on_error=False,
         )
+
+    def run_ingest(self, content: bytes) -> list[str]:
+        """Append to a landing file and run the job that reads it; gives the lines of its log."""
+        self.workplace.land("logs.jsonl", content, "ab")
+        result = self.execute("ingest_landing")
+        assert result.success
+        return [each.user_message for each in self.instance.all_logs(result.run_id)]
 
     def land(self, *numbers: int, name: str = "logs.jsonl") -> None:
         """Append a session of each day, and ingest."""
         self.workplace.land(name, b"".join(map(session_line, numbers)), "ab")
-        self.workplace.ingest()
+        Ingest(self.workplace.stores).run()
 
     def materialized(self, asset: str) -> list[date]:
         """Dates of an asset that the instance counts as materialized."""
         found = self.instance.get_materialized_partitions(dg.AssetKey(asset))
         return sorted(map(date.fromisoformat, found))
+
+    def start(
+        self, job: str, tags: Mapping[str, str] | None = None, reached: str = "RUN_START"
+    ) -> dg.DagsterRun:
+        """A run of which only the instance knows; ``reached`` names the last event of it."""
+        origin = _origin(job) if reached == "RUN_ENQUEUED" else None  # a queued run needs one
+        run = self.instance.create_run_for_job(
+            repository().get_job(job), tags=tags, remote_job_origin=origin
+        )
+        if reached:
+            event = dg.DagsterEvent(dg.DagsterEventType[reached].value, job)
+            self.instance.report_dagster_event(event, run.run_id)
+        return run
+
+    def kill(self, tags: Mapping[str, str], reached: str = "RUN_START") -> None:
+        """A build whose process is killed, as the daemon finds and reports it."""
+        run = self.start("build_daily_tables", tags, reached)
+        self.instance.report_run_failed(run, "the process is gone")
+
+    def stale(self, of: date) -> set[str]:
+        """Daily tables that the interface marks as older than what they are made from."""
+        graph = repository().asset_graph
+        found = CachingStaleStatusResolver(
+            self.instance, graph, LoadingContextForTest(self.instance)
+        )
+        status = {each: found.get_status(dg.AssetKey(each), str(of)) for each in DAILY_TABLES}
+        return {each for each, found in status.items() if found == StaleStatus.STALE}
 
     def check(self, asset: str, name: str) -> dg.AssetCheckEvaluation:
         """The newest result of a check."""

@@ -1,5 +1,6 @@
 """Fixtures of the tests that drive the code location."""
 
+import os
 from collections.abc import Iterator
 
 import dagster as dg
@@ -12,6 +13,9 @@ from evaluation_pipelines_tests.workplace import Workplace
 @pytest.fixture
 def location(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeLocation]:
     """The code location with empty stores, which its resource opens as in production."""
+    for variable in [name for name in os.environ if name.startswith("EVAL_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.chdir(workplace.settings.data_dir)  # where no .env lies
     monkeypatch.setenv("EVAL_DATA_DIR", str(workplace.settings.data_dir))
     with dg.DagsterInstance.ephemeral() as instance:
         yield CodeLocation(workplace, instance)

@@ -12,6 +12,7 @@ from evaluation_pipelines.domain.schemas import AGENT_EVENTS
 from evaluation_pipelines_tests.builders import (
     Row,
     api_request,
+    at,
     don,
     event,
     events_frame,
@@ -44,6 +45,13 @@ def test_an_event_sent_twice_is_kept_where_it_was_first_read() -> None:
 
 def test_an_event_twice_in_one_line_is_kept_once() -> None:
     assert len(kept([prompt(0), prompt(0)])) == 1
+
+
+def test_of_an_event_that_was_told_again_later_the_first_is_kept() -> None:
+    told = [prompt(second, event_id=b"a" * 16, source_offset=second) for second in (2, 0, 1)]
+
+    for rows in (told, told[::-1]):
+        assert [row["event_time"] for row in kept(rows)] == [at(0)]
 
 
 def test_different_events_are_all_kept_with_every_column() -> None:

@@ -31,6 +31,11 @@ def reply(seconds: float, **columns: object) -> Row:
     return event("assistant_response", seconds, **columns)
 
 
+def failed_try(seconds: float) -> Row:
+    """A try over the wire of a source that logs tries beside requests."""
+    return event("other", seconds, source_event_name="api_request", success=False)
+
+
 def api_error(seconds: float) -> Row:
     return event("api_error", seconds)
 
@@ -153,6 +158,9 @@ def test_a_doff_or_a_session_end_without_work_after_it_is_an_explicit_end(
         ([prompt(0), api_error(1), api_request(2)], "completed"),
         ([prompt(0), api_request(1), api_error(2), event("hook", 3)], "failed"),
         ([prompt(0), api_error(1)], "failed"),
+        ([prompt(0), failed_try(1)], "failed"),
+        ([prompt(0), failed_try(1), api_request(2)], "completed"),
+        ([prompt(0), event("other", 1, source_event_name="auth", success=False)], "cancelled"),
         ([prompt(0), reply(1), event("session_end", 2, success=False)], "failed"),
         ([prompt(0), reply(1), event("session_end", 2, success=True)], "completed"),
         ([prompt(0)], "cancelled"),

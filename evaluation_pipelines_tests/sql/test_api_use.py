@@ -16,6 +16,11 @@ def api_error(seconds: float, **columns: object) -> Row:
     return event("api_error", seconds, **columns)
 
 
+def wire_try(seconds: float, **columns: object) -> Row:
+    """One try over the wire, of a source that logs tries beside requests."""
+    return event("other", seconds, source_event_name="api_request", **columns)
+
+
 def picked(window: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(window[name] for name in names)
 
@@ -50,6 +55,28 @@ def test_tokens_are_zero_where_every_request_failed() -> None:
 
     assert picked(window, *_SUMS) == (0,) * 5
     assert picked(window, "reasoning_tokens", "api_requests", "api_errors") == (None, 0, 1)
+
+
+def test_tokens_are_zero_where_every_try_failed_and_no_try_is_a_request() -> None:
+    window = only_window([prompt(0), wire_try(1, success=False), wire_try(2, success=False)])
+
+    assert picked(window, *_SUMS) == (0,) * 5
+    assert picked(window, "api_requests", "api_errors", "cost_usd", "models") == (0, 0, 0.0, [])
+
+
+@pytest.mark.parametrize("success", [True, None])
+def test_a_try_that_did_not_fail_says_nothing_of_tokens(success: bool | None) -> None:
+    window = only_window([prompt(0), wire_try(1, success=success, input_tokens=5)])
+
+    assert picked(window, *_SUMS) == (None,) * 5
+
+
+def test_a_failed_try_takes_nothing_from_the_requests_that_were_answered() -> None:
+    window = only_window([wire_try(0, success=False, duration_ms=5.0), api_request(1)])
+
+    # 10 + 20 + 70
+    assert picked(window, "total_tokens", "api_requests", "api_errors") == (100, 1, 0)
+    assert picked(window, "cost_usd", "api_ms", "models") == (0.01, 1000.0, ["model-a"])
 
 
 @pytest.mark.parametrize("column", [*_INPUT_SIDE, "output_tokens"])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ class Worker:
     def __init__(self, step: str, folder: Path, **settings: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, step],
+            [sys.executable, "-P", __file__, step],
             env=environment(folder, **settings),
             cwd=folder,
             stdin=subprocess.PIPE,
@@ -67,15 +68,44 @@ class Worker:
             self._pipe(name).close()
 
 
-def started_ahead(count: int, step: str, folder: Path, **settings: object) -> Iterator[Worker]:
-    """So many workers, one after the other: each starts while the one before it works."""
-    ahead = Worker(step, folder, **settings)
-    try:
-        for _ in range(count):
-            worker, ahead = ahead, Worker(step, folder, **settings)
+@contextmanager
+def one_after_the_other(
+    count: int, step: str, folder: Path, **settings: object
+) -> Iterator[Iterator[Worker]]:
+    """So many workers; each is started while the one before it works, for that takes long."""
+    started: list[Worker] = []
+
+    def start() -> Worker:
+        started.append(Worker(step, folder, **settings))
+        return started[-1]
+
+    def workers() -> Iterator[Worker]:
+        ahead = start()
+        for _ in range(count - 1):
+            worker, ahead = ahead, start()
             yield worker
+        yield ahead
+
+    try:
+        yield workers()
     finally:
-        ahead.discard()
+        for worker in started:
+            worker.discard()
+
+
+@contextmanager
+def two_at_once(step: str, folder: Path, **settings: object) -> Iterator[None]:
+    """Two workers are busy meanwhile; neither may end with an error."""
+    workers = [Worker(step, folder, **settings) for _ in range(2)]
+    try:
+        for worker in workers:
+            worker.go()
+        yield
+        for worker in workers:
+            worker.stop()
+    finally:
+        for worker in workers:
+            worker.discard()
 
 
 def environment(folder: Path, **settings: object) -> dict[str, str]:

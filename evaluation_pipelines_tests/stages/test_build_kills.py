@@ -21,7 +21,7 @@ from evaluation_pipelines.domain.schemas import (
 from evaluation_pipelines.stages.build import Build, DateBuilt
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines_tests.stages.collector import Collector, seeded
-from evaluation_pipelines_tests.stages.pipeline_worker import Worker, started_ahead
+from evaluation_pipelines_tests.stages.pipeline_worker import one_after_the_other, two_at_once
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 MERGE_ALWAYS = {"compact_parts": 2}
@@ -35,8 +35,12 @@ def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
     # All sessions of a day keep to it: where they are filed does not depend on when it is read.
     collector = Collector(tmp_path / "landing", seed, dates=4, hours=12)
     interrupted = 0
-    with open_workplace(tmp_path, batch_bytes=6_000) as workplace, reading(workplace):
-        for number, worker in enumerate(started_ahead(rounds, "build", tmp_path, **MERGE_ALWAYS)):
+    with (
+        open_workplace(tmp_path, batch_bytes=6_000) as workplace,
+        reading(workplace),
+        one_after_the_other(rounds, "build", tmp_path, **MERGE_ALWAYS) as workers,
+    ):
+        for number, worker in enumerate(workers):
             collector.append(20)
             Ingest(workplace.stores).run()
             known = files_of(workplace)
@@ -57,15 +61,13 @@ def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
 
 def test_two_builds_at_once_give_what_one_does(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "landing", 3, dates=4, hours=12)
-    workers = [Worker("build", tmp_path, **MERGE_ALWAYS) for _ in range(2)]
-    with open_workplace(tmp_path, batch_bytes=6_000) as workplace:
-        for worker in workers:
-            worker.go()
+    with (
+        open_workplace(tmp_path, batch_bytes=6_000) as workplace,
+        two_at_once("build", tmp_path, **MERGE_ALWAYS),
+    ):
         for _ in range(5):
             collector.append(20)
             Ingest(workplace.stores).run()
-        for worker in workers:
-            worker.stop()
     collector.finish()
     with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
         finish(workplace)

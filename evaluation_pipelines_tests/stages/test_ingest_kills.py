@@ -21,7 +21,11 @@ from evaluation_pipelines.stages.build import Build, DateBuilt
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.stages.collector import FIRST_DAY_S, Collector, seeded
-from evaluation_pipelines_tests.stages.pipeline_worker import Worker, environment, started_ahead
+from evaluation_pipelines_tests.stages.pipeline_worker import (
+    environment,
+    one_after_the_other,
+    two_at_once,
+)
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 FEW_LINES_BYTES = 6_000
@@ -46,19 +50,20 @@ def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
     random, collector = seeded(seed), Collector(tmp_path / "landing", seed)
     orphans: set[Path] = set()
     kills_before_commit = 0
-    workers = started_ahead(rounds, "ingest", tmp_path, batch_bytes=FEW_LINES_BYTES)
-    for number, worker in enumerate(workers):
-        with growing(collector, lines=60):
-            known = parts_on_disk(tmp_path)
-            worker.go()
-            if number % 4 == 0:  # certainly at work, on a machine of any speed
-                wait_for_another_part(tmp_path, known)
-            time.sleep(random.uniform(0, 0.02 if number % 4 == 0 else 0.3))
-            worker.kill()
-        with open_workplace(tmp_path) as workplace:
-            found = unnamed_parts(workplace)
-        kills_before_commit += found > orphans
-        orphans |= found
+    few_lines = {"batch_bytes": FEW_LINES_BYTES}
+    with one_after_the_other(rounds, "ingest", tmp_path, **few_lines) as workers:
+        for number, worker in enumerate(workers):
+            with growing(collector, lines=60):
+                known = parts_on_disk(tmp_path)
+                worker.go()
+                if number % 4 == 0:  # certainly at work, on a machine of any speed
+                    wait_for_another_part(tmp_path, known)
+                time.sleep(random.uniform(0, 0.02 if number % 4 == 0 else 0.3))
+                worker.kill()
+            with open_workplace(tmp_path) as workplace:
+                found = unnamed_parts(workplace)
+            kills_before_commit += found > orphans
+            orphans |= found
     assert kills_before_commit > 0  # between the first rename of a part and the commit, that is
     collector.finish()
     with open_workplace(tmp_path) as workplace:
@@ -72,13 +77,9 @@ def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
 
 def test_two_ingests_at_once_read_what_one_would(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "landing", seed=3)
-    workers = [Worker("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES) for _ in range(2)]
-    for worker in workers:
-        worker.go()
-    collector.append(300, pause_s=0.003)
-    collector.finish()
-    for worker in workers:
-        worker.stop()
+    with two_at_once("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES):
+        collector.append(300, pause_s=0.003)
+        collector.finish()
     with open_workplace(tmp_path) as workplace:
         Ingest(workplace.stores).run()  # each may have left the last lines to the other
         assert_everything_is_there_once(workplace, collector)

@@ -50,6 +50,7 @@ kept_events as (
     qualify row_number() over (
         partition by event_id
         order by
+            event_time,
             source_file_id,
             source_offset
     ) = 1

@@ -74,7 +74,9 @@ totals as (
         arg_max(service_version, position) as service_version,
         arg_max(classification_label, position) as classification_label,
         mode(source_cli order by source_cli) as source_cli,
-        sum(least(at_us - previous_us, $session_idle_minutes * 60000000))::bigint as active_us,
+        sum(
+            least(at_us - previous_us, $session_idle_minutes::bigint * 60000000)
+        )::bigint as active_us,
         max(at_us) as last_us,
         max(position) filter (where event_name = 'session_end') as end_position,
         max(position) filter (where is_work) as last_work_position,
@@ -155,10 +157,13 @@ select
     (epoch_us(windows.ended_at) - epoch_us(windows.started_at)) / 1e6 as duration_s,
     (
         totals.active_us
-        + least(epoch_us(windows.ended_at) - totals.last_us, $session_idle_minutes * 60000000)
+        + least(
+            epoch_us(windows.ended_at) - totals.last_us,
+            $session_idle_minutes::bigint * 60000000
+        )
     ) / 1e6 as active_s,
     case
-        when totals.has_failed or api_use.last_api_event = 'api_error' then 'failed'
+        when totals.has_failed or api_use.ends_in_error then 'failed'
         when not totals.has_reply then 'cancelled'
         else 'completed'
     end as status,

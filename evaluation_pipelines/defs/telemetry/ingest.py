@@ -5,6 +5,7 @@ reports one materialization for each date that got new events.
 """
 
 from dataclasses import asdict
+from datetime import date
 
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
@@ -39,20 +40,29 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
         context.log.warning("another ingest is reading %s", path)
     for day in sorted(report.dates):
         if is_partition(day):
-            parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
-            rows = sum(each.row_count for each in parts)
-            context.log_event(
-                dg.AssetMaterialization(
-                    agent_events_landed.key,
-                    partition=day.isoformat(),
-                    metadata={"dagster/partition_row_count": rows, "parts": len(parts)},
-                    tags={DATA_VERSION_TAG: landed_version(rows)},
-                )
-            )
+            _report(context, stores, day)
         else:
             context.log.warning("%s is not a partition (yet): kept, not built", day)
     report_checks(context.instance, stores)
     context.add_output_metadata({"files": report.files, **asdict(report.counts)})
+
+
+def _report(context: dg.OpExecutionContext, stores: Stores, day: date) -> None:
+    """Tell the instance that a date got new events."""
+    parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+    rows = sum(each.row_count for each in parts)
+    key, partition = agent_events_landed.key, day.isoformat()
+    version = {DATA_VERSION_TAG: landed_version(rows)}
+    # Of an external asset, only an observation says that there is a new version.
+    context.log_event(dg.AssetObservation(key, partition=partition, tags=version))
+    context.log_event(
+        dg.AssetMaterialization(
+            key,
+            partition=partition,
+            metadata={"dagster/partition_row_count": rows, "parts": len(parts)},
+            tags=version,
+        )
+    )
 
 
 @dg.job(description="Reads everything new in the landing folder; started by its sensor.")

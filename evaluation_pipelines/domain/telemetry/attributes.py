@@ -4,6 +4,7 @@ A value that is there but cannot be what its column says ("undefined" tokens, a 
 ``BROKEN``: it becomes null and is counted.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -72,6 +73,17 @@ def flag(value: Any) -> Any:
 def json_text(values: dict[str, Any]) -> str | None:
     """JSON text of some attributes; None when there is none."""
     return _encode(values).decode() if values else None
+
+
+def json_object(document: str | None) -> dict[str, Any]:
+    """The JSON object in a text; empty when it was cut off and does not parse any more."""
+    if not document:
+        return {}
+    try:
+        parsed = json.loads(document)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _number(value: Any) -> int | float | None:

@@ -105,6 +105,8 @@ def event_row(
     """
     table = _columns_of(dialect)
     columns, rest, broken = _split(values, table)
+    if isinstance(record.body, dict):
+        rest.setdefault("body", record.body)
     row: Row = {**producer.columns, **columns}
     bare_name = name.removeprefix(dialect.name_prefix) if dialect else name
     masque_event = MASQUE_EVENTS.get(bare_name)

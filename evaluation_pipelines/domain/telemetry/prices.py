@@ -24,11 +24,17 @@ class Prices(Protocol):
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def priced(row: dict[str, Any], prices: Prices) -> None:
-    """Fill cost and ``cost_source`` of an API request whose program sends no cost."""
-    tokens = [row.get(name) for name in _TOKENS]
+def priced(row: dict[str, Any], prices: Prices, *, reasoning_is_output: bool) -> None:
+    """Fill cost and ``cost_source`` of an API request whose program sends no cost.
+
+    Reasoning tokens are billed as output, also where ``output_tokens`` does not count them in.
+    """
+    tokens: list[Any] = [row.get(name) for name in _TOKENS]
+    apart = 0 if reasoning_is_output else row.get("reasoning_tokens", 0)
     cost = None
-    if row.get("model") is not None and None not in tokens:
-        cost = prices.cost_usd(row["model"], *tokens, row["event_time"])
+    if row.get("model") is not None and None not in (*tokens, apart):
+        uncached, output, read, created = tokens
+        at_us = row["event_time"]
+        cost = prices.cost_usd(row["model"], uncached, output + apart, read, created, at_us)
     row["cost_usd"] = cost
     row["cost_source"] = "unknown" if cost is None else "priced"

@@ -190,7 +190,7 @@ class EventReader:
         else:
             self._counts.time_anomalies += bool(row["time_anomaly"])
             if dialect and not dialect.sends_cost and row["event_name"] == "api_request":
-                priced(row, self.prices)
+                priced(row, self.prices, reasoning_is_output=dialect.reasoning_is_output)
             if row.get("provider") is None and row.get("model") is not None:
                 row["provider"] = self.prices.provider_of(row["model"])
             self._rows.append(tuple(map(row.get, _NAMES)))

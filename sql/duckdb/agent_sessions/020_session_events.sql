@@ -30,6 +30,13 @@ select
         'api_request',
         'api_error'
     ) as is_work,
+    -- A try over the wire that came to nothing, from a source that logs tries beside requests.
+    coalesce(
+        events.event_name = 'other'
+        and events.source_event_name = 'api_request'
+        and not events.success,
+        false
+    ) as is_failed_try,
     events.sequence,
     events.masque,
     events.agent_id,

@@ -10,7 +10,9 @@ with api_events as (
         on
             event_windows.session_no = events.session_no
             and event_windows.position = events.position
-    where events.event_name in ('api_request', 'api_error')
+    where
+        events.event_name in ('api_request', 'api_error')
+        or events.is_failed_try
 ),
 
 -- A sum is unknown where one request does not say, and 0 where every request failed.
@@ -21,8 +23,8 @@ totals as (
         session_no,
         window_no,
         (count(*) filter (where is_request))::bigint as api_requests,
-        (count(*) filter (where not is_request))::bigint as api_errors,
-        arg_max(event_name, position) as last_api_event,
+        (count(*) filter (where event_name = 'api_error'))::bigint as api_errors,
+        arg_max(not is_request, position) as ends_in_error,
         case
             when bool_and(input_tokens is not null or not is_request)
                 then coalesce(sum(input_tokens) filter (where is_request), 0)::hugeint
@@ -124,7 +126,7 @@ select
     tokens.window_no,
     tokens.api_requests,
     tokens.api_errors,
-    tokens.last_api_event,
+    tokens.ends_in_error,
     case when not is_input_unknown then try_cast(input_tokens as bigint) end as input_tokens,
     try_cast(output_tokens as bigint) as output_tokens,
     case

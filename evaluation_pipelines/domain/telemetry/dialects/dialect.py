@@ -22,9 +22,11 @@ class Dialect:
         columns: Attribute -> column and conversion, for what this program says in its own way.
             Attributes that every program shares (session, user, masque ...) are read already.
         refine: Finishes the row of an event, given the attributes that no column took (what it
-            removes from them is not stored again). It returns False for a record that repeats
-            another one: each call counts once.
+            removes from them is not stored again) and, as "body", a body that is no text. It
+            returns False for a record that repeats another one: each call counts once.
         sends_cost: Whether API requests come with their cost; where not, the price table tells it.
+        reasoning_is_output: Whether output tokens count reasoning tokens in. Where not, these are
+            billed on top of them.
     """
 
     source_cli: str
@@ -34,6 +36,7 @@ class Dialect:
     columns: Mapping[str, tuple[str, Convert]]
     refine: Callable[[Row, dict[str, Any]], bool]
     sends_cost: bool = True
+    reasoning_is_output: bool = True
 
     def recognises(self, scope: str, name: str, body: str) -> bool:
         """Whether a record of this scope, (unstripped) name and body was written by this program.

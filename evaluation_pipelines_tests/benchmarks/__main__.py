@@ -1,0 +1,62 @@
+"""``make bench``: the program beside its peers, every contestant in a fresh process.
+
+A whole run writes ``results.json`` and the table of ``docs/performance.md``; a part of it, or one
+of another size, only prints.
+"""
+
+import argparse
+import os
+
+from evaluation_pipelines_tests.benchmarks import (
+    formulas,
+    growth,
+    loading,
+    one_session,
+    report,
+    speed,
+)
+from evaluation_pipelines_tests.benchmarks.section import Options, Section
+
+SECTIONS = {
+    "ingest": speed.run,
+    "memory": growth.memory,
+    "history": growth.history,
+    "loading": loading.run,
+    "formulas": formulas.run,
+    "session": one_session.run,
+}
+SIZE_MB, ROUNDS = 1200, 3
+
+
+def main() -> None:
+    """Run what was asked for, and print one table."""
+    arguments = _arguments()
+    options = Options(arguments.size_mb, arguments.rounds, os.cpu_count() or 1)
+    sections: dict[str, Section] = {}
+    for name in arguments.only:
+        print(f"{name}:", flush=True)
+        sections[name] = SECTIONS[name](options)
+    run = report.results(sections, options)
+    report.print_outcomes([each for section in sections.values() for each in section.outcomes])
+    if list(sections) == list(SECTIONS) and (options.size_mb, options.rounds) == (SIZE_MB, ROUNDS):
+        report.write(run)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only",
+        type=lambda text: text.split(","),
+        default=list(SECTIONS),
+        help=f"parts, by comma: {', '.join(SECTIONS)}",
+    )
+    parser.add_argument("--size-mb", type=int, default=SIZE_MB, help="size of the large file")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.only) - SECTIONS.keys():
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Score formulas on a million sessions beside a Python loop that does the same."""
+
+from dataclasses import replace
+
+from evaluation_pipelines_tests.benchmarks.measure import BenchmarkError, run_function
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
+
+_SESSIONS = 1_000_000
+
+
+def run(options: Options) -> Section:
+    """Both in turn; they must agree on every recommendation and on the sum of the composites."""
+    section = Section(sizes={"sessions": _SESSIONS})
+    answers = []
+    for _ in range(max(options.rounds - 1, 1)):
+        for name, function in (("Polars formulas", "polars"), ("Python loop", "loop")):
+            measured = run_function(f"formulas_work:score_with_{function}", sessions=_SESSIONS)
+            # Making the sessions is not what is measured: the function timed its own work.
+            measured = replace(measured, seconds=measured.answer.pop("seconds"))
+            section.add(name, measured)
+            answers.append(measured.answer)
+    if any(answer != answers[0] for answer in answers):
+        raise BenchmarkError(f"the formulas and the loop disagree: {answers}")
+    ours, loop = section.best("Polars formulas"), section.best("Python loop")
+    section.outcomes = [
+        Outcome(
+            "score formulas on 1 million sessions against a Python loop",
+            f"{ours:.2f} s",
+            f"{loop:.2f} s",
+            f"{loop / ours:.0f}x",
+            ">= 50x",
+            loop / ours >= 50,
+        )
+    ]
+    return section

@@ -1,0 +1,107 @@
+"""What stays the same while telemetry grows: memory, the cost of a new megabyte, an idle tick."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+from evaluation_pipelines.demo.generator import Extent
+from evaluation_pipelines_tests.benchmarks.measure import run_function
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
+from evaluation_pipelines_tests.benchmarks.speed import ingest_once
+from evaluation_pipelines_tests.benchmarks.telemetry_file import END, cache_folder, write_files
+
+_DAYS = 100
+_MB = 10**6
+_TICKS = 20
+
+
+def memory(options: Options) -> Section:
+    """Peak memory of an ingest of a file and of one ten times its size."""
+    section, names = Section(), ("a tenth of the file", "the whole file")
+    for name, size_mb in zip(names, (options.size_mb // 10, options.size_mb), strict=True):
+        section.add(name, ingest_once(size_mb))
+    small, large = (section.worst(name, "peak_mb") for name in names)
+    section.outcomes = [
+        Outcome(
+            f"ingest, peak memory: {options.size_mb} MB against {options.size_mb // 10} MB",
+            f"{large:.0f} MB",
+            f"{small:.0f} MB",
+            f"{large / small:.2f}x",
+            "<= 400 MB",
+            large <= 400,
+        )
+    ]
+    return section
+
+
+def history(options: Options) -> Section:
+    """Ingest of one new megabyte on top of one day and of a hundred days; then an idle tick."""
+    section, new = Section(), _new_files(options.rounds + 2)
+    for days in (1, _DAYS):
+        with data_folder() as folder:
+            _fill(folder, days)
+            run_function("ours:ingest", folder=str(folder))
+            for file in new:
+                shutil.copy(file, folder / "landing" / file.name)
+                measured = run_function("ours:ingest", folder=str(folder))
+                assert measured.answer["files"] == 1
+                section.add(f"new megabyte after {days} days", measured)
+            if days == _DAYS:
+                _measure_tick(section, folder)
+    few, many = (section.median(f"new megabyte after {days} days") for days in (1, _DAYS))
+    section.outcomes.insert(
+        0,
+        Outcome(
+            f"ingest of 1 new MB: {_DAYS} days of history against 1",
+            f"{many * 1000:.0f} ms",
+            f"{few * 1000:.0f} ms",
+            f"{many / few:.2f}x",
+            "<= 1.2x",
+            many / few <= 1.2,
+        ),
+    )
+    return section
+
+
+def _measure_tick(section: Section, folder: Path) -> None:
+    newest = max((folder / "landing").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    with newest.open("ab") as handle:  # a collector is in the middle of a line
+        handle.write(b'{"resourceLogs":[{"resource"')
+    measured = run_function("ours:tick", folder=str(folder), times=_TICKS)
+    section.add("idle tick", measured)
+    median_ms, files = measured.answer["median_ms"], measured.answer["files"]
+    section.sizes |= {"tick_files": files, "tick_median_ms": round(median_ms, 2)}
+    section.outcomes.append(
+        Outcome(
+            f"a sensor tick with nothing new, {files} files",
+            f"{median_ms:.1f} ms",
+            "-",
+            "-",
+            "<= 50 ms",
+            median_ms <= 50,
+        )
+    )
+
+
+def _fill(folder: Path, days: int) -> None:
+    """History: a file of about a megabyte for each day."""
+    staged = cache_folder() / "history"
+    shutil.rmtree(staged, ignore_errors=True)
+    extent = Extent.of_bytes(days * _MB, days)
+    write_files(staged, seed=2, end=END, extent=extent, rotate_bytes=_MB)
+    for path in staged.glob("[!.]*.jsonl"):
+        path.rename(folder / "landing" / path.name)
+    shutil.rmtree(staged)
+
+
+def _new_files(count: int) -> list[Path]:
+    """Files of a megabyte each, of the days after the history."""
+    staged, files = cache_folder() / "new", list[Path]()
+    for number in range(count):
+        shutil.rmtree(staged, ignore_errors=True)
+        end = END + timedelta(days=number + 1)
+        extent = Extent.of_bytes(_MB, days=1)
+        write_files(staged, seed=3, end=end, extent=extent, rotate_bytes=None)
+        files.append((staged / "agents.jsonl").rename(cache_folder() / f"new-{number}.jsonl"))
+    shutil.rmtree(staged)
+    return files

@@ -1,0 +1,46 @@
+"""The program itself, on a data folder of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
+from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.stages.stores import Stores, open_stores
+
+
+def ingest(folder: str) -> dict[str, object]:
+    """Ingest what lies in ``landing``: ledger, quarantine, fsync, everything on."""
+    with _stores(folder) as stores:
+        report = Ingest(stores).run()
+    return {
+        "parquet": f"{folder}/lake/agent_events_landed/**/*.parquet",
+        "files": report.files,
+        "bytes": report.counts.bytes,
+        "events": report.counts.events,
+    }
+
+
+def tick(folder: str, times: int) -> dict[str, float]:
+    """The work of ``otel_landing_sensor`` when nothing is new: median of some times, in ms."""
+    taken: list[float] = []
+    with _stores(folder) as stores:
+        for _ in range(times):
+            began = perf_counter()
+            arrivals, _ = find_arrivals(stores)
+            found = [each for each in arrivals if holds_complete_line(stores, each)]
+            taken.append((perf_counter() - began) * 1000)
+            assert not found
+        files = len(stores.ledger.files.all())
+    return {"median_ms": median(taken), "files": files, "incomplete": len(arrivals)}
+
+
+@contextmanager
+def _stores(folder: str) -> Iterator[Stores]:
+    # Settings of the person who measures must not change what is measured.
+    values = {"_env_file": None, "data_dir": Path(folder)}
+    with open_stores(Settings(**values)) as stores:
+        yield stores

@@ -1,0 +1,127 @@
+"""The table, the results file and its part of ``docs/performance.md``."""
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
+
+RESULTS = Path(__file__).parent / "results.json"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
+BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
+
+_PACKAGES = "chdb cysimdjson dagster duckdb msgspec orjson polars pyarrow".split()
+_HEADINGS = ("what", "ours", "peer", "ratio", "target", "met")
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on; nothing that says whose it is."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": _system(),
+        "python": platform.python_version(),
+    }
+
+
+def results(sections: dict[str, Section], options: Options) -> dict[str, Any]:
+    """Everything of a run as JSON."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "versions": {name: version(name) for name in _PACKAGES},
+        "options": asdict(options),
+        "sections": {
+            name: {"sizes": section.sizes, "rounds": section.rounds}
+            for name, section in sections.items()
+        },
+        "outcomes": [asdict(each) for section in sections.values() for each in section.outcomes],
+    }
+
+
+def write(run: dict[str, Any]) -> None:
+    """Keep a run: the results file, and the table in the document made from it."""
+    RESULTS.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    DOCUMENT.write_text(f"{before}{BEGIN}{markdown(run)}{END}{after}", encoding="utf-8")
+
+
+def markdown(run: dict[str, Any]) -> str:
+    """The outcomes as a table, then every contestant's best, median and memory."""
+    machine, options = run["machine"], run["options"]
+    packages = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+    lines = [
+        f"Measured on {run['date']}: {machine['cpu']}, {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}; {packages}; "
+        f"{options['size_mb']} MB, {options['rounds']} rounds.",
+        "",
+        *_table(_HEADINGS, [_cells(Outcome(**each)) for each in run["outcomes"]]),
+        "",
+        "Every contestant; seconds are wall time, memory is that of all its processes:",
+        "",
+        *_table(
+            ("part", "contestant", "rounds", "best s", "median s", "CPU s", "peak MB"),
+            [
+                (name, contestant, *_figures(rounds))
+                for name, section in run["sections"].items()
+                for contestant, rounds in section["rounds"].items()
+            ],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def print_outcomes(outcomes: list[Outcome]) -> None:
+    """The table for the terminal."""
+    rows = [_HEADINGS, *map(_cells, outcomes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _cells(outcome: Outcome) -> tuple[str, ...]:
+    met = {True: "yes", False: "NO", None: ""}[outcome.met]
+    return (outcome.what, outcome.ours, outcome.peer, outcome.ratio, outcome.target, met)
+
+
+def _figures(rounds: list[dict[str, float]]) -> tuple[str, ...]:
+    seconds = sorted(each["seconds"] for each in rounds)
+    middle = len(seconds) // 2
+    median = (seconds[middle] + seconds[~middle]) / 2
+    cpu = min(each["cpu_seconds"] for each in rounds)
+    peak = max(each["peak_mb"] for each in rounds)
+    return (
+        str(len(rounds)),
+        *(f"{value:.2f}" for value in (seconds[0], median, cpu)),
+        f"{peak:.0f}",
+    )
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *rows)]
+
+
+def _cpu_model() -> str:
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _system() -> str:
+    if sys.platform == "linux":
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    return f"{platform.system()} {platform.release()}"

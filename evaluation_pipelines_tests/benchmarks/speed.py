@@ -1,0 +1,117 @@
+"""Ingest beside DuckDB, chDB, Polars and parsers that only parse."""
+
+import os
+
+from evaluation_pipelines_tests.benchmarks.measure import (
+    BenchmarkError,
+    Measurement,
+    run_function,
+)
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
+from evaluation_pipelines_tests.benchmarks.telemetry_file import telemetry_file
+
+_LINES = {"orjson parse only": "orjson_parse", "simdjson parse only": "simdjson_parse"}
+_PEERS = {"DuckDB read_json": "peer_duckdb", "chDB JSONEachRow": "peer_chdb"}
+_POLARS = "Polars read_ndjson"
+_SMALLEST_POLARS_MB = 10
+
+
+def run(options: Options) -> Section:
+    """All contestants in turn, as many times as there are rounds; Polars once, on a tenth."""
+    section, file = Section(), telemetry_file(options.size_mb)
+    size = file.stat().st_size
+    section.sizes["file_bytes"] = size
+    for _ in range(options.rounds):
+        ours = ingest_once(options.size_mb)
+        section.add("ingest", ours)
+        section.sizes["events"] = ours.answer["events"]
+        for name, module in _PEERS.items():
+            section.add(name, _produced(module, options.size_mb, options, ours.answer["totals"]))
+        for name, function in _LINES.items():
+            section.add(name, run_function(f"parsers:{function}", source=str(file)))
+    _run_polars(section, options)
+    section.outcomes = _outcomes(section, size / 1e6)
+    return section
+
+
+def ingest_once(size_mb: int) -> Measurement:
+    """Ingest the file of that size into a new lake; ``answer`` has the totals of what it wrote."""
+    with data_folder([telemetry_file(size_mb)]) as folder:
+        measured = run_function("ours:ingest", folder=str(folder))
+        measured.answer["totals"] = _totals(measured)
+        if measured.answer["bytes"] != telemetry_file(size_mb).stat().st_size:
+            raise BenchmarkError("the ingest did not read the whole file")
+    return measured
+
+
+def _produced(module: str, size_mb: int, options: Options, expected: object) -> Measurement:
+    """One peer; what it wrote must be what the ingest wrote."""
+    with data_folder() as folder:
+        source = os.fspath(telemetry_file(size_mb))
+        target = f"{module}:produce"
+        measured = run_function(
+            target, source=source, folder=os.fspath(folder), threads=options.threads
+        )
+        found = _totals(measured)
+    if found != expected:
+        raise BenchmarkError(f"{module} wrote something else: {found}, the ingest {expected}")
+    return measured
+
+
+def _totals(measured: Measurement) -> object:
+    return run_function("columns:totals", pattern=measured.answer["parquet"]).answer
+
+
+def _run_polars(section: Section, options: Options) -> None:
+    size_mb = max(options.size_mb // 10, _SMALLEST_POLARS_MB)
+    expected = ingest_once(size_mb).answer["totals"]
+    section.add(_POLARS, _produced("peer_polars", size_mb, options, expected))
+    section.sizes["polars_file_bytes"] = telemetry_file(size_mb).stat().st_size
+
+
+def _outcomes(section: Section, size_mb: float) -> list[Outcome]:
+    limits: dict[str, float | None] = {
+        "DuckDB read_json": 2.5,
+        "chDB JSONEachRow": 1.0,
+        "orjson parse only": 1.0,
+        "simdjson parse only": None,
+    }
+    ours = section.best("ingest")
+    outcomes = [
+        _speed(section, name, size_mb, section.best(name) / ours, limit)
+        for name, limit in limits.items()
+    ]
+    polars_mb = section.sizes["polars_file_bytes"] / 1e6
+    ratio = size_mb / ours / (polars_mb / section.best(_POLARS))
+    outcomes.append(_speed(section, _POLARS, polars_mb, ratio, None, size_mb))
+    share = section.worst("ingest", "peak_mb") / section.worst("chDB JSONEachRow", "peak_mb")
+    outcomes.append(
+        Outcome(
+            "ingest, peak memory against chDB",
+            f"{section.worst('ingest', 'peak_mb'):.0f} MB",
+            f"{section.worst('chDB JSONEachRow', 'peak_mb'):.0f} MB",
+            f"{share:.2f}x",
+            "<= 0.25x",
+            share <= 0.25,
+        )
+    )
+    return outcomes
+
+
+def _speed(
+    section: Section,
+    name: str,
+    peer_mb: float,
+    ratio: float,
+    limit: float | None,
+    ours_mb: float | None = None,
+) -> Outcome:
+    ours = (ours_mb or peer_mb) / section.best("ingest")
+    return Outcome(
+        f"ingest against {name}",
+        f"{ours:.0f} MB/s",
+        f"{peer_mb / section.best(name):.0f} MB/s",
+        f"{ratio:.2f}x",
+        "known" if limit is None else f">= {limit}x",
+        None if limit is None else ratio >= limit,
+    )

@@ -1,0 +1,126 @@
+"""The code location as ``make dev`` runs it: webserver, daemon and code server, in own folders."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+T = TypeVar("T")
+
+_HEALTH = """
+{ workspaceOrError { ... on Workspace { locationEntries { loadStatus locationOrLoadError {
+    ... on PythonError { message } } } } }
+  instance { daemonHealth { allDaemonStatuses { daemonType healthy required } } } }
+"""
+
+
+@dataclass(frozen=True)
+class LiveLocation:
+    """A running Dagster, and how to talk to it."""
+
+    url: str
+    log: Path
+
+    def query(self, text: str, **variables: object) -> Any:
+        """Ask GraphQL; an error in the answer fails the test."""
+        body = json.dumps({"query": text, "variables": variables}).encode()
+        headers = {"Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{self.url}/graphql", body, headers)  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=30) as reply:  # noqa: S310
+            answer = json.load(reply)
+        assert "errors" not in answer, answer["errors"]
+        return answer["data"]
+
+    def wait(self, what: str, look: Callable[[], T], seconds: float = 60) -> tuple[T, float]:
+        """Look again and again until there is something; gives it, and after how many seconds."""
+        began = time.monotonic()
+        while not (found := look()):
+            if time.monotonic() - began > seconds:
+                tail = "\n".join(self.log.read_text().splitlines()[-40:])
+                raise AssertionError(f"no {what} after {seconds} s; the log ends with\n{tail}")
+            time.sleep(0.2)
+        return found, time.monotonic() - began
+
+    def is_healthy(self) -> bool:
+        """Whether the code is loaded and every daemon at work."""
+        try:
+            answer = self.query(_HEALTH)
+        except OSError:  # not listening yet
+            return False
+        entries = answer["workspaceOrError"]["locationEntries"]
+        daemons = answer["instance"]["daemonHealth"]["allDaemonStatuses"]
+        assert not any("message" in (each["locationOrLoadError"] or {}) for each in entries), (
+            entries
+        )
+        return [each["loadStatus"] for each in entries] == ["LOADED"] and all(
+            each["healthy"] for each in daemons if each["required"]
+        )
+
+
+@contextmanager
+def start(folder: Path, **settings: object) -> Iterator[LiveLocation]:
+    """Run ``dg dev`` with all state in ``folder`` until the block ends; settings by their name."""
+    home = folder / "home"
+    home.mkdir()
+    instance = (ROOT / "dagster.yaml").read_text(encoding="utf-8")
+    (home / "dagster.yaml").write_text(instance.replace("var/dagster", str(home / "state")))
+    log, port = folder / "dev.log", _free_port()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [BIN / "dg", "dev", "--host", "127.0.0.1", "--port", str(port)],
+            cwd=ROOT,
+            env=_environment(home, settings),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    live = LiveLocation(f"http://127.0.0.1:{port}", log)
+    try:
+        live.wait("healthy Dagster", live.is_healthy, 180)
+        yield live
+    finally:
+        _end(process)
+
+
+def _environment(home: Path, settings: dict[str, object]) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("EVAL_")}
+    given = {f"EVAL_{name.upper()}": str(value) for name, value in settings.items()}
+    return {
+        **kept,
+        **given,
+        "DAGSTER_HOME": str(home),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+        "VIRTUAL_ENV": str(BIN.parent),
+    }
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the group of processes to end; those that do not are killed."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # the usual case: all have ended
+        return

@@ -1,0 +1,72 @@
+"""``docs/scoring.md`` says what the code does: every worked example is worked out again."""
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.domain.sessions.performance import (
+    WEIGHTS,
+    percentile_in_class,
+    printed,
+    recommendation,
+    score_sessions,
+)
+from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.docs.arithmetic import worked_out
+from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
+from evaluation_pipelines_tests.docs.worked_examples import Claim, claims
+
+TEXT = named("scoring.md")
+DIMENSIONS = "### The five dimensions"
+
+
+@pytest.fixture(scope="module")
+def worked() -> list[Claim]:
+    """All worked examples."""
+    return list(claims(TEXT))
+
+
+def test_every_worked_example_is_what_the_code_makes_of_it(worked: list[Claim]) -> None:
+    assert [fault for claim in worked for fault in claim.faults()] == []
+
+
+def test_every_column_has_a_worked_example(worked: list[Claim]) -> None:
+    shown = {claim.column for claim in worked} | {"percentile_in_class"}
+
+    assert shown >= set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
+
+
+def test_every_dimension_shows_its_arithmetic(worked: list[Claim]) -> None:
+    shown = {claim.column for claim in worked if len(claim.steps) > 1}
+
+    assert shown >= {*WEIGHTS, "composite", "active_s", "total_tokens", "cost_usd"}
+
+
+def test_the_weights_are_those_of_the_code() -> None:
+    weights = {name.strip("`"): float(weight) for name, weight, *_ in table_rows(TEXT, DIMENSIONS)}
+
+    assert weights == WEIGHTS
+
+
+def test_the_table_of_recommendations_is_what_the_code_says() -> None:
+    rows = table_rows(TEXT, "### Rounding and recommendation")
+    composites = pl.DataFrame({"composite": [float(row[0]) for row in rows]})
+    decided = composites.select(printed(pl.col("composite")).round(9), recommendation())
+
+    assert [(float(row[1]), row[2].strip("`")) for row in rows] == decided.rows()
+
+
+def test_the_percentile_is_what_the_code_says() -> None:
+    block = next(each for each in blocks(TEXT) if each.language == "percentile")
+    lines = dict(line.split(" = ", 1) for line in block.body.split("\n"))
+    of_class = [session(session_key=f"h{at}") for at, _ in enumerate(lines["before"].split())]
+    history = score_sessions(sessions_frame(of_class)).with_columns(
+        composite=pl.Series(map(float, lines["before"].split()))
+    )
+    now = score_sessions(sessions_frame([session()])).with_columns(
+        composite=pl.lit(float(lines["composite"]))
+    )
+    percentile = percentile_in_class(now, history)["percentile_in_class"].item()
+
+    for step in lines["percentile_in_class"].split(" = "):
+        assert worked_out(step, {}) == pytest.approx(percentile)

@@ -1,0 +1,186 @@
+"""``docs/telemetry.md`` says what is read, from whom, and into which columns."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, EVENT_NAMES, TOOL_CLASSES
+from evaluation_pipelines.domain.telemetry.dialects.claude_code import CLAUDE_CODE
+from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
+from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
+from evaluation_pipelines.domain.telemetry.events import Origin
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.reading import event_reader
+from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
+
+TEXT = named("telemetry.md")
+
+# Columns of the mapping table, and whose events each shows.
+AGENTS = ("claude_code", "codex", "gemini_cli qwen_code", "opencode", "genai")
+
+SHARED = """
+    event_id event_time observed_time session_id session_date organization_id agent_id masque
+    user_id team_id source_cli service_name service_version event_name source_event_name sequence
+    prompt_id request_id subagent model provider classification_label attributes time_anomaly
+    source_file_id source_offset
+""".split()
+
+
+def names_in(cell: str) -> set[str]:
+    """What stands between backticks."""
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def mapping_as_written() -> dict[str, dict[str, set[str]]]:
+    """Agents of a column of the table -> canonical name -> names of its events."""
+    rows = table_rows(TEXT, "## Events and columns")
+    return {
+        agents: {
+            canonical.strip("`"): names
+            for canonical, *cells in rows
+            if (names := names_in(cells[place]))
+        }
+        for place, agents in enumerate(AGENTS)
+    }
+
+
+def mapping_of(dialects: list[Dialect]) -> dict[str, set[str]]:
+    """The same, as the dialects have it."""
+    mapping: defaultdict[str, set[str]] = defaultdict(set)
+    for dialect in dialects:
+        for source, canonical in dialect.event_names.items():
+            mapping[canonical].add(source)
+    return mapping
+
+
+@pytest.mark.parametrize("agents", AGENTS)
+def test_the_table_of_events_is_what_the_dialects_say(agents: str) -> None:
+    expected = mapping_of([each for each in DIALECTS if each.source_cli in agents.split()])
+    # These are told apart by more than their names: see the docstrings of the dialects.
+    if agents == "codex":
+        expected["api_request"].add("sse_event")
+    if agents == "gemini_cli qwen_code":
+        expected["tool_decision"].add("tool_call")
+
+    assert mapping_as_written()[agents] == expected
+
+
+def test_every_agent_that_is_understood_is_named() -> None:
+    rows = table_rows(TEXT, "## Other agents")
+
+    assert {row[1].strip("`") for row in rows} == {each.source_cli for each in DIALECTS}
+
+
+def events_of_all_samples() -> Iterator[Mapping[str, object]]:
+    """Rows of all genuine telemetry that the package ships."""
+    reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
+    for path in sorted(SAMPLES.rglob("*.jsonl")):
+        for line in path.read_bytes().split(b"\n"):
+            reader.read(line, Origin(path.name, 0))
+    return reader.take(0).events.iter_rows(named=True)
+
+
+def test_no_event_fills_a_column_that_its_line_does_not_name() -> None:
+    written = {
+        name: names_in(columns)
+        for canonical, columns in table_rows(TEXT, "### Columns by event")
+        for name in names_in(canonical)
+    }
+    filled: defaultdict[str, set[str]] = defaultdict(set)
+    for row in events_of_all_samples():
+        filled[str(row["event_name"])] |= {name for name, value in row.items() if value is not None}
+    filled.pop("other")
+
+    assert set().union(*written.values()) <= set(AGENT_EVENTS.schema)
+    assert written.keys() == set(EVENT_NAMES) - {"masque_don", "masque_doff", "other"}
+    surplus = {name: columns - written[name] - set(SHARED) for name, columns in filled.items()}
+    assert {name: columns for name, columns in surplus.items() if columns} == {}
+
+
+def test_the_classes_of_tools_are_those_of_the_code() -> None:
+    rows = table_rows(TEXT, "### Classes of tools")
+    written = {row[0].strip("`"): names_in(row[1].partition("; shell:")[0]) for row in rows}
+
+    assert set(written) == set(TOOL_CLASSES)
+    for tool_class, tools in written.items():
+        for tool in tools:
+            row = {"source_event_name": "tool_result", "tool_name": tool}
+            CLAUDE_CODE.refine(row, {})
+            assert (tool, row["tool_class"]) == (tool, tool_class)
+
+
+def test_the_hook_writes_lines_that_are_understood(tmp_path: Path) -> None:
+    hook = next(each.body for each in blocks(TEXT) if each.language == "python")
+    told = tmp_path / "ada.attribution.jsonl"
+    environment = {**os.environ, "MASQUE": "Codesmith", "MASQUE_LINES": str(told)}
+    for event in ("SessionStart", "SessionEnd"):
+        subprocess.run(
+            [sys.executable, "-c", hook],
+            input=json.dumps({"session_id": "s1", "hook_event_name": event, "cwd": "/work"}),
+            env=environment,
+            text=True,
+            check=True,
+        )
+    reader = event_reader(Settings(_env_file=None), datetime.now(UTC))
+    for line in told.read_bytes().splitlines():
+        reader.read(line, Origin("ada", 0))
+    batch = reader.take(0)
+
+    assert batch.quarantined == []
+    assert batch.counts.attribution_lines == 2
+    # The don is told again with the doff, as the same event.
+    told_events = (
+        batch.events.select("event_name", "masque", "event_id").unique().sort("event_name")
+    )
+    assert told_events.select("event_name", "masque").rows() == [
+        ("masque_doff", "Codesmith"),
+        ("masque_don", "Codesmith"),
+    ]
+
+
+def test_without_a_masque_the_hook_writes_nothing(tmp_path: Path) -> None:
+    hook = next(each.body for each in blocks(TEXT) if each.language == "python")
+    environment = {each: value for each, value in os.environ.items() if each != "MASQUE"}
+    subprocess.run(
+        [sys.executable, "-c", hook],
+        input='{"session_id": "s1", "hook_event_name": "SessionStart"}',
+        env={**environment, "MASQUE_LINES": str(tmp_path / "lines")},
+        text=True,
+        check=True,
+    )
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_log_record_of_a_don_is_understood() -> None:
+    command = next(each.body for each in blocks(TEXT) if "masque.don" in each.body)
+    reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
+    reader.read(command.partition("-d '")[2].removesuffix("'").encode(), Origin("file", 0))
+    row = reader.take(0).events.row(0, named=True)
+
+    assert (row["event_name"], row["masque"]) == ("masque_don", "Critic")
+    assert row["session_id"] == "677cbd61-a030-4c45-b01a-0e7a92bdd89e"
+
+
+@pytest.mark.parametrize(
+    ("language", "read"),
+    [("json", json.loads), ("yaml", yaml.safe_load), ("toml", tomllib.loads)],
+)
+def test_settings_in_examples_can_be_read(language: str, read: Callable[[str], Any]) -> None:
+    examples = [each.body for each in blocks(TEXT) if each.language == language]
+
+    assert examples
+    for example in examples:
+        assert isinstance(read(example), dict)

@@ -1,0 +1,165 @@
+"""The worked examples of a document, worked out by the real code.
+
+A block ``events`` tells what a session sent, one event a line: time, name, columns. A block
+``values`` after it says what becomes of that: ``column = formula = figures = result``, with ``≈``
+before a rounded result and ``[session key]`` above the lines of one window of several. Keys of
+the genuine sample can be named too.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from math import isclose
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.domain.sessions.performance import score_sessions
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.daily_tables import query_events, query_sessions
+from evaluation_pipelines.stages.filing import file_events
+from evaluation_pipelines.stages.score import score_files, session_rows
+from evaluation_pipelines_tests.builders import Row, don, event, events_frame
+from evaluation_pipelines_tests.docs.arithmetic import worked_out
+from evaluation_pipelines_tests.docs.documents import blocks
+from evaluation_pipelines_tests.docs.telemetry import GENUINE
+
+SCORED = {**AGENT_SESSIONS.schema, **SESSION_PERFORMANCE.schema}
+"""Columns that a worked example can speak of, with their types."""
+
+_DAY = date(2026, 11, 2)
+_STEP = re.compile(r" ([=≈]) ")
+_ATTRIBUTIONS = ("masque_don", "masque_doff")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One line of a ``values`` block: a column, what the document says of it, and the real row."""
+
+    where: str
+    column: str
+    steps: tuple[str, ...]
+    is_rounded: bool
+    row: Mapping[str, Any]
+
+    def faults(self) -> list[str]:
+        """What is wrong with the line; empty when all of it is right."""
+        actual = self.row[self.column]
+        wrong = [step for step in self.steps if not self._holds(step, actual)]
+        return [f"{self.where}: {self.column} is {_shown(actual)}, not {each}" for each in wrong]
+
+    def _holds(self, step: str, actual: object) -> bool:
+        if isinstance(actual, int | float) and not isinstance(actual, bool):
+            return self._is_equal(step, float(actual))
+        return step == _shown(actual)
+
+    def _is_equal(self, step: str, actual: float) -> bool:
+        try:
+            said = worked_out(step, self.row)
+        except ValueError:
+            return False
+        if self.is_rounded and step == self.steps[-1]:
+            return abs(said - actual) <= _half_of_the_last_place(step)
+        return isclose(said, actual, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def _half_of_the_last_place(number: str) -> float:
+    places = len(number.partition(".")[2])
+    return float(f"0.5000001e-{places}")
+
+
+def claims(text: str) -> Iterator[Claim]:
+    """Every line of every ``values`` block, with the row that the real code makes."""
+    windows: dict[str, Mapping[str, Any]] = {}
+    for block in blocks(text):
+        if block.language == "events":
+            windows = windows_of([_event(line) for line in block.body.split("\n") if line])
+        elif block.language == "values":
+            yield from _claims(block.body, block.first + 2, windows)
+
+
+def windows_of(events: list[Row]) -> dict[str, Mapping[str, Any]]:
+    """Session windows of some events with their scores, by key."""
+    settings = Settings(_env_file=None)
+    filed = file_events(events_frame(events), None, settings.start_date)
+    sessions = query_sessions(query_events(filed.events), settings)
+    return {row["session_key"]: row for row in session_rows(sessions, score_sessions(sessions))}
+
+
+@cache
+def genuine_windows() -> dict[str, Mapping[str, Any]]:
+    """The windows of the genuine sample, by key."""
+    with GENUINE.open("rb") as handle:
+        scored = score_files([(GENUINE.name, handle)], Settings(_env_file=None))
+    return {row["session_key"]: row for row in scored.sessions}
+
+
+def _event(line: str) -> Row:
+    clock, name, *pairs = line.split()
+    given = dict(pair.split("=", 1) for pair in pairs)
+    columns: dict[str, Any] = {
+        key: _value(text, AGENT_EVENTS.schema[key]) for key, text in given.items()
+    }
+    columns["event_time"] = _time(clock)
+    columns.setdefault("event_id", hashlib.sha256(line.encode()).digest()[:16])
+    if name in _ATTRIBUTIONS:
+        return don(None, 0) | columns | {"event_name": name}
+    return event(name, **columns)
+
+
+def _time(clock: str) -> datetime:
+    """``HH:MM:SS`` of the day of the examples, or a time with its date."""
+    text = clock if "T" in clock else f"{_DAY}T{clock}"
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _value(text: str, dtype: pl.DataType) -> object:
+    if text == "null":
+        return None
+    if dtype == pl.Boolean:
+        return {"true": True, "false": False}[text]
+    if dtype == pl.Binary:
+        return bytes.fromhex(text)
+    if dtype.is_numeric():
+        return float(text) if dtype.is_float() else int(text)
+    return text
+
+
+def _claims(
+    body: str, line_number: int, windows: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Claim]:
+    row = next(iter(windows.values())) if len(windows) == 1 else None
+    for number, line in enumerate(body.split("\n"), line_number):
+        if header := re.fullmatch(r"\[(.+)\]", line):
+            row = {**genuine_windows(), **windows}[header[1]]
+        elif line.strip():
+            assert row is not None, f"line {number}: say which window, as [session key]"
+            column, *steps = _STEP.split(line)
+            yield Claim(
+                f"line {number}",
+                column.strip(),
+                tuple(each.strip() for each in steps[1::2]),
+                "≈" in steps,
+                row,
+            )
+
+
+def _shown(value: object) -> str:
+    """A value as documents write it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case datetime():
+            day = "" if value.date() == _DAY else f"{value.date()} "
+            return f"{day}{value:%H:%M:%S}"
+        case list():
+            return ", ".join(map(_shown, value)) or "none"
+        case {"key": key, "value": count}:
+            return f"{key} {count}"
+    return str(value)
