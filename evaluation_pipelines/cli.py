@@ -13,16 +13,17 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines import overview
+from evaluation_pipelines.adapters.analytics import AnalyticsError
 from evaluation_pipelines.adapters.lake import Lake, LakeError
-from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.adapters.ledger.errors import LedgerError
 from evaluation_pipelines.adapters.queries import QueryError
-from evaluation_pipelines.demo.samples import copy_samples
+from evaluation_pipelines.demo.landing import EXTENT, put_telemetry
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.domain.sessions.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, SettingsError, load_settings
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines.stages.score import (
     Scored,
     SessionNotFoundError,
@@ -30,11 +31,11 @@ from evaluation_pipelines.stages.score import (
     find_session,
     open_telemetry,
     score_files,
+    telemetry_files,
 )
 from evaluation_pipelines.stages.stores import Stores, open_stores
 from evaluation_pipelines.terminal import (
     complain,
-    counted,
     never_fail_on_letters,
     one_line,
     progress_bar,
@@ -142,16 +143,32 @@ def status() -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Run the main job on the telemetry samples of the package and show what it found."""
+def publish() -> None:
+    """Publish the tables of the lake as one database for analysts."""
     with open_stores(load_settings()) as stores:
-        samples = counted(len(copy_samples(stores.settings.landing_dir)), "file")
-        say(f"{samples} of genuine agent telemetry in {stores.landing.root}")
+        _publish(stores)
+
+
+@app.command()
+def demo() -> None:
+    """Run the main job on genuine and on made-up telemetry, and show what it found."""
+    with open_stores(load_settings()) as stores:
+        with progress_bar() as progress:
+            progress.begin("making up telemetry", EXTENT.days)
+            today = datetime.now(UTC).date()
+            say(put_telemetry(stores.landing.root, today, progress.advance))
         _ingest(stores)
         _build(stores, None)
-        overview.print_stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS), 50)
+        _publish(stores)
+        overview.print_masques(stores.lake)
         overview.print_best_session(stores.lake)
         overview.print_places(stores)
+
+
+def _publish(stores: Stores) -> None:
+    published = publish_analytics(stores, datetime.now(UTC))
+    rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())
+    say(f"published {published.link}: {rows}")
 
 
 def _ingest(stores: Stores) -> None:
@@ -180,21 +197,12 @@ def _build(stores: Stores, days: _Days | None) -> None:
 def _score(paths: Iterable[str], settings: Settings) -> Scored:
     with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
         files, size_bytes = [], 0
-        for path in _telemetry_files(paths):
+        for path in telemetry_files(paths):
             name, handle = open_telemetry(path, sys.stdin.buffer)
             files.append((name, stack.enter_context(handle)))
             size_bytes += 0 if path == "-" else Path(path).stat().st_size
         progress.begin("reading telemetry", size_bytes)
         return score_files(files, settings, progress)
-
-
-def _telemetry_files(paths: Iterable[str]) -> Iterable[str]:
-    for path in paths:
-        if Path(path).is_dir():
-            files, _ = Landing(Path(path)).list_files()
-            yield from (str(Path(path) / file.path) for file in files)
-        else:
-            yield path
 
 
 def _print_scores(rows: list[SessionRow], form: Format) -> None:
@@ -227,12 +235,22 @@ def _within(dates: Iterable[date], days: _Days | None) -> list[date]:
     return [each for each in dates if days is None or days[0] <= each <= days[1]]
 
 
+_MENDABLE = (
+    AnalyticsError,
+    LakeError,
+    LedgerError,
+    QueryError,
+    SessionNotFoundError,
+    SettingsError,
+)
+
+
 def main() -> None:
     """Run the program; errors that people can mend are told in one line."""
     never_fail_on_letters()
     try:
         app()
-    except (SettingsError, LakeError, LedgerError, QueryError, SessionNotFoundError) as error:
+    except _MENDABLE as error:
         complain(f"error: {error}")
         raise SystemExit(1) from None
     except OSError as error:

@@ -12,6 +12,7 @@ from evaluation_pipelines.domain.schemas import (
     QUARANTINE,
     SESSION_PERFORMANCE,
 )
+from evaluation_pipelines.domain.sessions.masques import masque_table
 from evaluation_pipelines.domain.sessions.summary import session_summary, to_yaml
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.settings import Settings
@@ -110,6 +111,26 @@ def print_stored_sessions(lake: Lake, dates: list[date], limit: int) -> None:
         say(f"{counted(len(rows) - limit, 'older one')} not shown: use --limit or --date")
 
 
+def print_masques(lake: Lake) -> None:
+    """Masques side by side, and whether they get better."""
+    dates = lake.partitions(SESSION_PERFORMANCE)
+    if not dates:
+        return
+    table = masque_table(lake.read(SESSION_PERFORMANCE, dates), dates[-1])
+    rows = [
+        (
+            row["masque"] or "baseline",
+            row["sessions"],
+            f"{row['composite']:.1f}",
+            row["recommendation"],
+            None if row["trend"] is None else f"{row['trend']:+.1f}",
+        )
+        for row in table.iter_rows(named=True)
+    ]
+    columns = ("masque", "sessions #", "composite #", "recommendation", "trend of 7 days #")
+    print_table("Masques, by the mean composite of their sessions", columns, rows, len(columns))
+
+
 def print_best_session(lake: Lake) -> None:
     """The summary of the best session of the lake of which all dimensions are known."""
     rows = _stored_sessions(lake, lake.partitions(AGENT_SESSIONS))
@@ -120,11 +141,24 @@ def print_best_session(lake: Lake) -> None:
 
 
 def print_places(stores: Stores) -> None:
-    """Where everything lies."""
+    """Where everything lies, and what to do next."""
     ledger_url = stores.ledger.engine.url.render_as_string(hide_password=True)
-    say(f"telemetry  {stores.landing.root}  (put more there, then: evaluation-pipelines ingest)")
-    say(f"tables     {stores.lake.root}/<table>/session_date=<day>/<table>.parquet")
-    say(f"ledger     {ledger_url}")
+    for what, where in (
+        (
+            "telemetry",
+            f"{stores.landing.root}  (put more there, then: evaluation-pipelines ingest)",
+        ),
+        ("tables", f"{stores.lake.root}/<table>/session_date=<day>/<table>.parquet"),
+        (
+            "database",
+            f"{stores.settings.analytics_path}  (docs/analysts.md has ten queries for it)",
+        ),
+        ("ledger", ledger_url),
+        ("sessions", "evaluation-pipelines sessions, evaluation-pipelines status"),
+        ("interface", "make dev, then http://127.0.0.1:3000"),
+        ("documents", "README.md and docs/"),
+    ):
+        say(f"{what:10} {where}")
 
 
 def print_status(stores: Stores, now: datetime) -> None:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.adapters.landing import read_documents
+from evaluation_pipelines.adapters.landing import Landing, read_documents
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
@@ -132,3 +132,13 @@ def open_telemetry(path: str, standard_input: BinaryIO) -> tuple[str, BinaryIO]:
         OSError: the file cannot be opened.
     """
     return ("-", standard_input) if path == "-" else (path, Path(path).open("rb"))
+
+
+def telemetry_files(paths: Iterable[str]) -> Iterator[str]:
+    """The files named, and those in the folders named."""
+    for path in paths:
+        if Path(path).is_dir():
+            files, _ = Landing(Path(path)).list_files()
+            yield from (str(Path(path) / file.path) for file in files)
+        else:
+            yield path
