@@ -123,7 +123,7 @@ def print_masques(lake: Lake) -> None:
             row["sessions"],
             f"{row['composite']:.1f}",
             row["recommendation"],
-            None if row["trend"] is None else f"{row['trend']:+.1f}",
+            None if row["trend"] is None else f"{round(row['trend'], 1) + 0.0:+.1f}",
         )
         for row in table.iter_rows(named=True)
     ]
