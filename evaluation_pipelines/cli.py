@@ -1,6 +1,5 @@
 """The terminal program ``evaluation-pipelines``: the steps of the code location, by hand."""
 
-import json
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -19,7 +18,6 @@ from evaluation_pipelines.adapters.ledger.errors import LedgerError
 from evaluation_pipelines.adapters.queries import QueryError
 from evaluation_pipelines.demo.landing import EXTENT, put_telemetry
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
-from evaluation_pipelines.domain.sessions.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, SettingsError, load_settings
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.ingest import Ingest
@@ -27,13 +25,13 @@ from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines.stages.score import (
     Scored,
     SessionNotFoundError,
-    SessionRow,
     find_session,
     open_telemetry,
     score_files,
     telemetry_files,
 )
 from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.status import print_status
 from evaluation_pipelines.terminal import (
     complain,
     never_fail_on_letters,
@@ -117,7 +115,7 @@ def score(
     if session is None and len(scored.sessions) > len(rows):
         which = f"{one_line(rows[0]['session_key'])} is the newest of {len(scored.sessions)}"
         complain(f"{which} sessions: --all shows every one, --session another")
-    _print_scores(rows, form)
+    overview.print_scores(rows, form.value)
 
 
 @app.command()
@@ -139,7 +137,7 @@ def sessions(
 def status() -> None:
     """Show how far every file is read, what is built, and what lies in quarantine."""
     with open_stores(load_settings()) as stores:
-        overview.print_status(stores, datetime.now(UTC))
+        print_status(stores, datetime.now(UTC))
 
 
 @app.command()
@@ -160,6 +158,7 @@ def demo() -> None:
         _ingest(stores)
         _build(stores, None)
         _publish(stores)
+        overview.print_stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS), 10)
         overview.print_masques(stores.lake)
         overview.print_best_session(stores.lake)
         overview.print_places(stores)
@@ -203,19 +202,6 @@ def _score(paths: Iterable[str], settings: Settings) -> Scored:
             size_bytes += 0 if path == "-" else Path(path).stat().st_size
         progress.begin("reading telemetry", size_bytes)
         return score_files(files, settings, progress)
-
-
-def _print_scores(rows: list[SessionRow], form: Format) -> None:
-    if form is Format.TABLE:
-        overview.print_sessions(rows)
-    elif form is Format.JSON:
-        say(json.dumps([session_record(row) for row in rows], indent=2))
-    elif len(rows) == 1:
-        say(to_yaml(session_summary(rows[0])).rstrip("\n"))
-    else:
-        for row in rows:
-            say(f"---\n# {one_line(row['session_key'])}")
-            say(to_yaml(session_summary(row)).rstrip("\n"))
 
 
 def _days(text: str) -> _Days:

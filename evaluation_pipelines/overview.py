@@ -1,25 +1,26 @@
-"""What the terminal program prints of ingest, build, sessions and status."""
+"""What the terminal program prints of ingest, build and sessions."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import date
 
 from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.adapters.ledger.records import TouchedDate
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
-    AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     QUARANTINE,
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines.domain.sessions.masques import masque_table
-from evaluation_pipelines.domain.sessions.summary import session_summary, to_yaml
+from evaluation_pipelines.domain.sessions.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.build import DateBuilt, DateFailed
 from evaluation_pipelines.stages.ingest import IngestReport
 from evaluation_pipelines.stages.score import Scored, SessionRow, session_rows
 from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.status import why_not_built
 from evaluation_pipelines.terminal import complain, counted, one_line, print_table, say
 
 _DEFECTS_SHOWN = 5
@@ -80,7 +81,7 @@ def print_build(results: Sequence[DateBuilt | DateFailed], touched: Iterable[Tou
     tried = {each.session_date for each in results}
     for due in touched:
         if due.last_error and not due.is_built and due.session_date not in tried:
-            complain(f"warning: {due.session_date} is not built: {_why_not_built(due)}")
+            complain(f"warning: {due.session_date} is not built: {why_not_built(due)}")
 
 
 def print_unread(scored: Scored, settings: Settings) -> None:
@@ -98,6 +99,19 @@ def print_unread(scored: Scored, settings: Settings) -> None:
 def print_sessions(rows: Sequence[SessionRow]) -> None:
     """One line a session."""
     print_table("Sessions", _SESSION_COLUMNS, [_session_line(row) for row in rows], essential=3)
+
+
+def print_scores(rows: Sequence[SessionRow], form: str) -> None:
+    """Scores as ``yaml`` (a document each), ``json`` (an array) or ``table``."""
+    if form == "table":
+        print_sessions(rows)
+    elif form == "json":
+        say(json.dumps([session_record(row) for row in rows], indent=2))
+    else:
+        for row in rows:
+            if len(rows) > 1:
+                say(f"---\n# {one_line(row['session_key'])}")
+            say(to_yaml(session_summary(row)).rstrip("\n"))
 
 
 def print_stored_sessions(lake: Lake, dates: list[date], limit: int) -> None:
@@ -161,47 +175,6 @@ def print_places(stores: Stores) -> None:
         say(f"{what:10} {where}")
 
 
-def print_status(stores: Stores, now: datetime) -> None:
-    """Positions and lag of every file, what is built, what could not be read."""
-    files, passed_over = stores.landing.list_files()
-    present = {(file.device, file.inode): file for file in files}
-    # Of a file that was emptied and started again the ledger knows both: only the newest is there.
-    newest = {(each.device, each.inode): each for each in stores.ledger.files.all()}
-    rows: list[tuple[object, ...]] = []
-    for identity, source in newest.items():
-        file = present.pop(identity, None)
-        size = file.size_bytes if file else None
-        lag = None if size is None else size - source.position if size >= source.position else size
-        age = _age(source.last_event_time, now)
-        rows.append((one_line(source.path), lag, age, source.position, size))
-    rows += [(file.path, file.size_bytes, None, 0, file.size_bytes) for file in present.values()]
-    columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
-    print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
-    for passed in passed_over:
-        say(f"not read: {one_line(passed.path)}: {passed.reason}")
-    _print_partitions(stores)
-    totals = stores.ledger.ingest.totals()
-    place = f", see {stores.lake.root / QUARANTINE.name}" if totals.quarantined else ""
-    say(f"\nquarantine: {totals.quarantined} of {counted(totals.lines, 'line')}{place}")
-    for (sender, name), number in sorted(stores.ledger.ingest.names().items()):
-        what = one_line(f"{name or '(no name)'} of {sender or '(no scope)'}")
-        say(f"not stored: {counted(number, 'record')} {what}")
-
-
-def _print_partitions(stores: Stores) -> None:
-    touched = {each.session_date: each for each in stores.ledger.touched.all()}
-    rows = []
-    for part in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name):
-        due = touched.get(part.session_date)
-        state = "built" if due is None or due.is_built else "given up" if due.parked else "due"
-        rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
-    columns = ("date", "state", "landed events #", "parts #", "bytes #")
-    print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
-    for due in touched.values():
-        if due.last_error and not due.is_built:
-            say(f"{due.session_date} is not built: {_why_not_built(due)}")
-
-
 def _what_is_odd(counts: IngestCounts, settings: Settings) -> Iterator[str]:
     for what, number in (
         ("attribution lines", counts.attribution_lines),
@@ -215,13 +188,6 @@ def _what_is_odd(counts: IngestCounts, settings: Settings) -> Iterator[str]:
     ):
         if number:
             yield f"{what}: {number}"
-
-
-def _why_not_built(due: TouchedDate) -> str:
-    again = f"evaluation-pipelines build --date {due.session_date}"
-    next_time = due.next_attempt_at
-    when = "given up" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
-    return f"{due.last_error} ({counted(due.attempts, 'attempt')}, {when}; at once: {again})"
 
 
 def _stored_sessions(lake: Lake, dates: list[date]) -> list[SessionRow]:
@@ -241,7 +207,3 @@ def _session_line(row: SessionRow) -> tuple[object, ...]:
         row["model"],
         row["source_cli"],
     )
-
-
-def _age(time: datetime | None, now: datetime) -> str | None:
-    return None if time is None else f"{int((now - time).total_seconds() // 60)} min ago"

@@ -107,7 +107,9 @@ class Lake:
         staged = self.root / _STAGING / f"{uuid.uuid4().hex}.parquet"
         try:
             staged.parent.mkdir(parents=True, exist_ok=True)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _flush(path.parent.parent)  # the new folder, too, survives a power cut
             frame.write_parquet(staged, compression="zstd", compression_level=3)
             _flush(staged)
             size_bytes = staged.stat().st_size

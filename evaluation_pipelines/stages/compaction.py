@@ -1,5 +1,6 @@
 """Compaction: many small landed parts of a date become one, and what nobody reads is deleted."""
 
+import uuid
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
@@ -25,7 +26,8 @@ def merged_parts(stores: Stores, day: date, now: datetime) -> list[Part]:
     if len(parts) < stores.settings.compact_parts:
         return parts
     merged = pl.concat([stores.lake.read_part(part.path, table) for part in parts])
-    name = f"merged-{parts[0].part_id}-{parts[-1].part_id}"
+    # Never the name of another build's part, which may hold other rows.
+    name = f"merged-{parts[0].part_id}-{parts[-1].part_id}-{uuid.uuid4().hex[:8]}"
     path, size_bytes = stores.lake.write_part(merged, table, day, name)
     new = NewPart(table.name, day, path, merged.height, size_bytes)
     # Another build may have merged them a moment earlier: its result is as good.

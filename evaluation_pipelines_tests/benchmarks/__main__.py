@@ -15,6 +15,7 @@ from evaluation_pipelines_tests.benchmarks import (
     report,
     speed,
 )
+from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Section
 
 SECTIONS = {
@@ -34,7 +35,7 @@ def main() -> None:
     options = Options(arguments.size_mb, arguments.rounds, os.cpu_count() or 1)
     sections: dict[str, Section] = {}
     for name in arguments.only:
-        print(f"{name}:", flush=True)
+        tell(f"{name}:")
         sections[name] = SECTIONS[name](options)
     run = report.results(sections, options)
     report.print_outcomes([each for section in sections.values() for each in section.outcomes])

@@ -17,7 +17,7 @@ def main(target: str, arguments: str) -> None:
     began = perf_counter()
     answer = function(**json.loads(arguments))
     seconds = perf_counter() - began
-    print(json.dumps({"seconds": seconds, "answer": answer}))
+    sys.stdout.write(json.dumps({"seconds": seconds, "answer": answer}) + "\n")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def _sessions(count: int) -> pl.DataFrame:
     random = np.random.default_rng(1)
     total = np.where(random.random(count) < 0.1, 0, random.integers(1, 60, count))
     tokens = random.integers(1, 10**6, count)
-    given = {
+    given: dict[str, Any] = {
         "session_key": [f"{number:08x}#baseline-1" for number in range(count)],
         "session_id": [f"{number:08x}" for number in range(count)],
         "organization_id": ["default"] * count,

@@ -40,6 +40,12 @@ class Measurement:
         return {name: round(value, 4) for name, value in asdict(self).items() if name != "answer"}
 
 
+def tell(text: str) -> None:
+    """Print a line at once: a run takes minutes."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 class BenchmarkError(Exception):
     """A process failed, or two that should agree gave different answers."""
 

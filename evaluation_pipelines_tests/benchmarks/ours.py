@@ -41,6 +41,5 @@ def tick(folder: str, times: int) -> dict[str, float]:
 @contextmanager
 def _stores(folder: str) -> Iterator[Stores]:
     # Settings of the person who measures must not change what is measured.
-    values = {"_env_file": None, "data_dir": Path(folder)}
-    with open_stores(Settings(**values)) as stores:
+    with open_stores(Settings(_env_file=None, data_dir=Path(folder))) as stores:
         yield stores

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -60,10 +61,13 @@ def markdown(run: dict[str, Any]) -> str:
     """The outcomes as a table, then every contestant's best, median and memory."""
     machine, options = run["machine"], run["options"]
     packages = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+    circumstances = (
+        f"{run['date']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
+        f"{machine['system']}, Python {machine['python']}; {packages}; "
+        f"{options['size_mb']} MB, {options['rounds']} rounds."
+    )
     lines = [
-        f"Measured on {run['date']}: {machine['cpu']}, {machine['cores']} cores, "
-        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}; {packages}; "
-        f"{options['size_mb']} MB, {options['rounds']} rounds.",
+        circumstances,
         "",
         *_table(_HEADINGS, [_cells(Outcome(**each)) for each in run["outcomes"]]),
         "",
@@ -87,7 +91,7 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+        tell("  ".join(cells).rstrip())
 
 
 def _cells(outcome: Outcome) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from evaluation_pipelines_tests.benchmarks.measure import Measurement
+from evaluation_pipelines_tests.benchmarks.measure import Measurement, tell
 from evaluation_pipelines_tests.benchmarks.telemetry_file import cache_folder
 
 
@@ -46,7 +46,7 @@ class Section:
     def add(self, name: str, measured: Measurement) -> None:
         """Keep the figures of a round."""
         self.rounds.setdefault(name, []).append(measured.figures())
-        print(f"  {name}: {self.rounds[name][-1]}", flush=True)
+        tell(f"  {name}: {self.rounds[name][-1]}")
 
     def best(self, name: str, figure: str = "seconds") -> float:
         """The smallest of all rounds."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evaluation_pipelines.demo import collector
 from evaluation_pipelines.demo.generator import Extent, write_telemetry
+from evaluation_pipelines_tests.benchmarks.measure import tell
 
 END = date(2026, 6, 1)
 """The day after the last one; all telemetry lies in the past, and is the same on every run."""
@@ -31,7 +32,7 @@ def telemetry_file(size_mb: int) -> Path:
     """One file of about that many megabytes (of 10^6 bytes); generated once, then kept."""
     path = cache_folder() / f"v{_VERSION}-{size_mb}mb.jsonl"
     if not path.exists():
-        print(f"generating {path.name} ...", file=sys.stderr, flush=True)
+        tell(f"generating {path.name} ...")
         extent = Extent.of_bytes(size_mb * 10**6, DAYS, FLEET_SCALE)
         folder = path.with_suffix("")
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-
 _PAUSE_S = 0.05  # leave something of the machine to the pipeline
 
 

@@ -67,10 +67,11 @@ def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
 
 def wait_for_retries(location: CodeLocation) -> None:
     """Let the time pass that failed dates wait for."""
+    waiting = TOUCHED_DATES.c.next_attempt_at.is_not(None)
+    # Not earlier: a run that began after it would count as one that noted nothing.
+    due = sa.update(TOUCHED_DATES).where(waiting).values(next_attempt_at=datetime.now(UTC))
     with location.workplace.ledger.engine.begin() as connection:
-        past = datetime.now(UTC) - timedelta(seconds=1)
-        waiting = TOUCHED_DATES.c.next_attempt_at.is_not(None)
-        connection.execute(sa.update(TOUCHED_DATES).where(waiting).values(next_attempt_at=past))
+        connection.execute(due)
 
 
 # Landing

@@ -4,7 +4,8 @@ Records are named by ``event.name``, ``codex.<name>``; there is no body, ``timeU
 ``eventName`` a source line. Of a call to the model there are a ``codex.api_request`` per try over
 the wire and many ``codex.sse_event``; the call is the one of them that has token counts, and its
 ``input_token_count`` includes cached tokens (``tool_token_count`` is the total). In code mode the
-model calls ``exec`` with a program whose own calls are logged beside it. There is no cost.
+model calls ``exec`` with a program, and ``wait`` for its end; the calls of the program are logged
+beside them. What a rule of the user forbids has a result and no decision. There is no cost.
 """
 
 import re
@@ -28,9 +29,11 @@ _MAIN_AGENT = "/root"
 _SHELLS = ("exec_command", "shell_command", "shell", "local_shell", "container.exec")
 _SHOW_EXIT_CODES = (*_SHELLS, "write_stdin", "apply_patch")
 _EXIT_CODE = re.compile(
-    r"\A(?:(?:Chunk ID|Wall time): .*\n)*(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
+    r"(?:(?:Chunk ID|Wall time): .*\n)*(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
 )
 _SHELL_PREFIX = re.compile(r"\A\S*sh -l?c ")
+_PATCHES = re.compile(r"\s*(?:cd \S+ && )?apply_patch\b")
+_REFUSED = re.compile(r'\w+ failed: CreateProcess \{ message: "Rejected\(')
 
 _EVENT_NAMES = {
     "conversation_starts": "session_start",
@@ -110,8 +113,12 @@ def _decision(said: Any) -> str | None:
 
 def _refine_result(row: Row, rest: dict[str, Any]) -> None:
     command = _refine_tool(row, rest)
+    output = row.get("content") or ""
     shows_exit_code = row["tool_name"] in _SHOW_EXIT_CODES
-    settle_outcome(row, _exit_code(row.get("content")) if shows_exit_code else None, command)
+    settle_outcome(row, _exit_code(output) if shows_exit_code else None, command)
+    if row.get("success") is False and shows_exit_code and _REFUSED.match(output):
+        row["event_name"], row["decision"] = "tool_decision", "reject"
+        row["success"] = row["success_source"] = None
 
 
 def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
@@ -137,7 +144,7 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     if tool not in _SHELLS:
         return None
     command = _command(given, arguments if is_bare else None)
-    row["tool_class"] = shell_class(command)
+    row["tool_class"] = "edit" if _PATCHES.match(command or "") else shell_class(command)
     return command
 
 
@@ -162,9 +169,9 @@ def _command(given: dict[str, Any], bare: str | None) -> str | None:
     return None if bare is None else _SHELL_PREFIX.sub("", bare)
 
 
-def _exit_code(output: str | None) -> int | None:
+def _exit_code(output: str) -> int | None:
     """The exit code that Codex puts before (or, in JSON, beside) what a command printed."""
-    shown = _EXIT_CODE.match(output or "")
+    shown = _EXIT_CODE.match(output)
     if shown is not None:
         return int(shown.group(1))
     metadata = json_object(output).get("metadata")

@@ -143,6 +143,34 @@ def test_a_decision_is_accept_or_reject_and_keeps_its_wording(
     assert (event["success"], event["success_source"]) == (None, None)
 
 
+REFUSED = (
+    "exec_command failed: CreateProcess { message: \"Rejected(\\\"`/bin/bash -lc 'rm x'` rejected:"
+    ' policy forbids commands starting with `rm`\\")" }'
+)
+
+
+def test_a_call_that_a_rule_forbids_was_denied_and_did_not_fail() -> None:
+    event = call(tool_name="exec_command", call_id="c", success="false", output=REFUSED)
+    assert (event["event_name"], event["decision"]) == ("tool_decision", "reject")
+    assert (event["source_event_name"], event["content"]) == ("tool_result", REFUSED)
+    assert (event["success"], event["success_source"], event["tool_use_id"]) == (None, None, "c")
+
+
+@pytest.mark.parametrize(
+    ("tool", "success", "output"),
+    [
+        ("exec_command", "false", "write_stdin failed: Unknown process id 1"),
+        ("exec_command", "false", f"> {REFUSED}"),
+        ("exec_command", "true", REFUSED),
+        ("mcp__log__tail", "false", REFUSED),
+    ],
+)
+def test_any_other_failure_is_no_refusal(tool: str, success: str, output: str) -> None:
+    event = call(tool_name=tool, success=success, output=output)
+    assert (event["event_name"], event["decision"]) == ("tool_result", None)
+    assert event["success"] is (success == "true")
+
+
 # -- code mode -------------------------------------------------------------------------------------
 
 
@@ -216,6 +244,9 @@ def test_every_tool_has_a_class(tool: str | None, tool_class: str) -> None:
         ("local_shell", "bash -lc cat app.py", "read"),
         ("local_shell", "/usr/bin/zsh -c rg TODO", "search"),
         ("local_shell", "make check", "shell"),
+        ("shell", '{"command": ["apply_patch", "*** Begin Patch"]}', "edit"),
+        ("exec_command", '{"cmd": "cd src && apply_patch <<EOF"}', "edit"),
+        ("exec_command", '{"cmd": "man apply_patch"}', "shell"),
         ("exec_command", '{"wrong": 1}', "shell"),
         ("exec_command", '{"cmd": ["cat", 5]}', "shell"),
         ("exec_command", '{"cmd": "cat app.p', "shell"),
