@@ -36,6 +36,7 @@ def print_status(stores: Stores, now: datetime) -> None:
 
 
 def why_not_built(due: TouchedDate) -> str:
+    """Why a date is not built, and what happens or is to be done next."""
     again = f"evaluation-pipelines build --date {due.session_date}"
     next_time = due.next_attempt_at
     when = "given up" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"

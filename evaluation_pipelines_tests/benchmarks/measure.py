@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
-import psutil
-
 _SAMPLE_SECONDS = 0.1
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -98,21 +96,18 @@ class _Peak(threading.Thread):
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.bytes = 0
-        self._root = psutil.Process(pid)
+        self._pid = pid
         self._stopped = threading.Event()
 
     def run(self) -> None:
+        import psutil
+
         while not self._stopped.wait(_SAMPLE_SECONDS):
-            with suppress(psutil.NoSuchProcess):
-                tree = [self._root, *self._root.children(recursive=True)]
-                self.bytes = max(self.bytes, sum(map(_resident_bytes, tree)))
+            with suppress(psutil.NoSuchProcess):  # one that ended just now: the next sample counts
+                root = psutil.Process(self._pid)
+                tree = (root, *root.children(recursive=True))
+                self.bytes = max(self.bytes, sum(each.memory_info().rss for each in tree))
 
     def stop(self) -> None:
         self._stopped.set()
         self.join()
-
-
-def _resident_bytes(process: psutil.Process) -> int:
-    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-        return int(process.memory_info().rss)
-    return 0

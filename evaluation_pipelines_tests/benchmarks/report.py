@@ -10,8 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
 
@@ -25,6 +23,8 @@ _HEADINGS = ("what", "ours", "peer", "ratio", "target", "met")
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on; nothing that says whose it is."""
+    import psutil
+
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),

@@ -62,9 +62,9 @@ class Section:
 
 
 @contextmanager
-def data_folder(files: Sequence[Path] = ()) -> Iterator[Path]:
+def data_folder(files: Sequence[Path] = (), name: str = "run") -> Iterator[Path]:
     """An empty data folder whose ``landing`` holds links to some files; deleted afterwards."""
-    folder = cache_folder() / "run"
+    folder = cache_folder() / name
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "landing").mkdir(parents=True)
     for file in files:

@@ -20,7 +20,9 @@ from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines.stages.stores import Stores, open_stores
 
-SEED, DAY_AFTER = 7, date(2026, 11, 21)
+SEED, DAY_AFTER = 1, date(2026, 11, 21)
+"""The team of the demo, at a time that stays the same."""
+
 GENUINE = SAMPLES / "claude_code" / "logs.jsonl"
 
 _MARK = re.compile(r"<!-- data: (?P<what>genuine, landed|generated, published) -->")

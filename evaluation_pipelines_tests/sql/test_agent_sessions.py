@@ -108,6 +108,29 @@ def test_each_rest_counts_up_to_the_idle_limit() -> None:
     assert only_window(rows, idle_minutes=5)["active_s"] == 11 * MINUTE
 
 
+def test_a_program_that_was_only_open_was_not_active() -> None:
+    rows = [event("session_start", 0), prompt(600), tool(660), event("session_end", 1860)]
+
+    window = only_window(rows)
+
+    assert window["duration_s"] == 1860.0
+    # Neither the 10 min before the prompt nor the 20 min before the end: only 600 s to 660 s.
+    assert window["active_s"] == 60.0
+
+
+def test_a_session_resumed_in_a_new_process_was_active_in_both() -> None:
+    rows = [
+        prompt(0),
+        tool(60),
+        event("session_end", 100),
+        event("session_start", 1000),
+        prompt(1060),
+        tool(1090),
+    ]
+    # 60 s; then 1000 s from the last tool to the prompt, below the limit; then 30 s.
+    assert only_window(rows)["active_s"] == 60 + 1000 + 30
+
+
 def test_the_time_from_don_to_first_event_and_from_last_event_to_doff_counts() -> None:
     rows = [
         event("hook", -1),

@@ -1,11 +1,8 @@
-"""What Qwen Code really sent, by both paths and in both encodings, against three witnesses.
+"""What Qwen Code really sent, by both paths and in both encodings, against two witnesses.
 
-The witnesses: a plain-Python reference (``expected.json``), the model server that the sessions ran
-against (``truth.json``), and a clock.
+The witnesses: a plain-Python reference (``expected.json``) and the model server that the sessions
+ran against (``truth.json``).
 """
-
-import json
-from datetime import datetime
 
 import pytest
 
@@ -31,50 +28,11 @@ def rows(
     return QWEN.rows(request.param, tmp_path_factory.mktemp("qwen"))
 
 
-@pytest.fixture(scope="module")
-def seconds_at_the_ends() -> dict[str, float]:
-    """Seconds from ``session.start`` to the next record and from the last one to ``session.end``.
-
-    Read off the file with nothing of the program.
-    """
-    inner: dict[str, list[datetime]] = {}
-    whole: dict[str, list[datetime]] = {}
-    for line in QWEN.file("as sent").read_text().split("\n")[:-1]:
-        for resource in json.loads(line)["resourceLogs"]:
-            for record in resource["scopeLogs"][0]["logRecords"]:
-                values = {pair["key"]: pair["value"] for pair in record["attributes"]}
-                name, session_id, time = (
-                    values[key]["stringValue"]
-                    for key in ("event.name", "session.id", "event.timestamp")
-                )
-                whole.setdefault(session_id, []).append(datetime.fromisoformat(time))
-                if name not in ("session.start", "session.end"):
-                    inner.setdefault(session_id, []).append(datetime.fromisoformat(time))
-    return {
-        each: (min(inner[each]) - min(times) + max(times) - max(inner[each])).total_seconds()
-        for each, times in whole.items()
-    }
-
-
 def test_every_field_of_every_session_is_what_the_reference_computed(
-    rows: dict[str, Row], seconds_at_the_ends: dict[str, float]
+    rows: dict[str, Row],
 ) -> None:
-    """But for two records that the reference does not know: the start and the end of a session.
-
-    They are the only ones whose name has no prefix, and they are events like all others.
-    """
     found = {session_id: as_reference(row) for session_id, row in rows.items()}
-    for session_id, fields in found.items():
-        fields["active_s"] = round(fields["active_s"] - seconds_at_the_ends[session_id], 6)
     assert found == QWEN.expected["sessions"]
-
-
-def test_the_reference_and_the_clock_differ_in_nine_sessions(
-    seconds_at_the_ends: dict[str, float],
-) -> None:
-    # Version 0.15 does not send those two records.
-    assert [each for each, seconds in seconds_at_the_ends.items() if seconds == 0] == [OF_0_15]
-    assert len(seconds_at_the_ends) == 10
 
 
 def test_counts_differ_from_what_happened_only_where_that_is_documented(

@@ -38,8 +38,18 @@ events as (
         coalesce(call_outcome in ('ok', 'failed'), false) as is_counted_call,
         -- Within the window: an event of a run that joined it may lie before its don.
         epoch_us(least(greatest(events.event_time, windows.started_at), windows.ended_at)) as at_us,
+        -- The gap before an event is active time; nothing lies before the first one but its don.
         case
-            when events.position = windows.first_position then epoch_us(windows.started_at)
+            when events.is_lifecycle then at_us
+            when
+                events.position = windows.first_position
+                or event_windows.previous_event_at is null
+                then epoch_us(
+                    case
+                        when windows.don_position is null then events.event_time
+                        else windows.started_at
+                    end
+                )
             else epoch_us(
                 least(
                     greatest(event_windows.previous_event_at, windows.started_at),
@@ -77,7 +87,7 @@ totals as (
         sum(
             least(at_us - previous_us, $session_idle_minutes::bigint * 60000000)
         )::bigint as active_us,
-        max(at_us) as last_us,
+        max(at_us) filter (where not is_lifecycle) as last_us,
         max(position) filter (where event_name = 'session_end') as end_position,
         max(position) filter (where is_work) as last_work_position,
         bool_or(event_name = 'session_end' and success is not distinct from false) as has_failed,
@@ -94,7 +104,8 @@ totals as (
         count(*) filter (
             where event_name = 'tool_result' and (has_parameters or has_content)
         ) as results_with_content,
-        bool_or(event_name = 'assistant_response' and has_content) as has_reply_text,
+        bool_or(event_name in ('assistant_response', 'api_request') and has_content)
+            as has_reply_text,
         bool_or(event_name = 'user_prompt' and has_content) as has_prompt_text
     from events
     group by
@@ -157,10 +168,13 @@ select
     (epoch_us(windows.ended_at) - epoch_us(windows.started_at)) / 1e6 as duration_s,
     (
         totals.active_us
-        + least(
-            epoch_us(windows.ended_at) - totals.last_us,
-            $session_idle_minutes::bigint * 60000000
-        )
+        + case
+            when windows.doff_position is null then 0
+            else least(
+                epoch_us(windows.ended_at) - coalesce(totals.last_us, epoch_us(windows.ended_at)),
+                $session_idle_minutes::bigint * 60000000
+            )
+        end
     ) / 1e6 as active_s,
     case
         when totals.has_failed or api_use.ends_in_error then 'failed'

@@ -30,6 +30,8 @@ select
         'api_request',
         'api_error'
     ) as is_work,
+    -- They tell when the program ran, not that anybody worked: a program left open is not active.
+    events.event_name in ('session_start', 'session_end') as is_lifecycle,
     -- A try over the wire that came to nothing, from a source that logs tries beside requests.
     coalesce(
         events.event_name = 'other'

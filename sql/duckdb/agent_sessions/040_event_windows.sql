@@ -12,6 +12,7 @@ worn as (
         events.session_no,
         events.position,
         events.event_time,
+        events.is_lifecycle,
         events.event_name in ('user_prompt', 'tool_result', 'tool_decision') as is_prompt_or_call,
         dons.session_no is not null as has_dons,
         -- At the time of a don the new masque is worn, at the time of a doff still the old one.
@@ -35,7 +36,7 @@ labelled as (
         session_no,
         position,
         is_prompt_or_call,
-        lag(event_time) over in_order as previous_event_at,
+        max(event_time) filter (where not is_lifecycle) over before as previous_event_at,
         case when is_worn then don_position end as don_position,
         case
             when has_dons then case when is_worn then donned_masque end
@@ -49,6 +50,11 @@ labelled as (
         in_order as (
             partition by session_no
             order by position
+        ),
+        before as (
+            partition by session_no
+            order by position
+            rows between unbounded preceding and 1 preceding
         ),
         whole_session as (
             partition by session_no

@@ -36,7 +36,6 @@ _PATCHES = re.compile(r"\s*(?:cd \S+ && )?apply_patch\b")
 _REFUSED = re.compile(r'\w+ failed: CreateProcess \{ message: "Rejected\(')
 
 _EVENT_NAMES = {
-    "conversation_starts": "session_start",
     "user_prompt": "user_prompt",
     "tool_decision": "tool_decision",
     "tool_result": "tool_result",

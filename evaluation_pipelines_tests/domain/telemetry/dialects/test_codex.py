@@ -42,7 +42,7 @@ def test_a_record_of_every_version_is_known_and_named_by_its_attribute(scope: st
 @pytest.mark.parametrize(
     ("sent", "canonical"),
     [
-        ("conversation_starts", "session_start"),
+        ("conversation_starts", "other"),
         ("user_prompt", "user_prompt"),
         ("tool_decision", "tool_decision"),
         ("tool_result", "tool_result"),
