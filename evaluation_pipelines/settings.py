@@ -91,6 +91,12 @@ class Settings(BaseSettings):
     batch_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB), gt=0, description="telemetry that is committed at a time"
     )
+    max_decompression_ratio: int = Field(
+        default=500,
+        gt=0,
+        description="how many times its size a compressed file may decompress to; the rest of one "
+        "that exceeds it goes to quarantine",
+    )
     max_attributes: int = Field(
         default=512, gt=0, description="attributes per record; a record with more is quarantined"
     )
@@ -173,15 +179,22 @@ def settings_table() -> list[SettingRow]:
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return ""
     if isinstance(value, ByteSize):
         return value.human_readable().replace(".0", "")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _code(default: str) -> str:
+    return f"`{default}`" if default else "none"
+
+
 def settings_markdown() -> str:
     """The settings table as Markdown."""
     rows = [
-        f"| `{row.variable}` | `{row.default}` | {row.description} |" for row in settings_table()
+        f"| `{row.variable}` | {_code(row.default)} | {row.description} |"
+        for row in settings_table()
     ]
     return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from evaluation_pipelines.adapters.ledger.records import TouchedDate
+from evaluation_pipelines.adapters.ledger.records import SourceFile, TouchedDate
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE
 from evaluation_pipelines.stages.stores import Stores
 from evaluation_pipelines.terminal import counted, one_line, print_table, say
@@ -18,7 +18,7 @@ def print_status(stores: Stores, now: datetime) -> None:
     for identity, source in newest.items():
         file = present.pop(identity, None)
         size = file.size_bytes if file else None
-        lag = None if size is None else size - source.position if size >= source.position else size
+        lag = None if size is None else _unread_bytes(source, size)
         age = _age(source.last_event_time, now)
         rows.append((one_line(source.path), lag, age, source.position, size))
     rows += [(file.path, file.size_bytes, None, 0, file.size_bytes) for file in present.values()]
@@ -55,6 +55,13 @@ def _print_partitions(stores: Stores) -> None:
     for due in touched.values():
         if due.last_error and not due.is_built:
             say(f"{due.session_date} is not built: {why_not_built(due)}")
+
+
+def _unread_bytes(source: SourceFile, size_bytes: int) -> int:
+    """Bytes on disk that are still to be read; all of them for a file that began anew."""
+    if source.finished_size_bytes == size_bytes:
+        return 0
+    return size_bytes - source.position if size_bytes >= source.position else size_bytes
 
 
 def _age(time: datetime | None, now: datetime) -> str | None:

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from evaluation_pipelines.domain.telemetry.otlp import is_complete_json, is_cut_json
-
 HEAD_BYTES = 4096
-_KEPT_BYTES = 256  # of a line over the limit
+KEPT_BYTES = 256  # of a line over the limit
 _CHUNK_BYTES = 4 * 1024 * 1024
-_SUFFIXES = (".jsonl", ".json")
-_COMPRESSED_SUFFIXES = (".gz", ".zst")
+_ENDINGS = tuple(f".{name}{packed}" for name in ("jsonl", "json") for packed in ("", ".gz", ".zst"))
 _OTHER_FOLDERS = ("signals", "evaluations")
 _LEADS_OUT = "a link that leads outside the folder"
 _FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
@@ -58,13 +55,15 @@ class RawLine:
     """Bytes of one line without its newline.
 
     ``next_offset`` is where the following line begins. ``length_bytes`` exceeds ``len(text)``
-    when the line is over the limit: then only its beginning was kept.
+    when the line is over the limit: then only its beginning was kept. ``defect`` says why there
+    is no line to read here.
     """
 
     offset: int
     text: bytes
     length_bytes: int
     next_offset: int
+    defect: str | None = None
 
     @property
     def is_terminated(self) -> bool:
@@ -93,9 +92,7 @@ class Landing:
         passed_over: list[PassedOver] = []
         for path in sorted(self._walk(passed_over)):
             relative = path.relative_to(self.root).as_posix()
-            if path.suffix in _COMPRESSED_SUFFIXES:
-                passed_over.append(PassedOver(relative, "compressed files are not read yet"))
-            elif path.suffix in _SUFFIXES:
+            if relative.endswith(_ENDINGS):
                 self._add(path, relative, files, passed_over)
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
@@ -194,7 +191,7 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
             rest, dropped = b"", 0
         rest = rest + tail if rest else tail
         if len(rest) > max_line_bytes:
-            kept = rest[:_KEPT_BYTES]
+            kept = rest[:KEPT_BYTES]
             dropped += len(rest) - len(kept)
             rest = kept
     if rest:
@@ -203,31 +200,4 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
 
 
 def _raw(offset: int, text: bytes, length: int, next_offset: int, limit: int) -> RawLine:
-    return RawLine(offset, text[:_KEPT_BYTES] if length > limit else text, length, next_offset)
-
-
-def read_documents(
-    handle: BinaryIO, path: str, offset: int, max_line_bytes: int
-) -> Iterator[RawLine]:
-    """What can be consumed from ``offset`` on: complete lines, or one pretty-printed document.
-
-    A last line without newline is given when it is a whole JSON document: a rotation can leave a
-    file so for ever, and no proper beginning of a JSON object is one itself. A ``.json`` file
-    whose first line only begins a document is given as one whole.
-    """
-    for line in read_lines(handle, offset, max_line_bytes):
-        if line.offset == 0 and path.endswith(".json") and is_cut_json(line.text):
-            yield from _whole_document(handle, max_line_bytes)
-            return
-        if line.is_terminated or (not line.is_overlong and is_complete_json(line.text)):
-            yield line
-
-
-def _whole_document(handle: BinaryIO, max_line_bytes: int) -> Iterator[RawLine]:
-    handle.seek(0)
-    text = handle.read(max_line_bytes + 1)
-    if len(text) > max_line_bytes:
-        length = handle.seek(0, 2)
-        yield RawLine(0, text[:_KEPT_BYTES], length, length)
-    elif not is_cut_json(text):  # whole, or broken for good; else its end is still to come
-        yield RawLine(0, text, len(text), len(text))
+    return RawLine(offset, text[:KEPT_BYTES] if length > limit else text, length, next_offset)

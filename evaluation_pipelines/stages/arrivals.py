@@ -5,14 +5,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from evaluation_pipelines.adapters.documents import form_of
 from evaluation_pipelines.adapters.landing import (
     LandingFile,
     PassedOver,
     first_time_ns,
-    read_documents,
     read_head,
 )
 from evaluation_pipelines.adapters.ledger.records import SourceFile
+from evaluation_pipelines.stages.reading import open_documents
 from evaluation_pipelines.stages.stores import Stores
 
 
@@ -58,24 +59,33 @@ def find_arrivals(stores: Stores) -> tuple[list[Arrival], list[PassedOver]]:
                 source = newest.get(identity)
                 if source is not None and not is_same(handle, source):
                     source = None
+                is_stream = form_of(handle).is_stream
                 time = first_time_ns(handle) or file.modified_at_ns
         except OSError as error:
             passed_over.append(PassedOver(file.path, f"cannot be read: {error}"))
             continue
-        if source is None or source.position < file.size_bytes:
+        if source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
             arrivals.append(Arrival(file, source, generations[identity], time))
     return sorted(arrivals, key=lambda each: (each.first_time_ns, each.file.path)), passed_over
 
 
 def holds_complete_line(stores: Stores, arrival: Arrival) -> bool:
     """Whether an ingest would get anything out of a file, not only the beginning of a line."""
-    limit = stores.settings.max_line_bytes
     try:
         with stores.landing.open(arrival.file) as handle:
-            lines = read_documents(handle, arrival.file.path, arrival.position, limit)
-            return next(lines, None) is not None
+            documents = open_documents(handle, arrival.file.path, stores.settings)
+            return next(documents.read(arrival.position), None) is not None
     except OSError:  # moved meanwhile: the next look finds it under its new name
         return False
+
+
+def is_unread(source: SourceFile, size_bytes: int, *, is_stream: bool) -> bool:
+    """Whether a known file holds more than was read.
+
+    The position in a compressed stream counts decompressed bytes: it cannot tell.
+    """
+    done = source.finished_size_bytes if is_stream else source.position
+    return done < size_bytes
 
 
 def is_same(handle: BinaryIO, source: SourceFile) -> bool:
@@ -83,7 +93,8 @@ def is_same(handle: BinaryIO, source: SourceFile) -> bool:
 
     Its size is taken now: another ingest may have read on since the folder was listed.
     """
-    if os.fstat(handle.fileno()).st_size < source.position:
+    least = source.finished_size_bytes if form_of(handle).is_stream else source.position
+    if os.fstat(handle.fileno()).st_size < least:
         return False
     head = read_head(handle, source.head_bytes)
     return (head.size_bytes, head.sha256) == (source.head_bytes, source.head_sha256)

@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 import polars as pl
 
+from evaluation_pipelines.adapters.documents import Documents
 from evaluation_pipelines.adapters.landing import (
     LandingFile,
     PassedOver,
-    read_documents,
     read_head,
 )
 from evaluation_pipelines.adapters.lease_owner import is_gone, new_owner
@@ -31,7 +31,7 @@ from evaluation_pipelines.domain.telemetry.reader import EventBatch
 from evaluation_pipelines.stages.arrivals import Arrival, find_arrivals, is_same
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
-from evaluation_pipelines.stages.reading import event_reader, read_line
+from evaluation_pipelines.stages.reading import event_reader, open_documents, read_line
 from evaluation_pipelines.stages.stores import Stores
 
 
@@ -74,7 +74,7 @@ class Ingest:
         progress = progress or Silent()
         arrivals, passed_over = find_arrivals(self.stores)
         report = IngestReport(passed_over=passed_over)
-        unread = sum(each.file.size_bytes - each.position for each in arrivals)
+        unread = sum(max(each.file.size_bytes - each.position, 0) for each in arrivals)
         progress.begin("reading telemetry", unread)
         for arrival in arrivals:
             try:
@@ -120,24 +120,29 @@ class Ingest:
             with self.stores.landing.open(file) as handle:
                 source = files.get(source.file_id)
                 position = source.position
-                for batch, stretch in self._batches(handle, file, source.file_id, position):
+                documents = open_documents(handle, file.path, self.stores.settings)
+                for batch, stretch in self._batches(documents, source):
                     self._land(batch, stretch, source, handle, epoch, report)
                     files.renew_lease(source.file_id, owner, epoch, seconds, self.clock())
                     progress.advance(stretch.end - stretch.start)
                     report.files += stretch.start == position
+                if documents.ends_early:
+                    report.passed_over.append(PassedOver(file.path, "its end is missing"))
+                elif documents.form.is_stream:
+                    files.finished(source.file_id, file.size_bytes)
         except (LeaseLostError, PositionMovedError):
             report.busy.append(file.path)
         finally:
             files.release_lease(source.file_id, owner, epoch)
 
     def _batches(
-        self, handle: BinaryIO, file: LandingFile, file_id: str, position: int
+        self, documents: Documents, source: SourceFile
     ) -> Iterator[tuple[EventBatch, "_Stretch"]]:
         """Decode complete lines into batches of about ``batch_bytes``."""
-        reader = event_reader(self.stores.settings, self.clock())
-        start = end = position
+        reader, file_id = event_reader(self.stores.settings, self.clock()), source.file_id
+        start = end = source.position
         limit = self.stores.settings.max_line_bytes
-        for line in read_documents(handle, file.path, position, limit):
+        for line in documents.read(source.position):
             read_line(reader, line, file_id, limit)
             end = line.next_offset
             if end - start >= self.stores.settings.batch_bytes:

@@ -1,7 +1,9 @@
 """Reading telemetry lines with the settings of this run; shared by ingest and score."""
 
 from datetime import datetime, timedelta
+from typing import BinaryIO
 
+from evaluation_pipelines.adapters.documents import Documents
 from evaluation_pipelines.adapters.landing import RawLine
 from evaluation_pipelines.adapters.prices import PriceTable
 from evaluation_pipelines.domain.telemetry import times
@@ -24,9 +26,16 @@ def event_reader(settings: Settings, now: datetime) -> EventReader:
     )
 
 
+def open_documents(handle: BinaryIO, path: str, settings: Settings) -> Documents:
+    """The lines of an open file, however it is compressed, within the limits of the settings."""
+    return Documents(handle, path, settings.max_line_bytes, settings.max_decompression_ratio)
+
+
 def read_line(reader: EventReader, line: RawLine, file_id: str, max_line_bytes: int) -> None:
     """Give a line to the reader, or to the quarantine when it is too long."""
-    if line.is_overlong:
+    if line.defect is not None:
+        reader.refuse(line.text, line.offset, line.length_bytes, Defect(line.defect))
+    elif line.is_overlong:
         reason = f"longer than {max_line_bytes} bytes; raise EVAL_MAX_LINE_BYTES to read it"
         reader.refuse(line.text, line.offset, line.length_bytes, Defect(reason))
     else:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.adapters.landing import Landing, read_documents
+from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
@@ -21,7 +21,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.daily_tables import query_events, query_sessions
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
-from evaluation_pipelines.stages.reading import event_reader, read_line
+from evaluation_pipelines.stages.reading import event_reader, open_documents, read_line
 
 SessionRow = Mapping[str, Any]
 """A row of ``agent_sessions`` joined with its row of ``session_performance``."""
@@ -106,7 +106,7 @@ def _batches(
 ) -> Iterator[EventBatch]:
     reader = event_reader(settings, datetime.now(UTC))
     limit, start, end = settings.max_line_bytes, 0, 0
-    for line in read_documents(handle, name, 0, limit):
+    for line in open_documents(handle, name, settings).read(0):
         read_line(reader, line, name, limit)
         end = line.next_offset
         if end - start >= settings.batch_bytes:

@@ -16,7 +16,6 @@ from evaluation_pipelines.adapters.landing import (
     PassedOver,
     RawLine,
     first_time_ns,
-    read_documents,
     read_head,
     read_lines,
 )
@@ -186,37 +185,3 @@ def test_of_a_line_over_the_limit_the_beginning_and_the_length_are_kept() -> Non
     assert (first.text, last.text) == (b"a", b"b")
     assert (long.text, long.length_bytes, long.is_overlong) == (b"x" * 256, 9_000_000, True)
     assert (long.offset, long.next_offset, last.offset) == (2, 9_000_003, 9_000_003)
-
-
-# -- documents -------------------------------------------------------------------------------------
-
-PRETTY = b'{\n  "resourceLogs": []\n}\n'
-
-
-@pytest.mark.parametrize(
-    ("path", "content", "documents"),
-    [
-        ("a.jsonl", b"{}\n{}\n", [b"{}", b"{}"]),
-        ("a.jsonl", b"{}\n{", [b"{}"]),
-        # A rotation can cut between a line and its newline: a whole object is a whole line.
-        ("a.jsonl", b"{}\n{}", [b"{}", b"{}"]),
-        ("a.jsonl", b"{}\n12", [b"{}"]),
-        ("a.jsonl", PRETTY, PRETTY.split(b"\n")[:-1]),
-        ("a.json", PRETTY, [PRETTY]),
-        ("a.json", PRETTY[:-2], []),
-        ("a.json", b"{}\n{}\n", [b"{}", b"{}"]),
-        ("a.json", b"{\n oops\n}", [b"{\n oops\n}"]),
-        ("a.json", b"", []),
-    ],
-)
-def test_what_can_be_consumed_is_complete_lines_or_one_whole_document(
-    path: str, content: bytes, documents: list[bytes]
-) -> None:
-    assert texts(list(read_documents(io.BytesIO(content), path, 0, 1_000))) == documents
-
-
-def test_a_document_over_the_limit_is_one_overlong_line() -> None:
-    content = b"{\n" + b'"a": 1,\n' * 1_000
-    (line,) = read_documents(io.BytesIO(content), "a.json", 0, 500)
-    assert (line.text, line.length_bytes) == (content[:256], len(content))
-    assert (line.is_overlong, line.next_offset) == (True, len(content))

@@ -395,6 +395,39 @@ def test_a_date_that_the_build_parked_keeps_its_reason(location: CodeLocation) -
     assert (found.last_error or "").startswith("QueryError: ")
 
 
+def test_a_date_that_was_revived_before_the_sensor_looked_stays_due(
+    location: CodeLocation,
+) -> None:
+    location.land(0)
+    sound = break_landed(location, 0)
+    fail(location, 0, times=3)
+    wait_for_retries(location)
+    location.tick(FAILED)
+    assert not location.follow(TOUCHED).success
+    mend_landed(location, 0, sound)
+    assert location.materialize(0, "agent_events").success
+    location.tick(FAILED)
+
+    found = touched(location)[day(0)]
+    assert (found.parked, found.attempts) == (False, 0)
+    assert location.requested(TOUCHED) == [(day(0), day(0))]
+
+
+def test_a_build_that_could_not_even_begin_is_noted(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.land(0)
+    location.tick(FAILED)
+    tags = location.tick(TOUCHED).run_requests
+    with monkeypatch.context() as broken:
+        broken.setenv("EVAL_BATCH_BYTES", "no number")
+        assert tags
+        assert not location.execute("build_daily_tables", tags[0].tags).success
+    location.tick(FAILED)
+
+    assert touched(location)[day(0)].attempts == 1
+
+
 def test_data_that_came_after_a_build_had_begun_is_a_new_chance(location: CodeLocation) -> None:
     land_at(location.workplace, datetime.now(UTC) + timedelta(seconds=5), 0)
     location.tick(FAILED)

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 
+from evaluation_pipelines.demo.generator import write_telemetry
 from evaluation_pipelines.demo.samples import SAMPLES
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.build import Build
@@ -40,7 +41,7 @@ def prepare(text: str, folder: Path) -> None:
         shutil.copyfile(GENUINE, data / "landing" / "agents.jsonl")
         return
     # Linked, not copied: a landing file is known by its inode.
-    made = Path(_generated().name)
+    made = generated()
     shutil.copytree(made / "landing", data / "landing", copy_function=os.link)
     shutil.copytree(made / "lake", data / "lake", copy_function=os.link)
     shutil.copyfile(made / "ledger.db", data / "ledger.db")
@@ -48,13 +49,20 @@ def prepare(text: str, folder: Path) -> None:
         publish_analytics(stores, _MORNING)
 
 
-@cache
-def _generated() -> tempfile.TemporaryDirectory[str]:
-    """Two weeks of generated telemetry, ingested and built at a fixed time; made once."""
-    from evaluation_pipelines.demo.generator import write_telemetry
+def generate(landing: Path) -> None:
+    """Write the telemetry of the made-up team."""
+    write_telemetry(landing, seed=SEED, end=DAY_AFTER)
 
+
+def generated() -> Path:
+    """Data folder with that telemetry, built at a fixed time; made once, not to be changed."""
+    return Path(_made().name)
+
+
+@cache
+def _made() -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory()
-    write_telemetry(Path(folder.name) / "landing", seed=SEED, end=DAY_AFTER)
+    generate(Path(folder.name) / "landing")
     with _stores(Path(folder.name)) as stores:
         Ingest(stores, lambda: _MORNING).run()
         job = Build(stores, clock=lambda: _MORNING)

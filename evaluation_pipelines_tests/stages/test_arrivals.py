@@ -98,13 +98,13 @@ def test_what_is_not_read_is_named_with_its_reason(workplace: Workplace, tmp_pat
     outside = tmp_path / "outside.jsonl"
     outside.write_bytes(FIRST)
     workplace.landing.root.joinpath("link.jsonl").symlink_to(outside)
-    workplace.land("old.jsonl.gz", b"...")
+    os.mkfifo(workplace.landing.root / "fifo.jsonl")
     arrivals, passed_over = find_arrivals(workplace.stores)
 
     assert arrivals == []
     assert {each.path: each.reason for each in passed_over} == {
         "link.jsonl": "a link that leads outside the folder",
-        "old.jsonl.gz": "compressed files are not read yet",
+        "fifo.jsonl": "not a regular file",
     }
 
 

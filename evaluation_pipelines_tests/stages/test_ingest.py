@@ -1,18 +1,23 @@
 """Ingest: every byte once, whatever happens to the files meanwhile."""
 
+import gzip
 import json
 import os
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from evaluation_pipelines.adapters.lake import LakeError
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.build import DateBuilt
+from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.stages.progress import Silent
 from evaluation_pipelines_tests.otlp_builders import claude, line, request
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 FIRST_OF_JUNE = date(2026, 6, 1)
 DAY_S = 86_400
@@ -227,10 +232,88 @@ def test_links_out_of_the_folder_are_not_followed_and_reported(
     assert {each.path for each in report.passed_over} == {"link.jsonl", "loop.jsonl"}
 
 
-def test_compressed_files_are_named_as_not_read(workplace: Workplace) -> None:
-    workplace.land("logs.jsonl.gz", b"\x1f\x8b")
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("logs.jsonl.gz", gzip.compress),
+        ("logs.jsonl.zst", lambda content: pa.compress(content, codec="zstd", asbytes=True)),
+    ],
+)
+def test_a_compressed_file_is_read_once_and_again_only_when_it_grows(
+    workplace: Workplace, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    workplace.land(name, pack(prompts(0, 30)))
+    assert workplace.ingest().counts.events == 30
+    assert workplace.ingest().counts.lines == 0
+    workplace.land(name, pack(prompts(30, 35)), "ab")
+    assert workplace.ingest().counts.events == 5
+    assert numbers(workplace.landed()) == list(range(35))
+
+
+def test_a_backup_that_was_compressed_meanwhile_is_counted_once(workplace: Workplace) -> None:
+    live = workplace.land("logs.jsonl", prompts(0, 6))
+    workplace.ingest()
+    workplace.land("logs-1.jsonl.gz", gzip.compress(live.read_bytes()))
+    live.unlink()
+    workplace.ingest()
+    workplace.build()
+    assert workplace.events().height == 6
+
+
+class StopAfterTheFirstBatch(Silent):
+    """Stands for whatever ends a process."""
+
+    def advance(self, units: int) -> None:
+        """Stop."""
+        raise KeyboardInterrupt
+
+
+def test_an_ingest_that_stopped_inside_a_compressed_file_goes_on_there(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, batch_bytes=2000) as workplace:
+        workplace.land("logs.jsonl.gz", gzip.compress(prompts(0, 40)))
+        with pytest.raises(KeyboardInterrupt):
+            Ingest(workplace.stores, lambda: NOW).run(StopAfterTheFirstBatch())
+        assert 0 < workplace.landed().height < 40
+        workplace.ingest()
+        assert numbers(workplace.landed()) == list(range(40))
+        assert workplace.ingest().counts.lines == 0
+
+
+def test_a_compressed_file_without_its_end_is_named_until_the_rest_comes(
+    workplace: Workplace,
+) -> None:
+    packed = gzip.compress(prompts(0, 20))
+    workplace.land("logs.jsonl.gz", packed[:-8])
     (passed,) = workplace.ingest().passed_over
-    assert passed.path == "logs.jsonl.gz"
+    assert (passed.path, passed.reason) == ("logs.jsonl.gz", "its end is missing")
+    workplace.land("logs.jsonl.gz", packed[-8:], "ab")
+    report = workplace.ingest()
+    assert report.passed_over == []
+    assert numbers(workplace.landed()) == list(range(20))
+
+
+def test_what_a_collector_compresses_message_by_message_is_read_while_it_grows(
+    workplace: Workplace,
+) -> None:
+    whole = b""
+    for n in range(5):
+        packed = pa.compress(prompts(n, n + 1).rstrip(), codec="zstd", asbytes=True)
+        whole += len(packed).to_bytes(4, "big") + packed
+    workplace.land("logs.jsonl", whole[:900])
+    workplace.ingest()
+    workplace.land("logs.jsonl", whole[900:], "ab")
+    workplace.ingest()
+    assert workplace.ingest().counts.lines == 0
+    assert numbers(workplace.landed()) == [0, 1, 2, 3, 4]
+
+
+def test_a_bomb_is_quarantined_and_the_other_files_are_read(workplace: Workplace) -> None:
+    workplace.land("bomb.jsonl.gz", gzip.compress(prompts(0, 1) + b"\n" * 80_000_000))
+    workplace.land("logs.jsonl", prompts(1, 3))
+    report = workplace.ingest()
+    assert (report.counts.events, report.counts.quarantined) == (3, 1)
+    assert "EVAL_MAX_DECOMPRESSION_RATIO" in workplace.quarantined()["reason"].item()
+    assert workplace.ingest().counts.lines == 0
 
 
 def test_a_file_with_two_names_is_read_once(workplace: Workplace) -> None:

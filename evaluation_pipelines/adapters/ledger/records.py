@@ -26,6 +26,7 @@ class SourceFile:
     size_bytes: int
     first_seen_at: datetime
     position: int = 0
+    finished_size_bytes: int = 0
     last_read_at: datetime | None = None
     last_event_time: datetime | None = None
     lease_owner: str | None = None

@@ -56,6 +56,17 @@ class SourceFiles:
             if connection.execute(update).rowcount == 0:
                 raise _unknown(file_id)
 
+    def finished(self, file_id: str, size_bytes: int) -> None:
+        """Note that a compressed file of this size was read to its end.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        update = sa.update(SOURCE_FILES).where(_FILE.file_id == file_id)
+        with writing(self._engine) as connection:
+            if connection.execute(update.values(finished_size_bytes=size_bytes)).rowcount == 0:
+                raise _unknown(file_id)
+
     def acquire_lease(self, file_id: str, owner: str, seconds: float, now: datetime) -> int | None:
         """Become the only one who may commit batches of a file.
 

@@ -79,6 +79,11 @@ SOURCE_FILES = sa.Table(
     _column("size_bytes", sa.BigInteger, "size when last seen"),
     _column("first_seen_at", UtcTime, "when it was first seen"),
     _column("position", sa.BigInteger, "bytes consumed: the next batch starts here"),
+    _column(
+        "finished_size_bytes",
+        sa.BigInteger,
+        "size at which a compressed file was read to its end; its position counts other bytes",
+    ),
     _column("last_read_at", UtcTime, "when the last batch was committed", nullable=True),
     _column("last_event_time", UtcTime, "newest event time of all batches", nullable=True),
     _column("lease_owner", sa.String, "who reads it now", nullable=True),

@@ -92,7 +92,7 @@ def failed_build_sensor(
 ) -> None:
     """A build notes its own failures; this one notes what a killed process could not."""
     tags = context.dagster_run.tags
-    if ASSET_PARTITION_RANGE_START_TAG not in tags:
+    if ASSET_PARTITION_RANGE_START_TAG not in tags or _came_to_its_end(context):
         return
     first = date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG])
     last = date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG])
@@ -123,6 +123,12 @@ def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
 def _longest_waiting(due: Sequence[TouchedDate]) -> tuple[date, date]:
     stretch = min(stretches(due), key=lambda dates: min(each.touched_at for each in dates))
     return stretch[0].session_date, stretch[-1].session_date
+
+
+def _came_to_its_end(context: dg.RunFailureSensorContext) -> bool:
+    """Whether a build failed in order, which it does after it has noted every date."""
+    steps = context.get_step_failure_events()
+    return any(each.step_failure_data.user_failure_data is not None for each in steps)
 
 
 def _began(instance: dg.DagsterInstance, run_id: str) -> datetime:

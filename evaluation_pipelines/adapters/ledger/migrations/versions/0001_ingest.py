@@ -58,6 +58,7 @@ def _create_files_and_parts() -> None:
         _big("size_bytes"),
         _time("first_seen_at"),
         _big("position"),
+        _big("finished_size_bytes"),
         _time("last_read_at", nullable=True),
         _time("last_event_time", nullable=True),
         _text("lease_owner", nullable=True),

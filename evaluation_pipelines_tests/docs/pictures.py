@@ -1,0 +1,124 @@
+"""Makes the pictures of the documents: a chart, and screenshots of the interface at work.
+
+Run it with ``python -m evaluation_pipelines_tests.docs.pictures``; it needs chromium. The interface
+gets temporary folders, a free port, and is ended afterwards.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import polars as pl
+
+from evaluation_pipelines.domain.charts import histogram_svg
+from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
+from evaluation_pipelines_tests.docs.telemetry import generate, generated
+
+PICTURES = FOLDER / "pictures"
+PAGES = {
+    "lineage": ("/assets/analytics_database?view=lineage&lineageScope=upstream&lineageDepth=2", (1400, 560)),
+    "scores": ("/assets/session_performance?view=partitions&partition=2026-11-20", (1300, 820)),
+    "checks": (
+        "/assets/agent_sessions?view=checks&checkDetail=sequences_have_no_gaps",
+        (1200, 640),
+    ),
+}
+"""Name of each screenshot, its page, and the size of the window."""
+
+_CHROMIUM = [
+    "chromium",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--virtual-time-budget=20000",
+]
+
+
+def composites_svg() -> str:
+    """The chart that the interface shows with each date, of all generated sessions."""
+    scores = pl.read_parquet(generated() / "lake" / "session_performance" / "*" / "*.parquet")
+    composites = scores["composite"].drop_nulls().sort().to_list()
+    return histogram_svg(composites, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
+
+
+def main() -> None:
+    """Make all of them anew."""
+    PICTURES.mkdir(exist_ok=True)
+    (PICTURES / "composites.svg").write_text(composites_svg(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, interface(Path(folder)) as address:
+        for name, (page, size) in PAGES.items():
+            screenshot(f"{address}{page}", PICTURES / f"{name}.png", size)
+
+
+@contextmanager
+def interface(folder: Path) -> Iterator[str]:
+    """``dg dev`` over generated telemetry, when it has read, built and published it."""
+    generate(folder / "data" / "landing")
+    configuration = (ROOT / "dagster.yaml").read_text(encoding="utf-8")
+    (folder / "dagster.yaml").write_text(
+        configuration.replace("base_dir: var", f"base_dir: {folder}/var"), encoding="utf-8"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [Path(sys.prefix) / "bin" / "dg", "dev", "--host", "127.0.0.1", "--port", str(port)],
+        cwd=ROOT,
+        env=os.environ
+        | {
+            "DAGSTER_HOME": str(folder),
+            "EVAL_DATA_DIR": str(folder / "data"),
+            "EVAL_START_DATE": "2026-11-01",
+            "VIRTUAL_ENV": sys.prefix,
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _wait_for(folder / "data" / "analytics.duckdb", process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what has not ended by itself
+
+
+def screenshot(address: str, picture: Path, size: tuple[int, int]) -> None:
+    """Let chromium draw a page."""
+    window = f"--window-size={size[0]},{size[1]}"
+    subprocess.run(
+        [*_CHROMIUM, window, f"--screenshot={picture}", address],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+def _wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 600
+    while not file.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise TimeoutError(f"dg dev has not made {file.name}; run `make dev` to see why")
+        time.sleep(2)
+    time.sleep(10)  # until the run that made it has ended
+
+
+if __name__ == "__main__":
+    if shutil.which("chromium") is None:
+        sys.exit("chromium is needed to make pictures of the interface")
+    main()
