@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
-_SAMPLE_SECONDS = 0.1
+_SAMPLE_SECONDS = 0.2
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -24,7 +24,7 @@ class Measurement:
             function was measured, all of it where a command was.
         cpu_seconds: Processor time of the whole process with its descendants.
         peak_mb: Largest resident memory of the process with its descendants (10^6 bytes), sampled;
-            memory that they share is counted for each of them.
+            what several share counts once where the system tells (Linux), else for each.
         answer: What the function returned, or the text the command printed.
     """
 
@@ -106,8 +106,13 @@ class _Peak(threading.Thread):
             with suppress(psutil.NoSuchProcess):  # one that ended just now: the next sample counts
                 root = psutil.Process(self._pid)
                 tree = (root, *root.children(recursive=True))
-                self.bytes = max(self.bytes, sum(each.memory_info().rss for each in tree))
+                self.bytes = max(self.bytes, sum(map(_held_bytes, tree)))
 
     def stop(self) -> None:
         self._stopped.set()
         self.join()
+
+
+def _held_bytes(process: Any) -> int:
+    memory = process.memory_full_info()
+    return int(getattr(memory, "pss", memory.rss))

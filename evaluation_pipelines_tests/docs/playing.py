@@ -1,9 +1,9 @@
 """Runs the blocks of a document and gives the document with the outputs of that run.
 
 A block whose fence says ``run`` is run: ``sh`` by bash, ``python`` by Python, ``sql`` by DuckDB on
-the analysts' database. All blocks of a document share one folder, which looks like a checkout. A
-``text`` block right after it is its output; in ``text approx`` figures of bytes may differ by a
-quarter.
+the analysts' database where it is published. All blocks of a document share one folder, which
+looks like a checkout. A ``text`` block right after it is its output; in ``text approx`` figures
+may differ by a quarter.
 """
 
 import contextlib
@@ -77,7 +77,10 @@ def _query(sql: str, folder: Path) -> str:
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         database = Path("data/analytics.duckdb")
-        with duckdb.connect(database, read_only=True) as connection:
+        is_published = database.exists()
+        with duckdb.connect(
+            database if is_published else ":memory:", read_only=is_published
+        ) as connection:
             connection.execute("set TimeZone = 'UTC'")
             connection.sql(sql).show(max_width=118, max_rows=60)
     return _tidy(printed.getvalue())
