@@ -139,7 +139,7 @@ AGENT_SESSIONS = Table(
     key=("organization_id", "session_key"),
     order=("organization_id", "session_key"),
     columns=_columns(
-        ("session_key", pl.String, "<session.id>#<slug of masque, or baseline>-<n>"),
+        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
         ("session_id", pl.String, "session.id as sent by the agent"),
         ("organization_id", pl.String, "organization, 'default' when none is sent"),
         ("user_id", pl.String, "user"),
@@ -198,7 +198,7 @@ SESSION_PERFORMANCE = Table(
     key=("organization_id", "session_key"),
     order=("organization_id", "session_key"),
     columns=_columns(
-        ("session_key", pl.String, "<session.id>#<slug of masque, or baseline>-<n>"),
+        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
         ("session_id", pl.String, "session.id as sent by the agent"),
         ("organization_id", pl.String, "organization"),
         ("agent_id", pl.String, "agent.id, else the masque, else service.name"),

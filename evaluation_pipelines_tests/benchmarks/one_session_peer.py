@@ -46,7 +46,10 @@ select
         + coalesce(attributes['cache_read_tokens'], '0')::bigint
         + coalesce(attributes['cache_creation_tokens'], '0')::bigint
     )::bigint as total_tokens,
-    round(sum(attributes['cost_usd']::double), 6) as cost_usd
+    case
+        when count(*) filter (name = 'claude_code.api_request') = count(attributes['cost_usd'])
+            then round(sum(attributes['cost_usd']::double), 6)
+    end as total_cost
 from told
 where session_id = (select session_id from newest)
 group by session_id

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 import dagster as dg
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.loader import LoadingContextForTest
@@ -29,6 +30,10 @@ FIRST_DAY = date(2025, 2, 6)
 """Past for the clock of any machine; 480 days before the noon of the builders."""
 
 DAILY_TABLES = ("agent_events", "agent_sessions", "session_performance")
+
+
+UNFINISHED = ["", "RUN_ENQUEUED", "RUN_STARTING", "RUN_START", "RUN_CANCELING"]
+"""The last event of a run that is created, queued, starting, started or about to be cancelled."""
 
 
 @cache
@@ -59,6 +64,12 @@ def session_line(number: int, session: str = "s", second: float = 0, **values: o
     )
 
 
+def land_at(workplace: Workplace, time: datetime, *numbers: int) -> None:
+    """Land a session of each day and ingest it at that time."""
+    workplace.land("logs.jsonl", b"".join(map(session_line, numbers)), "ab")
+    Ingest(workplace.stores, lambda: time).run()
+
+
 def _origin(job: str) -> RemoteJobOrigin:
     target = LoadableTargetOrigin(python_file="definitions.py")
     location = InProcessCodeLocationOrigin(loadable_target_origin=target)
@@ -80,6 +91,7 @@ class CodeLocation:
     workplace: Workplace
     instance: dg.DagsterInstance
     cursors: dict[str, str | None] = field(default_factory=dict)
+    remembered: AssetDaemonCursor | None = None
 
     def tick(self, sensor: str) -> SensorExecutionData:
         """Evaluate a sensor as the daemon does, with the cursor it left."""
@@ -93,6 +105,10 @@ class CodeLocation:
             ticked = repository().get_sensor_def(sensor).evaluate_tick(context)
         self.cursors[sensor] = ticked.cursor
         return ticked
+
+    def asks(self, sensor: str) -> int:
+        """How many runs a tick asks for."""
+        return len(self.tick(sensor).run_requests or [])
 
     def requested(self, sensor: str) -> list[tuple[date, date]]:
         """First and last date of each run that a tick asks for."""
@@ -148,6 +164,28 @@ class CodeLocation:
             raise_on_error=False,
         )
 
+    def execute_asset(self, asset: str) -> dg.ExecuteInProcessResult:
+        """Materialize an asset without partitions."""
+        job = repository().get_implicit_global_asset_job_def()
+        selected = job.get_subset(asset_selection={dg.AssetKey(asset)})
+        return selected.execute_in_process(instance=self.instance)
+
+    def run_checks(self, asset: str, *names: str) -> dict[str, bool]:
+        """Run some checks alone; gives which of them passed."""
+        chosen = {dg.AssetCheckKey(dg.AssetKey(asset), name) for name in names}
+        job = repository().get_implicit_global_asset_job_def()
+        selected = job.get_subset(asset_selection=set(), asset_check_selection=chosen)
+        result = selected.execute_in_process(instance=self.instance)
+        return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+
+    def aggregates_asked_for(self) -> set[str]:
+        """Assets that the automation conditions want now, with what they remember."""
+        ticked = dg.evaluate_automation_conditions(
+            defs(), self.instance, dg.AssetSelection.all(), cursor=self.remembered
+        )
+        self.remembered = ticked.cursor
+        return {each.key.to_user_string() for each in ticked.results if each.true_subset.size}
+
     def run_ingest(self, content: bytes) -> list[str]:
         """Append to a landing file and run the job that reads it; gives the lines of its log."""
         self.workplace.land("logs.jsonl", content, "ab")
@@ -155,10 +193,9 @@ class CodeLocation:
         assert result.success
         return [each.user_message for each in self.instance.all_logs(result.run_id)]
 
-    def land(self, *numbers: int, name: str = "logs.jsonl") -> None:
-        """Append a session of each day, and ingest."""
-        self.workplace.land(name, b"".join(map(session_line, numbers)), "ab")
-        Ingest(self.workplace.stores).run()
+    def land(self, *numbers: int) -> None:
+        """Land a session of each day, and ingest."""
+        land_at(self.workplace, datetime.now(UTC), *numbers)
 
     def materialized(self, asset: str) -> list[date]:
         """Dates of an asset that the instance counts as materialized."""
@@ -213,8 +250,3 @@ def failure_of(result: dg.ExecuteInProcessResult) -> str:
 def check_texts(evaluation: dg.AssetCheckEvaluation) -> dict[str, object]:
     """Metadata of a check result as plain values."""
     return {name: each.value for name, each in evaluation.metadata.items()}
-
-
-def keys(assets: Sequence[dg.AssetKey]) -> set[str]:
-    """Asset keys as people write them."""
-    return {each.to_user_string() for each in assets}

@@ -7,6 +7,7 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines_tests.defs.code_location import CodeLocation
+from evaluation_pipelines_tests.receiver import Receiver, open_receiver
 from evaluation_pipelines_tests.workplace import Workplace
 
 
@@ -19,3 +20,11 @@ def location(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("EVAL_DATA_DIR", str(workplace.settings.data_dir))
     with dg.DagsterInstance.ephemeral() as instance:
         yield CodeLocation(workplace, instance)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """The webhook to which alerts go."""
+    with open_receiver() as opened:
+        monkeypatch.setenv("EVAL_ALERT_WEBHOOK_URL", opened.url)
+        yield opened

@@ -1,18 +1,14 @@
-"""The daily tables as assets: dates made one by one in a run, the broken ones left out."""
+"""The daily tables as assets: what a run makes of its dates, and what it shows of them."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 import pytest
 
-from evaluation_pipelines.adapters.ledger.records import TouchedDate
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
-    AGENT_EVENTS_LANDED,
-    AGENT_SESSIONS,
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines_tests.defs.code_location import (
@@ -20,18 +16,9 @@ from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
     day,
-    failure_of,
     session_line,
 )
-from evaluation_pipelines_tests.receiver import Receiver, open_receiver
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """The webhook of alerts."""
-    with open_receiver() as opened:
-        monkeypatch.setenv("EVAL_ALERT_WEBHOOK_URL", opened.url)
-        yield opened
+from evaluation_pipelines_tests.defs.misfortunes import touched
 
 
 def metadata(location: CodeLocation, asset: str, number: int) -> dict[str, object]:
@@ -40,27 +27,6 @@ def metadata(location: CodeLocation, asset: str, number: int) -> dict[str, objec
     (record,) = location.instance.fetch_materializations(partition, limit=1).records
     assert record.asset_materialization
     return {name: each.value for name, each in record.asset_materialization.metadata.items()}
-
-
-def touched(location: CodeLocation, number: int) -> TouchedDate:
-    """What the ledger knows of a date."""
-    (found,) = (
-        each for each in location.workplace.ledger.touched.all() if each.session_date == day(number)
-    )
-    return found
-
-
-def part(location: CodeLocation, number: int) -> Path:
-    """The file of the first landed part of a date."""
-    parts = location.workplace.ledger.parts.current(AGENT_EVENTS_LANDED.name, day(number))
-    return location.workplace.lake.root / parts[0].path
-
-
-def double_a_session(location: CodeLocation, number: int) -> None:
-    """Give a date of sessions a row twice, which its rules would never have let through."""
-    lake = location.workplace.lake
-    sessions = lake.read(AGENT_SESSIONS, [day(number)])
-    lake.write(pl.concat([sessions, sessions]), AGENT_SESSIONS, day(number))
 
 
 def test_a_build_makes_the_three_tables_of_its_date(location: CodeLocation) -> None:
@@ -74,7 +40,7 @@ def test_a_build_makes_the_three_tables_of_its_date(location: CodeLocation) -> N
     # 300 of 450 tokens from the cache: 6.67; 0.02 USD for 2 calls: 9.
     # 0.30 * 10 + 0.25 * 4 + 0.20 * 10 + 0.15 * 20 / 3 + 0.10 * 9 = 7.9
     assert score["composite"] == pytest.approx(7.9)
-    assert touched(location, 0).is_built
+    assert touched(location.workplace)[day(0)].is_built
 
 
 def test_a_range_of_dates_is_made_in_one_run(location: CodeLocation) -> None:
@@ -98,7 +64,7 @@ def test_only_the_tables_that_were_selected_are_made(location: CodeLocation) -> 
     location.land(0)
     assert location.materialize(0, "agent_events").success
     assert [location.materialized(each) for each in DAILY_TABLES] == [[day(0)], [], []]
-    assert not touched(location, 0).is_built  # sessions and scores are still missing
+    assert not touched(location.workplace)[day(0)].is_built  # sessions and scores are still missing
 
     assert location.materialize(0, "agent_sessions", "session_performance").success
     assert [location.materialized(each) for each in DAILY_TABLES] == [[day(0)]] * 3
@@ -127,14 +93,14 @@ def test_a_check_is_only_reported_for_tables_that_were_made(location: CodeLocati
     assert all(each.passed for each in result.get_asset_check_evaluations())
 
 
-def test_dates_are_built_without_checks_where_none_are_selected(location: CodeLocation) -> None:
+def test_the_build_of_a_date_is_repeatable_to_the_byte(location: CodeLocation) -> None:
     location.land(0, 1)
-    part(location, 0).write_bytes(b"torn")
-    result = location.materialize_without_checks(0, 1)
+    location.build(0, 1)
+    files = {path: path.read_bytes() for path in location.workplace.lake.root.rglob("*.parquet")}
+    assert len(files) == 2 + 2 * 3  # landed parts, and three tables of both dates
+    location.build(0, 1)
 
-    assert not result.success
-    assert result.get_asset_check_evaluations() == []
-    assert [location.materialized(each) for each in DAILY_TABLES] == [[day(1)]] * 3
+    assert {path: path.read_bytes() for path in files} == files
 
 
 def test_metadata_show_rows_numbers_a_preview_and_the_path(location: CodeLocation) -> None:
@@ -201,96 +167,6 @@ def test_a_passed_rule_says_what_was_expected_and_found(location: CodeLocation) 
     }
 
 
-def test_a_broken_date_is_left_out_and_the_others_are_scored(location: CodeLocation) -> None:
-    location.land(0, 1, 2)
-    torn = part(location, 1)
-    torn.write_bytes(b"not Parquet at all")
-    result = location.build(0, 2)
-
-    assert not result.success
-    reason = failure_of(result)
-    assert reason.startswith(
-        "1 of 3 dates could not be built, the others are published: 2025-02-07: "
-    )
-    assert str(torn) in reason
-    for asset in DAILY_TABLES:
-        assert location.materialized(asset) == [day(0), day(2)]
-    assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-2"]
-    assert [touched(location, n).is_built for n in range(3)] == [True, False, True]
-    assert touched(location, 1).attempts == 1
-    assert str(torn) in (touched(location, 1).last_error or "")
-
-
-def test_a_broken_date_shows_as_a_failed_check_of_the_table_where_it_failed(
-    location: CodeLocation,
-) -> None:
-    location.land(0, 1, 2)
-    part(location, 1).write_bytes(b"not Parquet at all")
-    location.build(0, 2)
-    events = location.check("agent_events", "every_date_was_built")
-
-    assert (events.passed, events.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    shown = check_texts(events)
-    assert (shown["dates_checked"], shown["dates_broken"]) == (3, 1)
-    assert (shown["date"], shown["expected"]) == ("2025-02-07", "built")
-    assert str(part(location, 1)) in str(shown["found"])
-    # It never came to sessions, and nothing is wrong with those of the other two.
-    sessions = location.check("agent_sessions", "every_date_was_built")
-    assert sessions.passed
-    assert check_texts(sessions)["dates_checked"] == 2
-
-
-def test_a_date_that_breaks_a_rule_is_left_out_and_its_rows_are_shown(
-    location: CodeLocation,
-) -> None:
-    location.land(0, 1, 2)
-    location.build(0, 2)
-    scores = location.workplace.lake.partition(SESSION_PERFORMANCE, day(1))
-    before = scores.read_bytes()
-    double_a_session(location, 1)
-    result = location.materialize_range(0, 2, "session_performance")
-
-    assert not result.success
-    assert failure_of(result) == (
-        "1 of 3 dates could not be built, the others are published: 2025-02-07: RuleBrokenError: "
-        "session_performance: keys_are_unique: expected one row per organization_id, session_key, "
-        "found 1 keys that several rows share"
-    )
-    made = [each.partition for each in result.asset_materializations_for_node("daily_tables")]
-    assert made == ["2025-02-06", "2025-02-08"]
-    assert scores.read_bytes() == before  # the scores of before stay
-
-    check = location.check("session_performance", "keys_are_unique")
-    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert check_texts(check) == {
-        "dates_checked": 3,
-        "dates_broken": 1,
-        "date": "2025-02-07",
-        "expected": "one row per organization_id, session_key",
-        "found": "1 keys that several rows share",
-        "examples": "default, s-1#baseline-1, 2",
-    }
-    assert not location.check("session_performance", "every_date_was_built").passed
-    assert location.check("session_performance", "scores_are_in_range").passed
-
-
-def test_several_broken_dates_are_all_listed(location: CodeLocation) -> None:
-    location.land(0, 1, 2)
-    location.build(0, 2)
-    double_a_session(location, 0)
-    double_a_session(location, 2)
-    location.materialize_range(0, 2, "session_performance")
-    shown = check_texts(location.check("session_performance", "keys_are_unique"))
-
-    assert (shown["dates_checked"], shown["dates_broken"], shown["date"]) == (3, 2, "2025-02-08")
-    assert str(shown["all_broken_dates"]).splitlines() == [
-        "| date | found | examples |",
-        "|---|---|---|",
-        r"| 2025\-02\-06 | 1 keys that several rows share | default, s\-0\#baseline\-1, 2 |",
-        r"| 2025\-02\-08 | 1 keys that several rows share | default, s\-2\#baseline\-1, 2 |",
-    ]
-
-
 def test_a_gap_in_a_sequence_warns_and_the_date_is_published(location: CodeLocation) -> None:
     for sequence in (1, 5):  # 2, 3 and 4 never came
         content = session_line(0, second=sequence, event__sequence=sequence)
@@ -304,97 +180,6 @@ def test_a_gap_in_a_sequence_warns_and_the_date_is_published(location: CodeLocat
     assert shown["found"] == "3 missing events in 1 session windows"
     assert shown["examples"] == "s-0#baseline-1, 3"
     assert location.materialized("session_performance") == [day(0)]
-
-
-def test_the_fourth_failure_parks_a_date_and_tells_people_once(
-    location: CodeLocation, receiver: Receiver
-) -> None:
-    location.land(0, 1)
-    torn = part(location, 1)
-    torn.write_bytes(b"torn")
-    for attempt in range(1, 4):
-        assert not location.build(0, 1).success
-        assert (touched(location, 1).attempts, touched(location, 1).parked) == (attempt, False)
-    assert receiver.texts == []
-    assert location.check("agent_events_landed", "no_date_is_parked").passed
-
-    assert not location.build(1).success
-    assert (touched(location, 1).attempts, touched(location, 1).parked) == (4, True)
-    (alert,) = receiver.texts
-    title, reason, advice = alert.splitlines()
-    assert title == "session_date 2025-02-07 is parked after 4 attempts"
-    assert reason.startswith("agent_events: QueryError: ")
-    assert str(torn) in reason
-    assert advice == "Mend the cause, then materialize the date once more."
-    check = location.check("agent_events_landed", "no_date_is_parked")
-    assert not check.passed
-    assert check_texts(check)["found"] == "1 parked dates"
-    assert str(torn) in str(check_texts(check)["2025-02-07"])
-
-
-def parked(location: CodeLocation) -> None:
-    """Land day 1, break it and let it fail four times, then mend it."""
-    location.land(1)
-    sound = part(location, 1).read_bytes()
-    part(location, 1).write_bytes(b"torn")
-    for _ in range(4):
-        location.build(1)
-    assert touched(location, 1).parked
-    part(location, 1).write_bytes(sound)
-
-
-def test_after_the_cause_is_mended_one_materialization_revives_a_parked_date(
-    location: CodeLocation,
-) -> None:
-    parked(location)
-    assert location.materialize(1, *DAILY_TABLES).success
-
-    now = touched(location, 1)
-    assert (now.is_built, now.parked, now.attempts, now.last_error) == (True, False, 0, None)
-    assert location.workplace.performance().height == 1
-    assert location.check("agent_events_landed", "no_date_is_parked").passed
-    assert location.check("agent_events", "every_date_was_built").passed
-
-
-def test_one_table_alone_makes_a_parked_date_due_again(location: CodeLocation) -> None:
-    """The click on the one asset that shows the failure."""
-    parked(location)
-    assert location.materialize(1, "agent_events").success
-
-    now = touched(location, 1)
-    assert (now.is_built, now.parked, now.attempts) == (False, False, 0)
-    assert location.requested("touched_dates_sensor") == [(day(1), day(1))]
-
-
-def test_a_parked_date_that_still_fails_stays_parked(location: CodeLocation) -> None:
-    parked(location)
-    part(location, 1).write_bytes(b"torn again")
-    assert not location.materialize(1, *DAILY_TABLES).success
-
-    assert (touched(location, 1).parked, touched(location, 1).attempts) == (True, 5)
-
-
-def test_the_build_of_a_date_is_repeatable_to_the_byte(location: CodeLocation) -> None:
-    location.land(0, 1)
-    location.build(0, 1)
-    files = {path: path.read_bytes() for path in location.workplace.lake.root.rglob("*.parquet")}
-    assert len(files) == 2 + 2 * 3  # landed parts, and three tables of both dates
-    location.build(0, 1)
-
-    assert {path: path.read_bytes() for path in files} == files
-
-
-def test_dates_are_shown_as_older_than_their_input_until_they_are_built_again(
-    location: CodeLocation,
-) -> None:
-    location.run_ingest(session_line(0))
-    location.build(0)
-    assert location.stale(day(0)) == set()
-
-    location.run_ingest(session_line(0, second=60))
-    assert location.stale(day(0)) == {"agent_events"}
-    location.build(0)
-    assert location.stale(day(0)) == set()
 
 
 def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
@@ -416,19 +201,3 @@ def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
     shown = check_texts(check)
     assert shown["found"] == "1 without the other"
     assert r"s\-1\#baseline\-1" in str(shown["examples"])
-
-
-def test_unreadable_lines_fail_a_check_after_the_ingest_that_met_them(
-    location: CodeLocation,
-) -> None:
-    location.run_ingest(session_line(0))
-    check = location.check("agent_events_landed", "quarantine_share_is_low")
-    assert check.passed
-    assert check_texts(check)["found"] == "0.00%: 0 of 1"
-
-    location.run_ingest(b"no telemetry\n" * 2 + session_line(1))
-    check = location.check("agent_events_landed", "quarantine_share_is_low")
-    assert not check.passed
-    # 2 of 4 lines
-    assert check_texts(check)["found"] == "50.00%: 2 of 4"
-    assert check_texts(check)["expected"] == "at most 1.00% of the lines read in the last 24 hours"

@@ -1,60 +1,32 @@
 """The whole location, started as ``make dev`` does and driven by files and GraphQL alone."""
 
 import shutil
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
 
-from evaluation_pipelines.adapters.ledger.records import TouchedDate
-from evaluation_pipelines.adapters.ledger.tables import TOUCHED_DATES
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines_tests.defs.code_location import DAILY_TABLES, day, session_line
+from evaluation_pipelines_tests.defs.code_location import day, session_line
 from evaluation_pipelines_tests.defs.lake_reader import reading
+from evaluation_pipelines_tests.defs.live_interface import (
+    backfill_status,
+    check_shown,
+    click_on_materialize,
+    failure_shown,
+    latest_build,
+    launch_backfill,
+    partition_status,
+    ranges_of_builds,
+)
 from evaluation_pipelines_tests.defs.live_location import LiveLocation, start
+from evaluation_pipelines_tests.defs.misfortunes import let_time_pass, touched
 from evaluation_pipelines_tests.receiver import Receiver, open_receiver
 from evaluation_pipelines_tests.workplace import Workplace
 
 HISTORY = range(14)
 SESSIONS_A_DAY = 3
-
-BACKFILL = """
-mutation ($backfill: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $backfill) {
-  ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
-"""
-BACKFILL_STATUS = """
-query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
-  ... on PartitionBackfill { status } }
-  runsOrError(filter: {tags: [{key: "dagster/backfill", value: $id}]}) {
-    ... on Runs { results { runId status } } } }
-"""
-LAUNCH = """
-mutation ($run: ExecutionParams!) { launchRun(executionParams: $run) {
-  ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }
-"""
-RUNS = """
-query ($job: String!) { runsOrError(filter: {pipelineName: $job}) {
-  ... on Runs { results { runId status tags { key value } } } } }
-"""
-FAILURE = """
-query ($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events {
-  ... on ExecutionStepFailureEvent { failureMetadata { label description metadataEntries {
-    label ... on TextMetadataEntry { text } } } } } } } }
-"""
-CHECK = """
-query ($asset: AssetKeyInput!, $name: String!) {
-  assetCheckExecutions(assetKey: $asset, checkName: $name, limit: 1) {
-    status evaluation { metadataEntries { label ... on TextMetadataEntry { text } } } } }
-"""
-PARTITIONS = """
-query ($asset: AssetKeyInput!) { assetNodeOrError(assetKey: $asset) {
-  ... on AssetNode { assetPartitionStatuses {
-    ... on TimePartitionStatuses { ranges { status startKey endKey } } } } } }
-"""
 
 
 @pytest.mark.slow
@@ -96,35 +68,20 @@ def check_that_a_backfill_is_one_run_that_disturbs_no_reader(
     known = str(workplace.sessions().height)
     before = [modified(workplace, number) for number in HISTORY]
     with reading(workplace.lake.root / AGENT_SESSIONS.name) as counts:
-        answer = live.query(
-            BACKFILL,
-            backfill={
-                "assetSelection": [{"path": [each]} for each in DAILY_TABLES],
-                "partitionNames": [day(number).isoformat() for number in HISTORY],
-                "fromFailure": False,
-            },
-        )
-        identity = answer["launchPartitionBackfill"]["backfillId"]
-
-        def ended() -> Any:
-            found = live.query(BACKFILL_STATUS, id=identity)["runsOrError"]["results"]
-            return found if found and found[0]["status"] in ("SUCCESS", "FAILURE") else None
-
-        runs, seconds = live.wait("end of the backfill", ended, 120)
+        backfill = launch_backfill(live, [day(number) for number in HISTORY])
+        _, seconds = live.wait("end of the backfill", partial(has_ended, live, backfill), 120)
     print(f"backfill of 14 days: {seconds:.1f} s, beside it {counts.total()} reads")  # noqa: T201
 
-    assert [each["status"] for each in runs] == ["SUCCESS"]
+    assert backfill_status(live, backfill)[1] == ["SUCCESS"]
     assert all(modified(workplace, n) > old for n, old in zip(HISTORY, before, strict=True))
     assert counts.keys() == {known}
     assert counts[known] > 20
-    return str(identity)
+    return backfill
 
 
 def check_that_the_backfill_was_one_run(live: LiveLocation, backfill: str) -> None:
     """The daemon looks at backfills only now and then: long after the run it says the same."""
-    found = live.query(BACKFILL_STATUS, id=backfill)
-    assert found["partitionBackfillOrError"]["status"] == "COMPLETED_SUCCESS"
-    assert len(found["runsOrError"]["results"]) == 1
+    assert backfill_status(live, backfill) == ("COMPLETED_SUCCESS", ["SUCCESS"])
 
 
 def check_that_a_session_resumed_later_updates_its_first_date_only(
@@ -150,18 +107,16 @@ def check_that_a_broken_date_stands_alone(
     obstacle = workplace.lake.partition(AGENT_SESSIONS, day(31))
     (obstacle / "in the way").mkdir(parents=True)
     workplace.land("live.jsonl", b"".join(map(session_line, (30, 31, 32))), "ab")
-    live.wait("first failure", partial(touched, workplace, 31, attempts=1))
+    live.wait("first failure", partial(has_failed, workplace, 31, attempts=1))
     live.wait("score of the date after it", partial(is_scored, workplace, "s-32"))
     assert [is_scored(workplace, f"s-{n}") for n in (30, 31, 32)] == [True, False, True]
     for attempts in (2, 3, 4):
         let_time_pass(workplace)
-        live.wait(f"attempt {attempts}", partial(touched, workplace, 31, attempts))
+        live.wait(f"attempt {attempts}", partial(has_failed, workplace, 31, attempts))
     live.wait("alert", lambda: receiver.texts)
     live.wait("end of the run", lambda: latest_build(live)["status"] == "FAILURE")
 
-    found = touched(workplace, 31, attempts=4)
-    assert found
-    assert found.parked
+    assert touched(workplace)[day(31)].parked
     (alert,) = receiver.texts
     assert alert.startswith(f"session_date {day(31)} is parked after 4 attempts\nagent_sessions: ")
     assert ranges_of_builds(live)[:4] == [(day(31), day(31))] * 3 + [(day(30), day(32))]
@@ -202,84 +157,17 @@ def contents(workplace: Workplace) -> dict[Path, tuple[bytes, int]]:
     }
 
 
-def touched(workplace: Workplace, number: int, attempts: int) -> TouchedDate | None:
-    """What the ledger knows of a day, once it has failed so often."""
-    for each in workplace.ledger.touched.all():
-        if each.session_date == day(number) and each.attempts == attempts:
-            return each
-    return None
+def has_ended(live: LiveLocation, backfill: str) -> bool:
+    """Whether a run of a backfill has come to its end."""
+    return bool({"SUCCESS", "FAILURE"}.intersection(backfill_status(live, backfill)[1]))
+
+
+def has_failed(workplace: Workplace, number: int, attempts: int) -> bool:
+    """Whether a day has failed so often."""
+    known = touched(workplace)
+    return day(number) in known and known[day(number)].attempts == attempts
 
 
 def is_built(workplace: Workplace, number: int) -> bool:
     """Whether all data of a day is built."""
-    return any(
-        each.session_date == day(number) and each.is_built
-        for each in workplace.ledger.touched.all()
-    )
-
-
-def let_time_pass(workplace: Workplace) -> None:
-    """Make dates that wait for their next attempt due now."""
-    waiting = TOUCHED_DATES.c.next_attempt_at.is_not(None)
-    # Not earlier: a run that began after it would count as one that noted nothing.
-    due = sa.update(TOUCHED_DATES).where(waiting).values(next_attempt_at=datetime.now(UTC))
-    with workplace.ledger.engine.begin() as connection:
-        connection.execute(due)
-
-
-def builds(live: LiveLocation) -> list[dict[str, Any]]:
-    """Runs that the sensor asked for, the newest first."""
-    found: list[dict[str, Any]] = live.query(RUNS, job="build_daily_tables")["runsOrError"][
-        "results"
-    ]
-    return found
-
-
-def latest_build(live: LiveLocation) -> dict[str, Any]:
-    """The newest of them."""
-    return builds(live)[0]
-
-
-def ranges_of_builds(live: LiveLocation) -> list[tuple[Any, Any]]:
-    """First and last date of those runs."""
-    tags = [{each["key"]: each["value"] for each in run["tags"]} for run in builds(live)]
-    keys = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-    dates = [[datetime.fromisoformat(each[key]).date() for key in keys] for each in tags]
-    return [(first, last) for first, last in dates]
-
-
-def failure_shown(live: LiveLocation) -> str:
-    """What the newest build says of its failure."""
-    events = live.query(FAILURE, id=latest_build(live)["runId"])["logsForRun"]["events"]
-    return str([each for each in events if each.get("failureMetadata")])
-
-
-def check_shown(live: LiveLocation) -> str:
-    """What the failed check of the sessions says."""
-    asset = {"path": ["agent_sessions"]}
-    (check,) = live.query(CHECK, asset=asset, name="every_date_was_built")["assetCheckExecutions"]
-    assert check["status"] == "FAILED"
-    return str(check["evaluation"])
-
-
-def partition_status(live: LiveLocation, number: int) -> str | None:
-    """Colour of a day of the sessions in the interface; None for one that was never tried."""
-    asset = live.query(PARTITIONS, asset={"path": ["agent_sessions"]})["assetNodeOrError"]
-    for each in asset["assetPartitionStatuses"]["ranges"]:
-        if each["startKey"] <= day(number).isoformat() <= each["endKey"]:
-            return str(each["status"])
-    return None
-
-
-def click_on_materialize(live: LiveLocation, asset: str, number: int) -> None:
-    """What the button of one asset sends for one partition."""
-    selector = {
-        "repositoryName": "__repository__",
-        "repositoryLocationName": "evaluation_pipelines",
-        "jobName": "__ASSET_JOB",
-        "assetSelection": [{"path": [asset]}],
-    }
-    tags = [{"key": "dagster/partition", "value": day(number).isoformat()}]
-    run = {"selector": selector, "mode": "default", "executionMetadata": {"tags": tags}}
-    answer = live.query(LAUNCH, run=run)["launchRun"]
-    assert "run" in answer, answer
+    return touched(workplace)[day(number)].is_built

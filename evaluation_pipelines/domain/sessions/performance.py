@@ -21,7 +21,6 @@ KEEP_FROM = 7.0
 REVIEW_FROM = 4.0
 SMALLEST_CLASS = 20
 HISTORY_DAYS = 28
-HISTORY_DAYS = 28
 
 _TOTAL_TOOLS = pl.col("total_tools")
 _TOOLS_OK = pl.col("tools_ok")

@@ -1,0 +1,212 @@
+"""Dates that cannot be built: left out, shown, parked, revived."""
+
+import dagster as dg
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import (
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+)
+from evaluation_pipelines_tests.defs.code_location import (
+    DAILY_TABLES,
+    CodeLocation,
+    check_texts,
+    day,
+    failure_of,
+)
+from evaluation_pipelines_tests.defs.misfortunes import (
+    break_landed,
+    landed_part,
+    mend_landed,
+    touched,
+)
+from evaluation_pipelines_tests.receiver import Receiver
+
+
+def double_a_session(location: CodeLocation, number: int) -> None:
+    """Give a date of sessions a row twice, which its rules would never have let through."""
+    lake = location.workplace.lake
+    sessions = lake.read(AGENT_SESSIONS, [day(number)])
+    lake.write(pl.concat([sessions, sessions]), AGENT_SESSIONS, day(number))
+
+
+def standing(location: CodeLocation) -> tuple[int, bool]:
+    """Attempts of day 1, and whether it is parked."""
+    found = touched(location.workplace)[day(1)]
+    return found.attempts, found.parked
+
+
+def parked(location: CodeLocation) -> None:
+    """Land day 1, break it and let it fail four times, then mend it."""
+    location.land(1)
+    sound = break_landed(location.workplace, 1)
+    for _ in range(4):
+        location.build(1)
+    assert touched(location.workplace)[day(1)].parked
+    mend_landed(location.workplace, 1, sound)
+
+
+def test_a_broken_date_is_left_out_and_the_others_are_scored(location: CodeLocation) -> None:
+    location.land(0, 1, 2)
+    break_landed(location.workplace, 1)
+    torn = landed_part(location.workplace, 1)
+    result = location.build(0, 2)
+
+    assert not result.success
+    reason = failure_of(result)
+    assert reason.startswith(
+        "1 of 3 dates could not be built, the others are published: 2025-02-07: "
+    )
+    assert str(torn) in reason
+    for asset in DAILY_TABLES:
+        assert location.materialized(asset) == [day(0), day(2)]
+    assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-2"]
+    assert [touched(location.workplace)[day(n)].is_built for n in range(3)] == [True, False, True]
+    assert touched(location.workplace)[day(1)].attempts == 1
+    assert str(torn) in (touched(location.workplace)[day(1)].last_error or "")
+
+
+def test_a_broken_date_shows_as_a_failed_check_of_the_table_where_it_failed(
+    location: CodeLocation,
+) -> None:
+    location.land(0, 1, 2)
+    break_landed(location.workplace, 1)
+    location.build(0, 2)
+    events = location.check("agent_events", "every_date_was_built")
+
+    assert (events.passed, events.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    shown = check_texts(events)
+    assert (shown["dates_checked"], shown["dates_broken"]) == (3, 1)
+    assert (shown["date"], shown["expected"]) == ("2025-02-07", "built")
+    assert str(landed_part(location.workplace, 1)) in str(shown["found"])
+    # It never came to sessions, and nothing is wrong with those of the other two.
+    sessions = location.check("agent_sessions", "every_date_was_built")
+    assert sessions.passed
+    assert check_texts(sessions)["dates_checked"] == 2
+
+
+def test_dates_are_built_without_checks_where_none_are_selected(location: CodeLocation) -> None:
+    location.land(0, 1)
+    break_landed(location.workplace, 0)
+    result = location.materialize_without_checks(0, 1)
+
+    assert not result.success
+    assert result.get_asset_check_evaluations() == []
+    assert [location.materialized(each) for each in DAILY_TABLES] == [[day(1)]] * 3
+
+
+def test_a_date_that_breaks_a_rule_is_left_out_and_its_rows_are_shown(
+    location: CodeLocation,
+) -> None:
+    location.land(0, 1, 2)
+    location.build(0, 2)
+    scores = location.workplace.lake.partition(SESSION_PERFORMANCE, day(1))
+    before = scores.read_bytes()
+    double_a_session(location, 1)
+    result = location.materialize_range(0, 2, "session_performance")
+
+    assert not result.success
+    assert failure_of(result) == (
+        "1 of 3 dates could not be built, the others are published: 2025-02-07: RuleBrokenError: "
+        "session_performance: keys_are_unique: expected one row per organization_id, session_key, "
+        "found 1 keys that several rows share"
+    )
+    made = [each.partition for each in result.asset_materializations_for_node("daily_tables")]
+    assert made == ["2025-02-06", "2025-02-08"]
+    assert scores.read_bytes() == before  # the scores of before stay
+
+    check = location.check("session_performance", "keys_are_unique")
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert check_texts(check) == {
+        "dates_checked": 3,
+        "dates_broken": 1,
+        "date": "2025-02-07",
+        "expected": "one row per organization_id, session_key",
+        "found": "1 keys that several rows share",
+        "examples": "default, s-1#baseline-1, 2",
+    }
+    assert not location.check("session_performance", "every_date_was_built").passed
+    assert location.check("session_performance", "scores_are_in_range").passed
+
+
+def test_several_broken_dates_are_all_listed(location: CodeLocation) -> None:
+    location.land(0, 1, 2)
+    location.build(0, 2)
+    double_a_session(location, 0)
+    double_a_session(location, 2)
+    location.materialize_range(0, 2, "session_performance")
+    shown = check_texts(location.check("session_performance", "keys_are_unique"))
+
+    assert (shown["dates_checked"], shown["dates_broken"], shown["date"]) == (3, 2, "2025-02-08")
+    assert str(shown["all_broken_dates"]).splitlines() == [
+        "| date | found | examples |",
+        "|---|---|---|",
+        r"| 2025\-02\-06 | 1 keys that several rows share | default, s\-0\#baseline\-1, 2 |",
+        r"| 2025\-02\-08 | 1 keys that several rows share | default, s\-2\#baseline\-1, 2 |",
+    ]
+
+
+def test_the_fourth_failure_parks_a_date_and_tells_people_once(
+    location: CodeLocation, receiver: Receiver
+) -> None:
+    location.land(1)
+    break_landed(location.workplace, 1)
+    torn = landed_part(location.workplace, 1)
+    for attempt in range(1, 4):
+        assert not location.build(1).success
+        assert (
+            touched(location.workplace)[day(1)].attempts,
+            touched(location.workplace)[day(1)].parked,
+        ) == (attempt, False)
+    assert receiver.texts == []
+    assert location.check("agent_events_landed", "no_date_is_parked").passed
+
+    assert not location.build(1).success
+    assert (
+        touched(location.workplace)[day(1)].attempts,
+        touched(location.workplace)[day(1)].parked,
+    ) == (4, True)
+    (alert,) = receiver.texts
+    title, reason, advice = alert.splitlines()
+    assert title == "session_date 2025-02-07 is parked after 4 attempts"
+    assert reason.startswith("agent_events: QueryError: ")
+    assert str(torn) in reason
+    assert advice == "Mend the cause, then materialize the date once more."
+    check = location.check("agent_events_landed", "no_date_is_parked")
+    assert not check.passed
+    assert check_texts(check)["found"] == "1 parked dates"
+    assert str(torn) in str(check_texts(check)["2025-02-07"])
+
+
+def test_after_the_cause_is_mended_one_materialization_revives_a_parked_date(
+    location: CodeLocation,
+) -> None:
+    parked(location)
+    assert location.materialize(1, *DAILY_TABLES).success
+
+    now = touched(location.workplace)[day(1)]
+    assert (now.is_built, now.parked, now.attempts, now.last_error) == (True, False, 0, None)
+    assert location.workplace.performance().height == 1
+    assert location.check("agent_events_landed", "no_date_is_parked").passed
+    assert location.check("agent_events", "every_date_was_built").passed
+
+
+def test_one_table_alone_makes_a_parked_date_due_again(location: CodeLocation) -> None:
+    """The click on the one asset that shows the failure."""
+    parked(location)
+    assert location.materialize(1, "agent_events").success
+
+    now = touched(location.workplace)[day(1)]
+    assert (now.is_built, now.parked, now.attempts) == (False, False, 0)
+    assert location.requested("touched_dates_sensor") == [(day(1), day(1))]
+
+
+def test_a_parked_date_that_still_fails_stays_parked(location: CodeLocation) -> None:
+    parked(location)
+    break_landed(location.workplace, 1)
+    assert not location.materialize(1, *DAILY_TABLES).success
+
+    assert (
+        touched(location.workplace)[day(1)].parked,
+        touched(location.workplace)[day(1)].attempts,
+    ) == (True, 5)

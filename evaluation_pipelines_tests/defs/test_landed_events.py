@@ -1,0 +1,76 @@
+"""Landed events, which the job of ingest reports: dates, versions, and checks of what was read."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines_tests.defs.code_location import (
+    CodeLocation,
+    check_texts,
+    day,
+    session_line,
+)
+
+
+def test_an_ingest_says_what_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
+    location.run_ingest(session_line(0))
+    (file,) = location.workplace.ledger.files.all()
+    now = datetime.now(UTC)
+    location.workplace.ledger.files.acquire_lease(file.file_id, "somebody elsewhere", 60, now)
+    (location.workplace.landing.root / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
+    log = location.run_ingest(session_line(1))
+
+    assert "not read: link.jsonl: a link that leads outside the folder" in log
+    assert "another ingest is reading logs.jsonl" in log
+
+
+def test_an_ingest_says_which_dates_are_no_partitions(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_START_DATE", "2024-01-01")  # the location was loaded before that
+    log = location.run_ingest(session_line(-60) + session_line(0))
+
+    assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0)]
+    assert "2024-12-08 is not a partition (yet): kept, not built" in log
+
+
+def test_dates_are_shown_as_older_than_their_input_until_they_are_built_again(
+    location: CodeLocation,
+) -> None:
+    location.run_ingest(session_line(0))
+    location.build(0)
+    assert location.stale(day(0)) == set()
+
+    location.run_ingest(session_line(0, second=60))
+    assert location.stale(day(0)) == {"agent_events"}
+    location.build(0)
+    assert location.stale(day(0)) == set()
+
+
+def test_unreadable_lines_fail_a_check_after_the_ingest_that_met_them(
+    location: CodeLocation,
+) -> None:
+    location.run_ingest(session_line(0))
+    check = location.check("agent_events_landed", "quarantine_share_is_low")
+    assert check.passed
+    assert check_texts(check)["found"] == "0.00%: 0 of 1"
+
+    location.run_ingest(b"no telemetry\n" * 2 + session_line(1))
+    check = location.check("agent_events_landed", "quarantine_share_is_low")
+    assert not check.passed
+    # 2 of the 4 lines of both
+    assert check_texts(check)["found"] == "50.00%: 2 of 4"
+    assert check_texts(check)["expected"] == "at most 1.00% of the lines read in the last 24 hours"
+
+
+def test_the_checks_of_landed_events_can_be_run_by_hand(location: CodeLocation) -> None:
+    location.run_ingest(b"no telemetry\n" + session_line(0))
+    location.workplace.ledger.touched.mark_built(day(0), version=1)
+    names = ("quarantine_share_is_low", "no_date_is_parked")
+
+    assert location.run_checks("agent_events_landed", *names) == {
+        "quarantine_share_is_low": False,
+        "no_date_is_parked": True,
+    }

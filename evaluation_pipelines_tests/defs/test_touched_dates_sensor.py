@@ -1,0 +1,127 @@
+"""The sensor of touched dates, tick by tick: which stretch it asks for, and when none."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from evaluation_pipelines_tests.defs.code_location import (
+    UNFINISHED,
+    CodeLocation,
+    day,
+    land_at,
+)
+from evaluation_pipelines_tests.defs.misfortunes import (
+    fail,
+    let_time_pass,
+    touched,
+)
+from evaluation_pipelines_tests.workplace import open_workplace
+
+TOUCHED = "touched_dates_sensor"
+
+
+def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
+    """The stretches that ticks ask for, each noted as built before the next tick."""
+    order: list[tuple[date, date]] = []
+    while stretches := location.requested(TOUCHED):
+        order += stretches
+        ((first, last),) = stretches
+        for each in touched(location.workplace).values():
+            if first <= each.session_date <= last:
+                location.workplace.ledger.touched.mark_built(each.session_date, each.version)
+    return order
+
+
+def test_nothing_touched_asks_for_no_build(location: CodeLocation) -> None:
+    ticked = location.tick(TOUCHED)
+
+    assert ticked.run_requests == []
+
+
+def test_a_contiguous_stretch_is_one_range(location: CodeLocation) -> None:
+    location.land(0, 1, 2)
+
+    assert location.requested(TOUCHED) == [(day(0), day(2))]
+    assert location.follow(TOUCHED).success
+    assert location.requested(TOUCHED) == []
+
+
+def test_of_several_stretches_the_one_that_waited_longest_comes_first(
+    location: CodeLocation,
+) -> None:
+    noon = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    land_at(location.workplace, noon, 7)
+    land_at(location.workplace, noon + timedelta(minutes=1), 0, 2, 3)
+    # 8 came last, but belongs to the stretch that waited longest
+    land_at(location.workplace, noon + timedelta(minutes=2), 8)
+
+    assert order_of_builds(location) == [(day(7), day(8)), (day(0), day(0)), (day(2), day(3))]
+
+
+@pytest.mark.parametrize("reached", UNFINISHED)
+def test_no_second_build_is_asked_for_while_one_is_under_way(
+    location: CodeLocation, reached: str
+) -> None:
+    location.land(0)
+    run = location.start("build_daily_tables", reached=reached)
+    assert location.requested(TOUCHED) == []
+
+    location.instance.delete_run(run.run_id)
+    assert location.requested(TOUCHED) == [(day(0), day(0))]
+
+
+def test_an_ingest_under_way_keeps_no_build_waiting(location: CodeLocation) -> None:
+    location.land(0)
+    location.start("ingest_landing")
+
+    assert location.requested(TOUCHED) == [(day(0), day(0))]
+
+
+def test_a_date_that_failed_is_not_due_before_its_time(location: CodeLocation) -> None:
+    location.land(0, 1, 2)
+    fail(location.workplace, 1)
+    due = touched(location.workplace)[day(1)].next_attempt_at
+    assert due is not None
+    assert due > datetime.now(UTC)
+
+    assert order_of_builds(location) == [(day(0), day(0)), (day(2), day(2))]
+
+
+def test_a_date_that_failed_before_stands_alone_when_it_is_due(location: CodeLocation) -> None:
+    location.land(0, 1, 2, 3)
+    fail(location.workplace, 1)
+    let_time_pass(location.workplace)
+
+    assert order_of_builds(location) == [(day(0), day(0)), (day(1), day(1)), (day(2), day(3))]
+
+
+def test_a_parked_date_is_never_asked_for_until_new_data_arrives(location: CodeLocation) -> None:
+    location.land(0)
+    fail(location.workplace, 0, times=4)
+    let_time_pass(location.workplace)
+    assert location.requested(TOUCHED) == []
+
+    location.land(0)
+    assert location.requested(TOUCHED) == [(day(0), day(0))]
+
+
+def test_dates_outside_the_partitions_are_kept_and_named_and_never_asked_for(
+    location: CodeLocation,
+) -> None:
+    """They were filed when the partitions still began earlier: EVAL_START_DATE was moved."""
+    early = -60  # 2024-12-08, before the first of January 2025
+    folder = location.workplace.settings.data_dir
+    with open_workplace(folder, start_date=date(2024, 1, 1)) as before:
+        land_at(before, datetime.now(UTC), early)
+    ticked = location.tick(TOUCHED)
+    assert ticked.run_requests == []
+    assert ticked.skip_message == "not in the range of partitions: 2024-12-08"
+
+    location.land(0)
+    assert location.requested(TOUCHED) == [(day(0), day(0))]
+    assert location.follow(TOUCHED).success
+    assert not touched(location.workplace)[day(early)].is_built
+    assert location.workplace.landed()["session_date"].unique().sort().to_list() == [
+        day(early),
+        day(0),
+    ]
