@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         description="longest line that is read; a longer one goes to quarantine",
     )
     batch_bytes: ByteSize = Field(
-        default=ByteSize(64 * _MIB), gt=0, description="telemetry that is committed at a time"
+        default=ByteSize(16 * _MIB), gt=0, description="telemetry that is committed at a time"
     )
     max_decompression_ratio: int = Field(
         default=500,

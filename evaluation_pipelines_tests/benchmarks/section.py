@@ -1,5 +1,6 @@
 """What a part of the benchmark is asked for and what it gives."""
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ class Section:
 @contextmanager
 def data_folder(files: Sequence[Path] = (), name: str = "run") -> Iterator[Path]:
     """An empty data folder whose ``landing`` holds links to some files; deleted afterwards."""
-    folder = cache_folder() / name
+    folder = cache_folder() / f"{name}-{os.getpid()}"  # another run may be under way
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "landing").mkdir(parents=True)
     for file in files:

@@ -94,11 +94,11 @@ def test_a_check_is_only_reported_for_tables_that_were_made(location: CodeLocati
 
 
 def test_the_build_of_a_date_is_repeatable_to_the_byte(location: CodeLocation) -> None:
-    location.land(0, 1)
-    location.build(0, 1)
+    location.land(0)
+    location.build(0)
     files = {path: path.read_bytes() for path in location.workplace.lake.root.rglob("*.parquet")}
-    assert len(files) == 2 + 2 * 3  # landed parts, and three tables of both dates
-    location.build(0, 1)
+    assert len(files) == 1 + 3  # a landed part, and three tables
+    location.build(0)
 
     assert {path: path.read_bytes() for path in files} == files
 
