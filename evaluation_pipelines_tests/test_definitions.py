@@ -231,6 +231,14 @@ def test_there_are_exactly_these_sensors_running_from_the_start() -> None:
     assert all(each.description for each in sensors)
 
 
+def test_the_lake_is_checked_every_night() -> None:
+    (schedule,) = repository().schedule_defs
+
+    assert (schedule.job_name, schedule.cron_schedule) == ("check_lake", "0 3 * * *")
+    assert schedule.execution_timezone == "UTC"
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+
 def test_a_second_ingest_waits_for_the_first() -> None:
     (step,) = repository().get_job("ingest_landing").nodes
 

@@ -43,3 +43,13 @@ lake_checks_job = dg.define_asset_job(
     selection=dg.AssetSelection.checks(scores_match_sessions),
     description="Checks all dates of the lake against each other.",
 )
+
+# At a quiet hour: it reads every date there is.
+nightly_lake_check = dg.ScheduleDefinition(
+    name="nightly_lake_check",
+    job=lake_checks_job,
+    cron_schedule="0 3 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Checks all dates of the lake against each other, every night at three.",
+)

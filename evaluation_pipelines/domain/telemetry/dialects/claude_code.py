@@ -6,11 +6,16 @@ call has a ``tool_decision`` and no ``tool_result``. MCP tools are all called ``
 their real name stands in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
 """
 
-import json
 import re
 from typing import Any
 
-from evaluation_pipelines.domain.telemetry.attributes import amount, count, flag, text
+from evaluation_pipelines.domain.telemetry.attributes import (
+    amount,
+    count,
+    flag,
+    json_object,
+    text,
+)
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect, Row
 from evaluation_pipelines.domain.telemetry.tool_class import answers_with_exit_code, shell_class
 
@@ -128,10 +133,10 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     row["tool_class"] = _TOOL_CLASSES.get(tool, "other")
     if tool == "mcp_tool" or tool.startswith("mcp__"):
         row["tool_type"] = row["tool_class"] = "mcp"
-        row["tool_name"] = _mcp_name(tool, _object(details))
+        row["tool_name"] = _mcp_name(tool, json_object(details))
     if tool not in _SHELLS:
         return None
-    command = _object(details).get("full_command") or _object(arguments).get("command")
+    command = json_object(details).get("full_command") or json_object(arguments).get("command")
     command = command if isinstance(command, str) else None
     row["tool_class"] = shell_class(command)
     return command
@@ -143,17 +148,6 @@ def _mcp_name(tool: str, details: dict[str, Any]) -> str | None:
         return tool
     # A JSON text inside a JSON text may spell what no file can hold: half a surrogate pair, NUL.
     return text(f"mcp__{server}__{name}".encode(errors="replace").decode())
-
-
-def _object(document: str | None) -> dict[str, Any]:
-    """The JSON object in a text; empty when it was cut off and does not parse any more."""
-    if not document:
-        return {}
-    try:
-        parsed = json.loads(document)
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
 
 
 CLAUDE_CODE = Dialect(
