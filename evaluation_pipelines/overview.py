@@ -142,7 +142,12 @@ def print_masques(lake: Lake) -> None:
         for row in table.iter_rows(named=True)
     ]
     columns = ("masque", "sessions #", "composite #", "recommendation", "trend of 7 days #")
-    print_table("Masques, by the mean composite of their sessions", columns, rows, len(columns))
+    print_table(
+        "Masques, by the mean composite of their sessions (without remainders between masques)",
+        columns,
+        rows,
+        len(columns),
+    )
 
 
 def print_best_session(lake: Lake) -> None:
@@ -160,7 +165,7 @@ def print_places(stores: Stores) -> None:
     for what, where in (
         (
             "telemetry",
-            f"{stores.landing.root}  (put more there, then: evaluation-pipelines ingest)",
+            f"{stores.landing.root}  (put more there, then: ingest, build, publish)",
         ),
         ("tables", f"{stores.lake.root}/<table>/session_date=<day>/<table>.parquet"),
         (
@@ -168,7 +173,7 @@ def print_places(stores: Stores) -> None:
             f"{stores.settings.analytics_path}  (docs/analysts.md has ten queries for it)",
         ),
         ("ledger", ledger_url),
-        ("sessions", "evaluation-pipelines sessions, evaluation-pipelines status"),
+        ("more", "the commands sessions, status and score of .venv/bin/evaluation-pipelines"),
         ("interface", "make dev, then http://127.0.0.1:3000"),
         ("documents", "README.md and docs/"),
     ):

@@ -21,6 +21,6 @@ def put_telemetry(landing_dir: Path, today: date, progress: Callable[[int], None
     if not any(team.glob("*.jsonl")):
         write_telemetry(team, seed=SEED, end=today, extent=EXTENT, progress=progress)
     return (
-        f"genuine telemetry of {len(samples)} agent programs in {landing_dir / 'samples'}, "
-        f"{EXTENT.days} days of a made-up team in {team}"
+        f"genuine telemetry of agent programs ({len(samples)} files) in {landing_dir / 'samples'}, "
+        f"{EXTENT.days} days of a made-up team, some broken lines among them, in {team}"
     )
