@@ -90,7 +90,7 @@ SENSORS = {
     "otel_landing_sensor": 10,
     "touched_dates_sensor": 5,
     "failed_build_sensor": 30,
-    "aggregates_sensor": 120,
+    "aggregates_sensor": 30,
 }
 
 LOAD_WITHOUT_NETWORK = """
