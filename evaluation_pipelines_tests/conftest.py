@@ -1,13 +1,18 @@
 """Fixtures that many tests share."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.adapters.clickhouse import open_clickhouse
+from evaluation_pipelines.adapters.reputation_store import ReputationStore
+from evaluation_pipelines_tests import clickhouse_databases, postgresql
+from evaluation_pipelines_tests.clickhouse_databases import REAL_SERVER
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 
 @pytest.fixture
@@ -15,6 +20,19 @@ def workplace(tmp_path: Path) -> Iterator[Workplace]:
     """Empty stores in a temporary folder."""
     with open_workplace(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """URL of a PostgreSQL server: the one that TEST_POSTGRESQL_URL names, else one of our own."""
+    if given := os.environ.get("TEST_POSTGRESQL_URL"):
+        yield given
+        return
+    programs = postgresql.installed()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    with postgresql.running_server(programs) as url:
+        yield url
 
 
 @pytest.fixture
@@ -32,6 +50,51 @@ def three_days(program: Program) -> Program:
     program.land("logs.jsonl", b"".join(lines))
     program("ingest")
     return program
+
+
+@pytest.fixture(scope="module")
+def embedded_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of an engine within this process, which can hold only one at a time."""
+    with clickhouse_databases.embedded(tmp_path_factory.mktemp("engine") / "data") as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def clickhouse_over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of a server."""
+    with clickhouse_databases.server(tmp_path_factory.mktemp("server") / "data") as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def clickhouse_over_http_database(clickhouse_over_http: str) -> Iterator[str]:
+    """The DSN of a database of its own on a server."""
+    with clickhouse_databases.database(clickhouse_over_http) as dsn:
+        yield dsn
+
+
+@pytest.fixture(params=["embedded_engine", "clickhouse_over_http"])
+def clickhouse_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The DSN of a database of its own: a test runs within this process and over HTTP."""
+    with clickhouse_databases.database(request.getfixturevalue(request.param)) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def one_clickhouse_dsn(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The DSN of a database of its own: on the real server where one is named, else embedded."""
+    where = "clickhouse_over_http" if REAL_SERVER in os.environ else "embedded_engine"
+    with clickhouse_databases.database(request.getfixturevalue(where)) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def reputation_store(one_clickhouse_dsn: str) -> Iterator[ReputationStore]:
+    """An empty store of reputation."""
+    with open_clickhouse(one_clickhouse_dsn, patience_s=0) as clickhouse:
+        store = ReputationStore(clickhouse)
+        store.migrate(NOW)
+        yield store
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.cli import main
+from evaluation_pipelines.cli.program import main
 
 SCRIPT = Path(sys.executable).parent / "evaluation-pipelines"
 
@@ -41,7 +41,9 @@ class Program:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
         monkeypatch.chdir(folder)
-        for variable in [name for name in os.environ if name.upper().startswith("EVAL_")]:
+        for variable in [
+            name for name in os.environ if name.upper().startswith(("EVAL_", "OPENAI_"))
+        ]:
             monkeypatch.delenv(variable)
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Ran:

@@ -8,16 +8,28 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from evaluation_pipelines.definitions import defs
+from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    JUDGE_SCORES,
+    MASQUE_LIFT,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
+    TOOL_REPORTS,
     Table,
 )
+
+COMPARED = {"model_comparison", "model_comparison_pairs", "model_regressions"}
 
 # Asset -> group, kinds, code version, what it is made from, description.
 ASSETS = {
@@ -49,20 +61,139 @@ ASSETS = {
         {"agent_sessions"},
         "One row per session window with its five dimensions.",
     ),
+    "judge_scores": (
+        "judging",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "agent_events"},
+        "One row per scoring of a session window by the judge, as the ledger has it.",
+    ),
+    "scorecards": (
+        "scorecards",
+        {"parquet", "polars"},
+        "1",
+        {
+            "agent_events",
+            "agent_sessions",
+            "session_performance",
+            "tool_reports",
+            "judge_scores",
+        },
+        "One row per session content and profile version.",
+    ),
+    "session_evaluations": (
+        "scorecards",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "session_performance", "judge_scores", "scorecards"},
+        "One row per session window: the one score that counts, and where it comes from.",
+    ),
+    "tool_reports": (
+        "sessions",
+        {"parquet", "polars"},
+        "1",
+        {"agent_events", "agent_sessions"},
+        "One row per session window with tool calls: what they were worth.",
+    ),
+    "masque_lift": (
+        "sessions",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "session_performance"},
+        "One row per masque and kind of task: its clean sessions beside the baseline.",
+    ),
+    "model_comparison": (
+        "comparison",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "session_evaluations"},
+        "One row per label, judge profile version, source of the scores, model and provider.",
+    ),
+    "model_comparison_pairs": (
+        "comparison",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "session_evaluations"},
+        "One row per pair of models scored alike within a label; A comes first in the alphabet.",
+    ),
+    "model_regressions": (
+        "comparison",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "session_evaluations"},
+        "One row per model scored alike within a label: its last 7 days against the 28 before.",
+    ),
+    "model_comparison_report": (
+        "comparison",
+        {"html"},
+        "1",
+        COMPARED,
+        "The comparison as a page to read: one HTML file without any other, and as markdown.",
+    ),
+    "reputation_events": (
+        "reputation",
+        {"clickhouse"},
+        "1",
+        {"session_evaluations"},
+        "One row per signal about an identity: every evaluated session is one.",
+    ),
+    "external_signals": (
+        "reputation",
+        {"clickhouse", "parquet"},
+        "1",
+        set(),
+        "One row per file of signals or evaluations of other systems.",
+    ),
+    "reputation_scores": (
+        "reputation",
+        {"clickhouse", "parquet"},
+        "1",
+        {"reputation_events", "external_signals"},
+        "One row per identity: its reputation over 90 days.",
+    ),
+    "agent_scores": (
+        "reputation",
+        {"clickhouse", "polars", "parquet"},
+        "1",
+        {"reputation_events", "external_signals"},
+        "One row per agent: 0 to 1000 over its last 500 evaluations.",
+    ),
     "analytics_database": (
         "comparison",
         {"duckdb"},
         "1",
-        {"agent_events", "agent_sessions", "session_performance"},
+        {
+            "agent_events",
+            "agent_sessions",
+            "session_performance",
+            "judge_scores",
+            "tool_reports",
+            "scorecards",
+            "session_evaluations",
+            "masque_lift",
+            *COMPARED,
+            "external_signals",
+            "reputation_scores",
+            "agent_scores",
+        },
         "One read-only DuckDB file with all tables, swapped in as a link; it never locks anybody.",
     ),
 }
 
-TABLES = {
+DAILY = {
     "agent_events_landed": AGENT_EVENTS_LANDED,
     "agent_events": AGENT_EVENTS,
     "agent_sessions": AGENT_SESSIONS,
     "session_performance": SESSION_PERFORMANCE,
+    "judge_scores": JUDGE_SCORES,
+    "scorecards": SCORECARDS,
+    "session_evaluations": SESSION_EVALUATIONS,
+    "tool_reports": TOOL_REPORTS,
+}
+TABLES = {**DAILY, "masque_lift": MASQUE_LIFT}
+
+COMPARED_TABLES = {
+    each.name: each for each in (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
 }
 
 CHECKS = {
@@ -81,9 +212,61 @@ CHECKS = {
         "every_score_has_its_session",
         "scores_match_sessions",
     },
+    "judge_scores": {
+        "every_date_was_built",
+        "keys_are_unique",
+        "totals_are_in_range",
+        "every_scoring_has_its_session",
+    },
+    "scorecards": {
+        "every_date_was_built",
+        "keys_are_unique",
+        "cards_are_on_their_scale",
+        "every_card_has_its_session",
+        "profiles_are_sound",
+        "profiles_are_calibrated",
+    },
+    "session_evaluations": {
+        "every_date_was_built",
+        "keys_are_unique",
+        "every_score_has_its_session",
+        "effective_scores_have_a_source",
+    },
+    "tool_reports": {
+        "every_date_was_built",
+        "keys_are_unique",
+        "every_report_has_its_session",
+        "calls_add_up",
+    },
+    "model_comparison": {
+        "models_and_pairs_stand_once",
+        "figures_lie_in_their_intervals",
+        "every_session_is_accounted_for",
+    },
+    "model_regressions": {"no_model_got_worse"},
+    "reputation_events": {"every_signal_has_its_session"},
+    "external_signals": {"every_line_is_usable"},
+    "reputation_scores": {"reputation_is_in_range"},
+    "agent_scores": {"agent_scores_are_in_range"},
 }
 
-JOBS = {"ingest_landing", "build_daily_tables", "check_lake"}
+NEEDS_CLICKHOUSE = (
+    "reputation_events",
+    "external_signals",
+    "reputation_scores",
+    "agent_scores",
+)
+
+OF_THE_WHOLE_LAKE = {"scores_match_sessions", "profiles_are_calibrated"}
+
+JOBS = {
+    "ingest_landing",
+    "build_daily_tables",
+    "check_lake",
+    "draw_audit_samples",
+    "judge_due",
+    "judge_session_now",
+}
 
 # Sensor -> seconds between two ticks.
 SENSORS = {
@@ -91,6 +274,10 @@ SENSORS = {
     "touched_dates_sensor": 5,
     "failed_build_sensor": 30,
     "aggregates_sensor": 30,
+    "fresh_sessions_sensor": 30,
+    "reputation_sensor": 30,
+    "outside_signals_sensor": 30,
+    "terminal_builds_sensor": 30,
 }
 
 LOAD_WITHOUT_NETWORK = """
@@ -146,9 +333,9 @@ def test_an_asset_says_what_it_is_where_it_belongs_and_whose_it_is(name: str) ->
     assert asset.owners == ["team:evaluation"]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [*TABLES, *COMPARED_TABLES])
 def test_a_table_shows_its_columns_with_types_and_descriptions(name: str) -> None:
-    table: Table = TABLES[name]
+    table: Table = (TABLES | COMPARED_TABLES)[name]
     schema = graph().get(dg.AssetKey(name)).metadata["dagster/column_schema"]
     shown = schema.value if isinstance(schema, dg.MetadataValue) else schema
 
@@ -159,7 +346,7 @@ def test_a_table_shows_its_columns_with_types_and_descriptions(name: str) -> Non
     assert all(each.description for each in shown.columns)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", DAILY)
 def test_a_table_has_one_partition_for_each_utc_day_up_to_today(name: str) -> None:
     partitions = graph().get(dg.AssetKey(name)).partitions_def
 
@@ -169,7 +356,7 @@ def test_a_table_has_one_partition_for_each_utc_day_up_to_today(name: str) -> No
     assert (keys[0], keys[-1]) == ("2025-01-01", "2026-06-01")
 
 
-@pytest.mark.parametrize("name", ["agent_events", "agent_sessions", "session_performance"])
+@pytest.mark.parametrize("name", [name for name in DAILY if name != "agent_events_landed"])
 def test_a_backfill_of_a_daily_table_is_one_run(name: str) -> None:
     assert graph().get(dg.AssetKey(name)).backfill_policy == dg.BackfillPolicy.single_run()
 
@@ -207,11 +394,9 @@ def test_there_are_exactly_these_jobs_and_each_says_what_it_does() -> None:
 def test_a_build_runs_the_rules_of_its_tables_and_no_check_of_the_whole_lake() -> None:
     layer = repository().get_job("build_daily_tables").asset_layer
 
-    assert {key.to_user_string() for key in layer.selected_asset_keys} == {
-        "agent_events",
-        "agent_sessions",
-        "session_performance",
-    }
+    assert {key.to_user_string() for key in layer.selected_asset_keys} == (
+        DAILY.keys() - {"agent_events_landed", "judge_scores"}
+    )
     daily = {
         (key.asset_key.to_user_string(), key.name) for key in layer.asset_graph.asset_check_keys
     }
@@ -219,7 +404,8 @@ def test_a_build_runs_the_rules_of_its_tables_and_no_check_of_the_whole_lake() -
         (asset, name)
         for asset, names in CHECKS.items()
         for name in names
-        if asset != "agent_events_landed" and name != "scores_match_sessions"
+        if asset not in {"agent_events_landed", "judge_scores", *COMPARED, *NEEDS_CLICKHOUSE}
+        and name not in OF_THE_WHOLE_LAKE
     }
 
 
@@ -231,12 +417,50 @@ def test_there_are_exactly_these_sensors_running_from_the_start() -> None:
     assert all(each.description for each in sensors)
 
 
-def test_the_lake_is_checked_every_night() -> None:
-    (schedule,) = repository().schedule_defs
+def test_the_lake_is_checked_sessions_judged_and_the_audit_sample_drawn_every_night() -> None:
+    schedules = repository().schedule_defs
 
-    assert (schedule.job_name, schedule.cron_schedule) == ("check_lake", "0 3 * * *")
-    assert schedule.execution_timezone == "UTC"
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert {(each.job_name, each.cron_schedule) for each in schedules} == {
+        ("check_lake", "0 3 * * *"),
+        ("judge_due", "0 2 * * *"),
+        ("draw_audit_samples", "30 2 * * *"),
+    }
+    assert {each.execution_timezone for each in schedules} == {"UTC"}
+    assert {each.default_status for each in schedules} == {dg.DefaultScheduleStatus.RUNNING}
+
+
+def test_a_second_judge_run_waits_and_one_session_on_demand_does_not() -> None:
+    (due,) = repository().get_job("judge_due").nodes
+    (one,) = repository().get_job("judge_session_now").nodes
+
+    assert (due.definition.pools, one.definition.pools) == ({"judge"}, set())
+
+
+@pytest.mark.parametrize("name", NEEDS_CLICKHOUSE)
+def test_steps_that_need_clickhouse_come_one_by_one_and_are_tried_again(name: str) -> None:
+    step = repository().assets_defs_by_key[dg.AssetKey(name)].op
+
+    assert step.pools == {"clickhouse"}
+    policy = step.retry_policy
+    assert policy is not None
+    # Seconds: 15 times 1, 3 and 7. Each try then waits as long as the settings say.
+    assert [policy.calculate_delay(attempt) for attempt in (1, 2, 3)] == [15, 45, 105]
+    assert policy.max_retries == 3
+
+
+def test_runs_that_need_clickhouse_are_no_part_of_others() -> None:
+    chosen = {}
+    for name in ("aggregates_sensor", "reputation_sensor"):
+        selection = repository().get_sensor_def(name).asset_selection
+        assert selection is not None
+        chosen[name] = selection.resolve(repository().asset_graph)
+
+    assert {key.to_user_string() for key in chosen["reputation_sensor"]} == set(NEEDS_CLICKHOUSE)
+    assert not chosen["reputation_sensor"] & chosen["aggregates_sensor"]
+    limits = yaml.safe_load(
+        (Path(__file__).parents[1] / "dagster.yaml").read_text(encoding="utf-8")
+    )["concurrency"]["runs"]
+    assert {"key": next(iter(CLICKHOUSE_RUN)), "limit": 1} in limits["tag_concurrency_limits"]
 
 
 def test_a_second_ingest_waits_for_the_first() -> None:

@@ -13,16 +13,15 @@ from evaluation_pipelines.settings import (
     Settings,
     SettingsError,
     load_settings,
-    settings_markdown,
-    settings_table,
 )
+from evaluation_pipelines.settings.table import settings_markdown, settings_table
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No variable of the developer's and no ``.env`` of the checkout."""
     monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.upper().startswith("EVAL_")]:
+    for variable in [name for name in os.environ if name.upper().startswith(("EVAL_", "OPENAI_"))]:
         monkeypatch.delenv(variable)
 
 

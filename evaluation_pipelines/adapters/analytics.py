@@ -12,13 +12,26 @@ from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import polars as pl
+from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.domain.schemas import Column, Table
 
 SCHEMA_VERSION = 1
 """Grows when a table or column is renamed, removed or changes its meaning; not for additions."""
 
+_READABLE_FROM = "v1.0.0"
+"""The oldest DuckDB that can open the file: shells and other programs lag behind."""
+
 _KEPT_FILES = 2
+_SQL_TYPES = {
+    "String": "varchar",
+    "Int64": "bigint",
+    "Float64": "double",
+    "Boolean": "boolean",
+    "Date": "date",
+    "Binary": "blob",
+}
 
 
 class AnalyticsError(Exception):
@@ -42,6 +55,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """One table for analysts whose rows do not lie in the lake."""
+
+    table: Table
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
 class Derived:
     """A view over the other tables: its query and what each column says."""
 
@@ -62,7 +83,7 @@ class Published:
 
 
 def publish(
-    link: Path, sources: Sequence[Source], derived: Sequence[Derived], now: datetime
+    link: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
 ) -> Published:
     """Build a new database and let ``link`` point to it.
 
@@ -89,21 +110,21 @@ def publish(
 
 
 def _build(
-    file: Path, sources: Sequence[Source], derived: Sequence[Derived], now: datetime
+    file: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
 ) -> dict[str, int]:
     rows: dict[str, int] = {}
     with _database(file) as database:
         for source in sources:
-            database.execute(_definition(source))
-            _describe(
-                database,
-                source.table.name,
-                f"{source.table.grain}; key: {', '.join(source.table.key)}",
-                source.table.columns,
-                is_view=not source.copied,
-            )
-            if source.copied:
-                rows[source.table.name] = database.table(source.table.name).shape[0]
+            if isinstance(source, Given):
+                _fill(database, source)
+            else:
+                database.execute(_definition(source))
+            is_view = isinstance(source, Source) and not source.copied
+            table = source.table
+            comment = f"{table.grain}; key: {', '.join(table.key)}"
+            _describe(database, table.name, comment, table.columns, is_view=is_view)
+            if not is_view:
+                rows[table.name] = database.table(table.name).shape[0]
         for each in derived:
             database.execute(f"create view {each.name} as {each.query}")
             _describe(database, each.name, each.description, each.columns, is_view=True)
@@ -113,9 +134,23 @@ def _build(
     return rows
 
 
+def _fill(database: duckdb.DuckDBPyConnection, given: Given) -> None:
+    columns = ", ".join(f"{each.name} {_sql_type(each.dtype)}" for each in given.table.columns)
+    database.execute(f"create table {given.table.name} ({columns})")
+    database.register("given_rows", given.frame.select(given.table.schema.names()).to_arrow())
+    database.execute(f"insert into {given.table.name} select * from given_rows")  # noqa: S608
+    database.unregister("given_rows")
+
+
 @contextmanager
 def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect(str(file), config={"autoload_known_extensions": "false"})
+    connection = duckdb.connect(
+        str(file),
+        config={
+            "autoload_known_extensions": "false",
+            "storage_compatibility_version": _READABLE_FROM,
+        },
+    )
     try:
         connection.execute("set TimeZone = 'UTC'")
         yield connection
@@ -133,7 +168,9 @@ def _definition(source: Source) -> str:
     )
     if not source.files:
         columns = ", ".join(
-            f"cast(null as {_sql_type(each)}) as {each.name}" for each in source.table.columns
+            f"cast(null as {_sql_type(each.dtype, as_map=each.name in source.as_map)})"
+            f" as {each.name}"
+            for each in source.table.columns
         )
         return f"create {kind} {source.table.name} as select {columns} where false"
     order = f" order by {', '.join(source.table.order)}" if source.copied else ""
@@ -143,22 +180,24 @@ def _definition(source: Source) -> str:
     )
 
 
-def _sql_type(column: Column) -> str:
-    names = {
-        "String": "varchar",
-        "Int64": "bigint",
-        "Float64": "double",
-        "Boolean": "boolean",
-        "Date": "date",
-        "Binary": "blob",
-        "List(String)": "varchar[]",
-    }
-    shown = str(column.dtype)
-    if shown.startswith("Datetime"):
+def _sql_type(dtype: pl.DataType, *, as_map: bool = False) -> str:
+    """DuckDB's name of a type; a list of key and value is a map where it is shown as one."""
+    if isinstance(dtype, pl.Datetime):
         return "timestamptz"
-    if shown.startswith("List(Struct"):
-        return "map(varchar, bigint)"
-    return names[shown]
+    if isinstance(dtype, pl.Struct):
+        fields = (f'"{each.name}" {_sql_type(_instance(each.dtype))}' for each in dtype.fields)
+        return f"struct({', '.join(fields)})"
+    if isinstance(dtype, pl.List):
+        inner = _instance(dtype.inner)
+        if as_map and isinstance(inner, pl.Struct):
+            key, value = (_sql_type(_instance(each.dtype)) for each in inner.fields)
+            return f"map({key}, {value})"
+        return f"{_sql_type(inner)}[]"
+    return _SQL_TYPES[str(dtype)]
+
+
+def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
+    return dtype() if isinstance(dtype, type) else dtype
 
 
 def _describe(

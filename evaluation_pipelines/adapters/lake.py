@@ -17,6 +17,7 @@ import polars as pl
 from evaluation_pipelines.domain.schemas import Table
 
 _STAGING = "_tmp"
+_LOCKS = "_locks"
 
 
 class LakeError(Exception):
@@ -29,8 +30,18 @@ class Lake:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def partition(self, table: Table, session_date: date) -> Path:
-        """Path of the one file of a partition."""
+    @property
+    def staging(self) -> Path:
+        """Folder of files that are being written."""
+        return self.root / _STAGING
+
+    @property
+    def locks(self) -> Path:
+        """Folder of small files that writers lock; they stay."""
+        return self.root / _LOCKS
+
+    def partition(self, table: Table, session_date: date | None) -> Path:
+        """Path of the one file of a partition, or of a table without partitions."""
         return self.folder(table, session_date) / f"{table.name}.parquet"
 
     def folder(self, table: Table, session_date: date | None) -> Path:
@@ -38,17 +49,24 @@ class Lake:
         folder = self.root / table.name
         return folder if session_date is None else folder / f"session_date={session_date}"
 
-    def files(self, table: Table) -> list[Path]:
-        """The files of all partitions, the oldest date first."""
-        return sorted((self.root / table.name).glob(f"session_date=*/{table.name}.parquet"))
+    def files(self, table: Table, session_date: date | None = None) -> list[Path]:
+        """The files of one partition or of all, the oldest date first."""
+        folder = "*" if session_date is None else session_date
+        return sorted((self.root / table.name).glob(f"session_date={folder}/{file_name(table)}"))
+
+    def place(self, table: Table, session_date: date) -> Path:
+        """Where people find a partition: its file, or its folder where it has several."""
+        if table.several_files:
+            return self.folder(table, session_date)
+        return self.partition(table, session_date)
 
     def partitions(self, table: Table) -> list[date]:
         """The dates for which the table has been written, oldest first."""
-        names = (path.parent.name for path in self.files(table))
+        names = dict.fromkeys(path.parent.name for path in self.files(table))
         return [date.fromisoformat(name.partition("=")[2]) for name in names]
 
-    def write(self, frame: pl.DataFrame, table: Table, session_date: date) -> Path:
-        """Replace one partition.
+    def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
+        """Replace one partition, or a table without partitions.
 
         Raises:
             LakeError: the columns or types of ``frame`` are not the table's, or the disk refuses.
@@ -66,19 +84,51 @@ class Lake:
         return path.relative_to(self.root).as_posix(), size_bytes
 
     def read(
-        self, table: Table, dates: Iterable[date], columns: Sequence[str] | None = None
+        self,
+        table: Table,
+        dates: Iterable[date],
+        columns: Sequence[str] | None = None,
+        where: pl.Expr | None = None,
     ) -> pl.DataFrame:
         """The partitions of ``dates`` that exist, in the order given; empty when none does.
 
-        Only ``columns``, where they are named.
+        Only ``columns``, where they are named, and only the rows of which ``where`` holds.
 
         Raises:
             LakeError: a file cannot be read.
         """
-        paths = [self.partition(table, each) for each in dates]
+        paths = [path for each in dates for path in self.files(table, each)]
         advice = "Delete the file and build its date again."
-        frames = [_read(path, table, columns, advice) for path in paths if path.exists()]
+        conditions = () if where is None else (where,)
+        frames = [_read(path, table, columns, advice, conditions) for path in paths]
         return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
+
+    def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
+        """The rows of all partitions that meet every condition.
+
+        Raises:
+            LakeError: a file cannot be read.
+        """
+        advice = "Delete the file and build its date again."
+        frames = [_read(path, table, None, advice, conditions) for path in self.files(table)]
+        return pl.concat([table.schema.to_frame(), *frames])
+
+    def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
+        """Replace a table that has no partitions; raises LakeError like ``write``."""
+        path = self.folder(table, None) / file_name(table)
+        self._write(frame, table, path)
+        return path
+
+    def read_whole(self, table: Table) -> pl.DataFrame:
+        """A table that has no partitions, empty when it was never written.
+
+        Raises:
+            LakeError: its file cannot be read.
+        """
+        path = self.partition(table, None)
+        if not path.exists():
+            return table.schema.to_frame()
+        return _read(path, table, None, "Delete the file: the next run makes it again.")
 
     def read_part(self, path: str, table: Table) -> pl.DataFrame:
         """One file by its path in the lake; raises LakeError when it cannot be read."""
@@ -96,7 +146,7 @@ class Lake:
         known = {self.root / path for path in known_paths}
         parts = set(self.folder(table, session_date).glob("*.parquet")) - known
         orphans = [path for path in parts if _changed_before(path, before)]
-        staged = (self.root / _STAGING).glob("*.parquet")
+        staged = self.staging.glob("*.parquet")
         for path in (*orphans, *(path for path in staged if _changed_before(path, before))):
             path.unlink(missing_ok=True)
         return len(orphans)
@@ -104,13 +154,13 @@ class Lake:
     def _write(self, frame: pl.DataFrame, table: Table, path: Path) -> int:
         if frame.schema != table.schema:
             raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
-        staged = self.root / _STAGING / f"{uuid.uuid4().hex}.parquet"
+        staged = self.staging / f"{uuid.uuid4().hex}.parquet"
         try:
             staged.parent.mkdir(parents=True, exist_ok=True)
             if not path.parent.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _flush(path.parent.parent)  # the new folder, too, survives a power cut
-            frame.write_parquet(staged, compression="zstd", compression_level=3)
+            frame.write_parquet(staged, compression="zstd", compression_level=1)
             _flush(staged)
             size_bytes = staged.stat().st_size
             staged.replace(path)
@@ -122,11 +172,22 @@ class Lake:
         return size_bytes
 
 
-def _read(path: Path, table: Table, columns: Sequence[str] | None, advice: str) -> pl.DataFrame:
+def file_name(table: Table) -> str:
+    """What the files of a partition are called; a pattern where there are several."""
+    return "*.parquet" if table.several_files else f"{table.name}.parquet"
+
+
+def _read(
+    path: Path,
+    table: Table,
+    columns: Sequence[str] | None,
+    advice: str,
+    conditions: Sequence[pl.Expr] = (),
+) -> pl.DataFrame:
     """One file of a table, as its schema says; columns it lacks are null."""
     try:
         rows = pl.scan_parquet(path, schema=table.schema, missing_columns="insert", glob=False)
-        return rows.select(columns or pl.all()).collect()
+        return rows.filter(*conditions).select(columns or pl.all()).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise LakeError(f"cannot read {path}: {error}. {advice}") from error
 

@@ -17,8 +17,10 @@ from typing import BinaryIO
 HEAD_BYTES = 4096
 KEPT_BYTES = 256  # of a line over the limit
 _CHUNK_BYTES = 4 * 1024 * 1024
+_SEARCHED_BYTES = 64 * 1024
 _ENDINGS = tuple(f".{name}{packed}" for name in ("jsonl", "json") for packed in ("", ".gz", ".zst"))
 _OTHER_FOLDERS = ("signals", "evaluations")
+"""What other systems say about agents; not telemetry."""
 _LEADS_OUT = "a link that leads outside the folder"
 _FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
 
@@ -95,6 +97,23 @@ class Landing:
             if relative.endswith(_ENDINGS):
                 self._add(path, relative, files, passed_over)
         return sorted(files.values(), key=lambda file: file.path), passed_over
+
+    def list_said(self, kind: str) -> list[LandingFile]:
+        """Files ``*.jsonl`` of the folder ``signals`` or ``evaluations``, sorted by path.
+
+        A link that leads outside the landing folder is left out.
+        """
+        found = []
+        for path in sorted((self.root / kind).glob("*.jsonl")):
+            if path.is_file() and not self._leads_out(path):
+                status = path.stat()
+                relative = _readable(path.relative_to(self.root).as_posix())
+                found.append(
+                    LandingFile(
+                        relative, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+                    )
+                )
+        return found
 
     def open(self, file: LandingFile) -> BinaryIO:
         """Open a file; raises FileNotFoundError when it has been moved since it was listed."""
@@ -197,6 +216,24 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
     if rest:
         length = dropped + len(rest)
         yield _raw(offset, rest, length, offset + length, max_line_bytes)
+
+
+def cut_at_lines(handle: BinaryIO, start: int, least_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut an open file behind newlines into stretches of at least ``least_bytes``.
+
+    What follows the last of them is left over: less than that, or without a newline. The position
+    of ``handle`` stays where it is.
+    """
+    descriptor = handle.fileno()
+    searched = start + least_bytes
+    while chunk := os.pread(descriptor, _SEARCHED_BYTES, searched):
+        newline = chunk.find(b"\n")
+        if newline < 0:
+            searched += len(chunk)
+        else:
+            end = searched + newline + 1
+            yield start, end
+            start, searched = end, end + least_bytes
 
 
 def _raw(offset: int, text: bytes, length: int, next_offset: int, limit: int) -> RawLine:

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from functools import cache
 
+from evaluation_pipelines.domain.judging.pricing import Usage as JudgeUsage
+
 
 class PriceTable:
     """The shipped table; the domain's ``Prices``."""
@@ -39,6 +41,26 @@ class PriceTable:
         except (LookupError, ValueError):  # no such model, or no price for such tokens
             return None
         return float(priced.total_price)
+
+
+class ListPrice:
+    """List price of one model at a time; the domain's ``Pricing``."""
+
+    def __init__(self, model: str, at_us: int) -> None:
+        """Take the price that holds at ``at_us`` (microseconds since 1970)."""
+        self._model = model
+        self._at_us = at_us
+
+    def cost_usd(self, usage: JudgeUsage) -> float | None:
+        """US dollars for the tokens of one call; None when the table lacks the model."""
+        return PriceTable().cost_usd(
+            self._model,
+            usage.input_tokens - usage.cache_write_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            self._at_us,
+        )
 
 
 @cache

@@ -28,6 +28,7 @@ def run_query(
     views: Mapping[str, Source],
     schema: pl.Schema,
     params: Mapping[str, object] | None = None,
+    steps_of: str | None = None,
     threads: int | None = None,
     memory_limit: str | None = None,
 ) -> pl.DataFrame:
@@ -38,6 +39,7 @@ def run_query(
         views: relation name -> frame, or Parquet files that are read by column name.
         schema: columns of the result, in order, with their types.
         params: values bound to ``$name`` in the SQL; every one must be used somewhere.
+        steps_of: the query whose steps are run first; its own unless another one is named.
         threads: DuckDB threads; all cores when not given.
         memory_limit: as DuckDB writes it, such as ``"2GB"``; beyond it, it spills to disk.
 
@@ -48,7 +50,8 @@ def run_query(
     with _connection(threads, memory_limit) as connection, _naming(f"query {name}"):
         for view, source in views.items():
             _create_view(connection, view, source)
-        return _fitted(_execute(connection, name, params or {}), schema)
+        rows = _execute(connection, name, steps_of or name, params or {})
+        return _fitted(rows, schema)
 
 
 @contextmanager
@@ -100,7 +103,7 @@ def _as_literal_glob(path: Path) -> str:
 
 
 def _execute(
-    connection: duckdb.DuckDBPyConnection, name: str, params: Mapping[str, object]
+    connection: duckdb.DuckDBPyConnection, name: str, steps_of: str, params: Mapping[str, object]
 ) -> pl.DataFrame:
     used: set[str] = set()
 
@@ -109,7 +112,7 @@ def _execute(
         used.update(wanted)
         return {key: value for key, value in params.items() if key in wanted}
 
-    for table, sql in read_steps(name).items():
+    for table, sql in read_steps(steps_of).items():
         with _naming(f"step {table}"):
             # Only names of our own files are ever put into the text of a statement.
             connection.execute(f"create temp table {table} as {sql}", bound(sql))

@@ -5,11 +5,14 @@ what ``agent_sessions/010_sessions.sql``, ``agent_sessions/020_...`` produce, in
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 # A wheel carries the files inside the package; a checkout has them beside it.
-_FOLDERS = (_PACKAGE / "_sql" / "duckdb", _PACKAGE.parent / "sql" / "duckdb")
+_ROOTS = (_PACKAGE / "_sql", _PACKAGE.parent / "sql")
+_FOLDERS = tuple(root / "duckdb" for root in _ROOTS)
+_CLICKHOUSE_FOLDERS = tuple(root / "clickhouse" for root in _ROOTS)
 _STEP = re.compile(r"\d{3}_(?P<table>[a-z_]+)")
 
 
@@ -19,12 +22,22 @@ def read_sql(name: str) -> str:
     Raises:
         FileNotFoundError: no such file; the message says where it was looked for.
     """
-    for folder in _FOLDERS:
-        path = folder / f"{name}.sql"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    looked_in = ", ".join(str(folder) for folder in _FOLDERS)
-    raise FileNotFoundError(f"no SQL file {name}.sql in {looked_in}")
+    return _read(name, _FOLDERS)
+
+
+def read_clickhouse_sql(name: str) -> str:
+    """Text of ``sql/clickhouse/<name>.sql``.
+
+    Raises:
+        FileNotFoundError: no such file; the message says where it was looked for.
+    """
+    return _read(name, _CLICKHOUSE_FOLDERS)
+
+
+def clickhouse_migrations() -> list[tuple[str, str]]:
+    """Name and text of every migration of ClickHouse, in the order they are applied."""
+    paths = [path for folder in _CLICKHOUSE_FOLDERS for path in folder.glob("migrations/*.sql")]
+    return [(path.stem, path.read_text(encoding="utf-8")) for path in sorted(paths)]
 
 
 def read_steps(name: str) -> dict[str, str]:
@@ -38,6 +51,15 @@ def read_steps(name: str) -> dict[str, str]:
             paths = sorted((folder / name).glob("*.sql"))
             return {_table_of(path): path.read_text(encoding="utf-8") for path in paths}
     return {}
+
+
+def _read(name: str, folders: Iterable[Path]) -> str:
+    for folder in folders:
+        path = folder / f"{name}.sql"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    looked_in = ", ".join(str(folder) for folder in folders)
+    raise FileNotFoundError(f"no SQL file {name}.sql in {looked_in}")
 
 
 def _table_of(path: Path) -> str:

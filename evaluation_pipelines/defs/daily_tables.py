@@ -4,7 +4,7 @@ They share one step, because a date that fails must not stop the others and must
 materialized: separate steps can only succeed or fail with all dates of a run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
 import dagster as dg
@@ -13,32 +13,17 @@ from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.defs.scorecards.events import observations
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import file_version, version_tags
 from evaluation_pipelines.domain.schemas import (
-    AGENT_EVENTS,
-    AGENT_EVENTS_LANDED,
-    AGENT_SESSIONS,
     SESSION_PERFORMANCE,
-    Table,
 )
 from evaluation_pipelines.stages.alerts import tell_of_parked_date
 from evaluation_pipelines.stages.build import Build, DateFailed
-from evaluation_pipelines.stages.daily_tables import Made
+from evaluation_pipelines.stages.daily_table import DailyTable, Made
+from evaluation_pipelines.stages.daily_tables import OF_TELEMETRY
 from evaluation_pipelines.stages.stores import Stores
-
-CODE_VERSIONS = {
-    AGENT_EVENTS.name: "1",
-    AGENT_SESSIONS.name: "1",
-    SESSION_PERFORMANCE.name: "1",
-}
-"""Grow one with its SQL or formula: the interface then shows which dates are from before."""
-
-_UPSTREAM = {
-    AGENT_EVENTS.name: AGENT_EVENTS_LANDED.name,
-    AGENT_SESSIONS.name: AGENT_EVENTS.name,
-    SESSION_PERFORMANCE.name: AGENT_SESSIONS.name,
-}
 
 _FRESH = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
@@ -46,38 +31,51 @@ _FRESH = dg.FreshnessPolicy.time_window(
 """A working day without any session is worth a look, a long weekend without one is an alarm."""
 
 
-def _spec(
-    table: Table,
-    group: str,
-    engine: str,
-    freshness: dg.FreshnessPolicy | None = None,
-) -> dg.AssetSpec:
+def asset_spec(daily: DailyTable) -> dg.AssetSpec:
+    """What the interface knows of a daily table."""
+    table = daily.table
     return dg.AssetSpec(
         table.name,
-        deps=[_UPSTREAM[table.name]],
+        deps=daily.upstream,
         description=f"{table.grain.capitalize()}.",
-        group_name=group,
-        kinds={engine, "parquet"},
+        group_name=daily.group,
+        kinds={daily.engine, "parquet"},
         owners=["team:evaluation"],
-        code_version=CODE_VERSIONS[table.name],
+        code_version=daily.code_version,
         metadata={"dagster/column_schema": column_schema(table)},
-        freshness_policy=freshness,
+        freshness_policy=_FRESH if table is SESSION_PERFORMANCE else None,
         # A date that fails yields no materialization; see the head of this file.
         skippable=True,
     )
 
 
-def _specs() -> list[dg.AssetSpec]:
-    return [
-        _spec(AGENT_EVENTS, "telemetry", "duckdb"),
-        _spec(AGENT_SESSIONS, "sessions", "duckdb"),
-        _spec(SESSION_PERFORMANCE, "sessions", "polars", _FRESH),
-    ]
+def report_partition(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    stores: Stores,
+    daily: DailyTable,
+    day: date,
+    made: Made,
+    more: Mapping[str, dg.MetadataValue] | None = None,
+) -> None:
+    """Tell the interface that a partition was made, and what is worth knowing of it."""
+    path = stores.lake.place(made.table, day)
+    version = file_version(stores.lake.files(made.table, day))
+    context.log_event(
+        dg.AssetMaterialization(
+            daily.table.name,
+            partition=day.isoformat(),
+            metadata={**partition_metadata(made, daily.preview, path), **(more or {})},
+            tags=version_tags(context.instance, daily.code_version, version, daily.upstream, day),
+        )
+    )
+
+
+_DAILY = {each.table.name: each for each in OF_TELEMETRY}
 
 
 @dg.multi_asset(
-    specs=_specs(),
-    check_specs=check_specs(),
+    specs=[asset_spec(each) for each in OF_TELEMETRY],
+    check_specs=check_specs(OF_TELEMETRY),
     can_subset=True,
     partitions_def=SESSION_DATES,
     backfill_policy=dg.BackfillPolicy.single_run(),
@@ -90,18 +88,12 @@ def daily_tables(
     book = RuleBook()
 
     def publish(day: date, made: Made) -> None:
-        name, path = made.table.name, stores.lake.partition(made.table, day)
-        tags = version_tags(
-            context.instance, CODE_VERSIONS[name], file_version(path), _UPSTREAM[name], day
-        )
-        context.log_event(
-            dg.AssetMaterialization(
-                name,
-                partition=day.isoformat(),
-                metadata=partition_metadata(made, path),
-                tags=tags,
-            )
-        )
+        # Before the materialization: the page of a partition puts what was observed later on top.
+        for observation in observations(made.table.name, day, made.news):
+            context.log_event(observation)
+        report_partition(context, stores, _DAILY[made.table.name], day, made)
+        if without := made.facts.get("no_profile"):
+            context.log.info("%s: %d sessions that no profile matches", day, without)
         book.note_made(day, made)
 
     days = [date.fromisoformat(key) for key in context.partition_keys]
@@ -128,6 +120,6 @@ daily_tables_job = dg.define_asset_job(
     "build_daily_tables",
     # Not the checks of the whole lake: a build costs the same however long the history is.
     selection=dg.AssetSelection.assets(daily_tables).without_checks()
-    | dg.AssetSelection.checks(*(each.key for each in check_specs())),
+    | dg.AssetSelection.checks(*(each.key for each in check_specs(OF_TELEMETRY))),
     description="Makes the daily tables of a range of dates; started by the sensor.",
 )

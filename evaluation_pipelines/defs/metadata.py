@@ -1,7 +1,7 @@
 """What the user interface shows of a table: its columns, rows and pictures."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -10,35 +10,13 @@ import polars as pl
 from evaluation_pipelines.domain.charts import histogram_svg
 from evaluation_pipelines.domain.markdown import markdown_table
 from evaluation_pipelines.domain.quality import RuleResult
-from evaluation_pipelines.domain.schemas import Table
-from evaluation_pipelines.stages.daily_tables import Made
+from evaluation_pipelines.domain.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE, Table
+from evaluation_pipelines.domain.scorecards.evaluation import GREEN_FROM, PASSES_FROM
+from evaluation_pipelines.stages.daily_table import Made
 
 PREVIEW_ROWS = 8
 CELL_LETTERS = 18
 """A longer text would be broken into many lines in the narrow tables of the interface."""
-
-_PREVIEWS = {
-    "agent_events": ("session_id", "event_time", "event_name", "tool_name", "success", "model"),
-    "agent_sessions": (
-        "session_key",
-        "source_cli",
-        "model",
-        "status",
-        "total_tools",
-        "tools_failed",
-        "cost_usd",
-    ),
-    "session_performance": (
-        "session_key",
-        "composite",
-        "recommendation",
-        "quality",
-        "autonomy",
-        "productivity",
-        "token_efficiency",
-        "cost_efficiency",
-    ),
-}
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -50,14 +28,15 @@ def column_schema(table: Table) -> dg.TableSchema:
     )
 
 
-def partition_metadata(made: Made, path: Path) -> dict[str, dg.MetadataValue]:
+def partition_metadata(
+    made: Made, preview: Sequence[str], path: Path
+) -> dict[str, dg.MetadataValue]:
     """Row count, place, preview, what was counted, and a chart where the table has scores."""
-    shown = made.frame.select(_PREVIEWS[made.table.name]).head(PREVIEW_ROWS)
-    scores = made.frame["composite"] if "composite" in made.frame.columns else None
+    shown = made.frame.select(preview).head(PREVIEW_ROWS)
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(made.frame.height),
         **{name: dg.MetadataValue.int(number) for name, number in made.facts.items()},
-        **({} if scores is None else {"composites": _composites(scores)}),
+        **_pictures(made),
         "preview": frame_metadata(shown),
         "path": dg.MetadataValue.path(str(path)),
     }
@@ -68,6 +47,19 @@ def frame_metadata(frame: pl.DataFrame) -> dg.MetadataValue:
     floats = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
     rows = frame.with_columns(pl.col(floats).round(3)).rows()
     return dg.MetadataValue.md(markdown_table(frame.columns, rows, CELL_LETTERS))
+
+
+def distribution(
+    values: Sequence[float],
+    label: str,
+    limits: tuple[float, float],
+    marks: Mapping[str, float],
+    text: str,
+) -> dg.MetadataValue:
+    """A histogram as a picture, with the numbers as text."""
+    svg = histogram_svg(values, label, limits, marks)
+    encoded = base64.b64encode(svg.encode()).decode()
+    return dg.MetadataValue.md(f"![{text}](data:image/svg+xml;base64,{encoded})\n\n{text}")
 
 
 def rule_metadata(results: Sequence[tuple[str, RuleResult]]) -> dict[str, dg.MetadataValue]:
@@ -90,10 +82,23 @@ def rule_metadata(results: Sequence[tuple[str, RuleResult]]) -> dict[str, dg.Met
     return metadata
 
 
-def _composites(composites: pl.Series) -> dg.MetadataValue:
-    """Distribution of the composites of a date as a picture, with the numbers as text."""
-    known = composites.drop_nulls().to_list()
-    svg = histogram_svg(known, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
-    encoded = base64.b64encode(svg.encode()).decode()
-    text = f"{len(known)} of {len(composites)} sessions have a composite"
-    return dg.MetadataValue.md(f"![{text}](data:image/svg+xml;base64,{encoded})\n\n{text}")
+def _pictures(made: Made) -> dict[str, dg.MetadataValue]:
+    """Distribution of the scores of a date, for the tables that people open for that."""
+    if made.table is SESSION_PERFORMANCE:
+        marks = {"review": 4.0, "keep": 7.0}
+        return {"composites": _distribution(made.frame["composite"], "composite", 10, marks)}
+    if made.table is SESSION_EVALUATIONS:
+        marks = {"passes": float(PASSES_FROM), "green": float(GREEN_FROM)}
+        scores = made.frame["effective_100"]
+        return {"effective scores": _distribution(scores, "effective score", 100, marks)}
+    return {}
+
+
+def _distribution(
+    scores: pl.Series, name: str, highest: float, marks: Mapping[str, float]
+) -> dg.MetadataValue:
+    """Distribution of the scores of a date as a picture, with the numbers as text."""
+    known = scores.drop_nulls().to_list()
+    article = "an" if name[0] in "aeiou" else "a"
+    text = f"{len(known)} of {len(scores)} sessions have {article} {name}"
+    return distribution(known, name, (0, highest), marks, text)

@@ -7,11 +7,12 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class LoggedProgress:
-    """Writes done, total and rate every few seconds."""
+    """Writes done, total, rate and what else is told every few seconds."""
 
     def __init__(self, log: Logger) -> None:
         self._log = log
         self._what, self._total, self._done = "", 0, 0
+        self._detail = ""
         self._began = self._told = time.monotonic()
 
     def begin(self, what: str, total: int) -> None:
@@ -26,4 +27,9 @@ class LoggedProgress:
         if now - self._told >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
             self._told = now
             rate = self._done / max(now - self._began, 1e-9)
-            self._log.info("%s: %d of %d (%.0f/s)", self._what, self._done, self._total, rate)
+            so_far = f"{self._what}: {self._done} of {self._total} ({rate:.3g}/s)"
+            self._log.info("%s%s", so_far, self._detail)
+
+    def tell(self, detail: str) -> None:
+        """Stands in the lines that follow."""
+        self._detail = f", {detail}"

@@ -1,7 +1,7 @@
 """The rules of the daily tables as asset checks: one result per table and rule for a whole run."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import date
 
 import dagster as dg
@@ -9,16 +9,16 @@ import dagster as dg
 from evaluation_pipelines.defs.metadata import rule_metadata
 from evaluation_pipelines.domain.quality import RuleResult
 from evaluation_pipelines.stages.build import DateFailed
-from evaluation_pipelines.stages.daily_tables import DAILY_TABLES, Made
+from evaluation_pipelines.stages.daily_table import DailyTable, Made
 
 WAS_BUILT = "every_date_was_built"
 
 
-def check_specs() -> list[dg.AssetCheckSpec]:
-    """For each daily table: its rules, and whether all dates of the run were built."""
+def check_specs(tables: Iterable[DailyTable]) -> list[dg.AssetCheckSpec]:
+    """For each of these tables: its rules, and whether all dates of the run were built."""
     return [
         dg.AssetCheckSpec(name, asset=daily.table.name, description=description)
-        for daily in DAILY_TABLES
+        for daily in tables
         for name, description in {
             WAS_BUILT: "Every date of the run was built and published.",
             **daily.rule_descriptions(),

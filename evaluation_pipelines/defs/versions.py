@@ -5,6 +5,7 @@ materializations one by one, so that they note them here.
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -23,23 +24,28 @@ def landed_version(rows: int) -> str:
     return f"{rows}-rows"
 
 
-def file_version(path: Path) -> str:
-    """Version of a partition: a hash of its file; the same rows give the same file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+def file_version(paths: Sequence[Path]) -> str:
+    """Version of a partition: a hash of its files; the same rows give the same files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def version_tags(
-    instance: dg.DagsterInstance, code_version: str, version: str, upstream: str, day: date
+    instance: dg.DagsterInstance,
+    code_version: str,
+    version: str,
+    upstream: Sequence[str],
+    day: date,
 ) -> dict[str, str]:
     """Tags of a materialization of ``day`` that was made from ``upstream`` as last reported."""
-    used, pointer = _last_report(instance, upstream, day)
-    return {
-        CODE_VERSION_TAG: code_version,
-        DATA_VERSION_TAG: version,
-        f"{INPUT_DATA_VERSION_TAG_PREFIX}/{upstream}": used,
-        f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{upstream}": pointer,
-    }
+    tags = {CODE_VERSION_TAG: code_version, DATA_VERSION_TAG: version}
+    for asset in upstream:
+        used, pointer = _last_report(instance, asset, day)
+        tags[f"{INPUT_DATA_VERSION_TAG_PREFIX}/{asset}"] = used
+        tags[f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{asset}"] = pointer
+    return tags
 
 
 def _last_report(instance: dg.DagsterInstance, asset: str, day: date) -> tuple[str, str]:

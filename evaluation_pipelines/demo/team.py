@@ -105,15 +105,18 @@ OLD_VERSION = "2.1.121"
 MODERN_VERSION = "2.1.330"
 
 ASPEN = Model("aspen-4", 0.03, 4.8, 3000, 15_000, 300, 3750)
-BIRCH = Model("birch-4-mini", 0.11, 3.6, 1000, 5000, 100, 1250)
-MODELS = (ASPEN, BIRCH)
-"""The two models. By construction, whatever the seed and in every masque alike:
+BIRCH = Model("birch-4-mini", 0.19, 3.6, 1000, 5000, 100, 1250)
+CEDAR = Model("cedar-5", 0.03, 4.8, 3000, 15_000, 300, 3750)
+MODELS = (ASPEN, BIRCH, CEDAR)
+"""The three models. By construction, whatever the seed and in every masque alike:
 
-* tool calls of birch-4-mini fail 8 percentage points more often, which is 0.8 of quality;
+* tool calls of birch-4-mini fail 16 percentage points more often than those of aspen-4, which is
+  1.6 of quality;
 * it asks for a quarter fewer calls for a prompt;
-* each of its tokens costs exactly a third.
+* each of its tokens costs exactly a third;
+* cedar-5 is aspen-4 under another name: who finds a difference between them has found chance.
 
-Failing loops and refused calls come on top, and strike both alike.
+Failing loops and refused calls come on top, and strike all alike.
 """
 
 BASELINE = Masque(

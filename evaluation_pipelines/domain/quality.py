@@ -38,7 +38,7 @@ def keys_are_unique(frame: pl.DataFrame, table: Table) -> RuleResult:
         repeated.is_empty(),
         f"one row per {', '.join(table.key)}",
         f"{repeated.height} keys that several rows share",
-        _examples(repeated),
+        examples_of(repeated),
     )
 
 
@@ -52,7 +52,7 @@ def scores_are_in_range(frame: pl.DataFrame, table: Table, columns: tuple[str, .
         broken.is_empty(),
         "every dimension and the composite null or from 0 to 10",
         f"{broken.height} rows with a score outside",
-        _examples(broken),
+        examples_of(broken),
     )
 
 
@@ -69,7 +69,49 @@ def every_score_has_its_session(
         orphans.is_empty() and unscored.is_empty(),
         f"{sessions.height} scores, one for each session window",
         f"{orphans.height} scores without a session, {unscored.height} sessions without a score",
-        _examples(pl.concat([orphans.sort(keys), unscored.sort(keys)])),
+        examples_of(pl.concat([orphans.sort(keys), unscored.sort(keys)])),
+    )
+
+
+def every_report_has_its_session(
+    reports: pl.DataFrame, sessions: pl.DataFrame, table: Table
+) -> RuleResult:
+    """Every report belongs to a session window of the same content."""
+    keys = [*table.key, "content_hash"]
+    orphans = reports.join(sessions, on=keys, how="anti", nulls_equal=True).select(keys)
+    return RuleResult(
+        table.name,
+        "every_report_has_its_session",
+        orphans.is_empty(),
+        f"{reports.height} reports, each of a session window",
+        f"{orphans.height} reports without one",
+        examples_of(orphans.sort(keys)),
+    )
+
+
+def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) -> RuleResult:
+    """Reports count the same calls as their sessions: none is missing, none counted twice."""
+    counts = {
+        "total_calls": "total_tools",
+        "failed_calls": "tools_failed",
+        "denied_calls": "tools_denied",
+        "unknown_calls": "tools_unknown",
+    }
+    told = reports.select(*table.key, *counts)
+    counted = sessions.select(*table.key, *counts.values())
+    beside = counted.join(told, on=table.key, how="left").with_columns(
+        pl.col(list(counts)).fill_null(0)
+    )
+    differs = [pl.col(ours) != pl.col(theirs) for ours, theirs in counts.items()]
+    wrong = beside.filter(pl.any_horizontal(differs)).sort(table.key)
+    calls = int(counted["total_tools"].sum())
+    return RuleResult(
+        table.name,
+        "calls_add_up",
+        wrong.is_empty(),
+        f"{calls} calls with a known outcome, as in the sessions",
+        f"{int(told['total_calls'].sum())} calls; {wrong.height} sessions that differ",
+        examples_of(wrong),
     )
 
 
@@ -87,7 +129,7 @@ def every_event_is_in_a_session(
         vanished.is_empty(),
         f"windows of all {sent.height} sessions that sent events",
         f"{vanished.height} sessions without a window",
-        _examples(vanished),
+        examples_of(vanished),
     )
 
 
@@ -102,12 +144,13 @@ def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> RuleResult:
         gaps.is_empty(),
         "no gap in the event sequence of any session",
         f"{missing} missing events in {gaps.height} session windows",
-        _examples(gaps.select("session_key", "missing_events")),
+        examples_of(gaps.select("session_key", "missing_events")),
         "warning",
     )
 
 
-def _examples(rows: pl.DataFrame) -> tuple[str, ...]:
+def examples_of(rows: pl.DataFrame) -> tuple[str, ...]:
+    """The first rows as texts."""
     shown = (
         ", ".join(each.hex() if isinstance(each, bytes) else str(each) for each in row)
         for row in rows.head(EXAMPLES).iter_rows()

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -46,8 +47,8 @@ def find_arrivals(stores: Stores) -> tuple[list[Arrival], list[PassedOver]]:
     A rotated backup so comes before the live file that follows it.
     """
     files, passed_over = stores.landing.list_files()
-    known = stores.ledger.files.all()  # in the order of first sight: the newest of one inode stays
-    newest = {(each.device, each.inode): each for each in known}
+    known = stores.ledger.files.all()
+    newest = newest_generations(known)
     generations = Counter((each.device, each.inode) for each in known)
     arrivals: list[Arrival] = []
     for file in files:
@@ -67,6 +68,28 @@ def find_arrivals(stores: Stores) -> tuple[list[Arrival], list[PassedOver]]:
         if source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
             arrivals.append(Arrival(file, source, generations[identity], time))
     return sorted(arrivals, key=lambda each: (each.first_time_ns, each.file.path)), passed_over
+
+
+def new_file_id(file: LandingFile, generation: int) -> str:
+    """Identity of a file; ``generation`` counts those before it that had its device and inode."""
+    return f"{file.device:x}-{file.inode:x}-{generation}"
+
+
+def newest_generations(known: Iterable[SourceFile]) -> dict[tuple[int, int], SourceFile]:
+    """The last of the files that had a device and inode in turn.
+
+    By the number in its id, not by when it was seen: clocks are set back.
+    """
+    newest: dict[tuple[int, int], SourceFile] = {}
+    for each in known:
+        before = newest.setdefault((each.device, each.inode), each)
+        if _generation(each) > _generation(before):
+            newest[each.device, each.inode] = each
+    return newest
+
+
+def _generation(source: SourceFile) -> int:
+    return int(source.file_id.rpartition("-")[2])
 
 
 def holds_complete_line(stores: Stores, arrival: Arrival) -> bool:

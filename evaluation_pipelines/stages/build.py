@@ -1,17 +1,19 @@
 """Build: all daily tables of some dates, date by date; one that fails leaves the others alone."""
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+from evaluation_pipelines.adapters.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.adapters.ledger.records import TouchedDate
-from evaluation_pipelines.stages.daily_tables import (
-    DAILY_TABLES,
+from evaluation_pipelines.stages.daily_table import (
     DailyTable,
     Made,
     RuleBrokenError,
     make_partition,
 )
+from evaluation_pipelines.stages.daily_tables import DAILY_TABLES, OF_TELEMETRY
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.stores import Stores
 
@@ -58,7 +60,8 @@ class Build:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def pending_dates(self) -> list[date]:
-        """Dates with landed events that are not built yet."""
+        """Dates that are not built yet, or whose sessions have ended since they were."""
+        self.stores.ledger.waiting.wake(self.clock())
         return [each.session_date for each in self.stores.ledger.touched.pending(self.clock())]
 
     def run(
@@ -66,15 +69,25 @@ class Build:
     ) -> list[DateBuilt | DateFailed]:
         """Build dates one by one, oldest first; a failure is noted with its date."""
         progress, dates = progress or Silent(), sorted(dates)
-        touched = {each.session_date: each for each in self.stores.ledger.touched.all()}
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
         for day in dates:
-            results.append(self._attempt(day, touched.get(day)))
+            results.append(self._attempt(day))
             progress.advance(1)
         return results
 
-    def _attempt(self, day: date, touched: TouchedDate | None) -> DateBuilt | DateFailed:
+    def _attempt(self, day: date) -> DateBuilt | DateFailed:
+        """Make a date while nobody else does: the older of two contents must not come last."""
+        path = self.stores.lake.locks / f"build-{day}.lock"
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(file_lock(path, self.stores.settings.lease_seconds))
+            except (LockTimeoutError, OSError) as error:
+                touched = self.stores.ledger.touched.get(day)
+                return self._failed(day, self._selected()[0].table.name, touched, error)
+            return self._make(day, self.stores.ledger.touched.get(day))
+
+    def _make(self, day: date, touched: TouchedDate | None) -> DateBuilt | DateFailed:
         rows: dict[str, int] = {}
         facts: dict[str, int] = {}
         for daily in self._selected():
@@ -85,7 +98,7 @@ class Build:
             self.on_made(day, made)
             rows[made.table.name] = made.frame.height
             facts |= made.facts
-        if touched is not None and len(rows) == len(DAILY_TABLES):
+        if touched is not None and rows.keys() >= {each.table.name for each in OF_TELEMETRY}:
             self.stores.ledger.touched.mark_built(day, touched.version)
         elif touched is not None and touched.parked:
             # Somebody mended one table of it: the others are worth another try.

@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.adapters.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.adapters.ledger.records import NewPart, Part
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE, Table
 from evaluation_pipelines.stages.stores import Stores
 
 GRACE = timedelta(hours=1)
@@ -20,26 +20,44 @@ def merged_parts(stores: Stores, day: date, now: datetime) -> list[Part]:
 
     All rows are kept: how many events landed stays countable.
     """
-    table, manifest = AGENT_EVENTS_LANDED, stores.ledger.parts
-    _tidy(stores, day, now)
+    return _merged(stores, AGENT_EVENTS_LANDED, day, now)
+
+
+def tidy_quarantine(stores: Stores, now: datetime) -> None:
+    """Merge the parts of the quarantine likewise: a bad source makes one with each ingest."""
+    _merged(stores, QUARANTINE, None, now)
+
+
+def _merged(stores: Stores, table: Table, day: date | None, now: datetime) -> list[Part]:
+    manifest = stores.ledger.parts
+    _tidy(stores, table, day, now)
     parts = manifest.current(table.name, day)
     if len(parts) < stores.settings.compact_parts:
         return parts
-    merged = pl.concat([stores.lake.read_part(part.path, table) for part in parts])
+    # People may delete parts of the quarantine.
+    there = [
+        part for part in parts if table is not QUARANTINE or (stores.lake.root / part.path).exists()
+    ]
+    rows = [stores.lake.read_part(part.path, table) for part in there]
+    merged = pl.concat([table.schema.to_frame(), *rows])
     # Never the name of another build's part, which may hold other rows.
     name = f"merged-{parts[0].part_id}-{parts[-1].part_id}-{uuid.uuid4().hex[:8]}"
     path, size_bytes = stores.lake.write_part(merged, table, day, name)
     new = NewPart(table.name, day, path, merged.height, size_bytes)
-    # Another build may have merged them a moment earlier: its result is as good.
+    # Another process may have merged them a moment earlier: its result is as good.
     with suppress(PartsNotCurrentError):
         manifest.replace([part.part_id for part in parts], new, now)
     return manifest.current(table.name, day)
 
 
-def _tidy(stores: Stores, day: date, now: datetime) -> None:
-    """Delete parts that were merged away, and what crashes left in the folder of a date."""
-    before, table, manifest = now - GRACE, AGENT_EVENTS_LANDED, stores.ledger.parts
-    stale = [part for part in manifest.superseded_before(before) if part.session_date == day]
+def _tidy(stores: Stores, table: Table, day: date | None, now: datetime) -> None:
+    """Delete parts that were merged away, and what crashes left in the folder."""
+    before, manifest = now - GRACE, stores.ledger.parts
+    stale = [
+        part
+        for part in manifest.superseded_before(before)
+        if (part.table_name, part.session_date) == (table.name, day)
+    ]
     for part in stale:
         (stores.lake.root / part.path).unlink(missing_ok=True)
     manifest.forget([part.part_id for part in stale])

@@ -4,165 +4,179 @@ Each function makes one partition of one table and can be repeated at any time: 
 gives the same file. Nothing is written when a rule of severity ``error`` is broken.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
-
-import polars as pl
-
-from evaluation_pipelines.adapters.queries import Source, run_query
 from evaluation_pipelines.domain import quality
-from evaluation_pipelines.domain.quality import RuleResult
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    JUDGE_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
-    Table,
+    TOOL_REPORTS,
 )
-from evaluation_pipelines.domain.sessions.performance import (
-    HISTORY_DAYS,
-    WEIGHTS,
-    percentile_in_class,
-    score_sessions,
+from evaluation_pipelines.domain.scorecards import rules
+from evaluation_pipelines.domain.sessions.performance import WEIGHTS
+from evaluation_pipelines.stages.daily_table import DailyTable
+from evaluation_pipelines.stages.judging import score_table
+from evaluation_pipelines.stages.scorecard_tables import (
+    announce,
+    scorecards,
+    session_evaluations,
 )
-from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.compaction import merged_parts
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.stages.session_tables import (
+    agent_events,
+    agent_sessions,
+    session_performance,
+)
+from evaluation_pipelines.stages.tool_reports import tool_reports
 
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """One partition: its rows, what is worth knowing about it, and the rules it was held to."""
-
-    table: Table
-    frame: pl.DataFrame
-    rules: tuple[RuleResult, ...]
-    facts: dict[str, int] = field(default_factory=dict)
-
-
-class RuleBrokenError(Exception):
-    """A partition breaks a rule and was not written; the one before, if any, stays."""
-
-    def __init__(self, made: Made) -> None:
-        broken = [each for each in made.rules if not each.passed and each.severity == "error"]
-        super().__init__(
-            "; ".join(
-                f"{each.table}: {each.rule}: expected {each.expected}, found {each.found}"
-                for each in broken
-            )
-        )
-        self.made = made
-
-
-@dataclass(frozen=True, slots=True)
-class DailyTable:
-    """How one table is made for a date, and the rules it is held to."""
-
-    table: Table
-    make: Callable[[Stores, date, datetime], Made]
-    rules: tuple[Callable[..., RuleResult], ...]
-
-    def rule_descriptions(self) -> dict[str, str]:
-        """Name of each rule -> what it says."""
-        return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.rules}
-
-
-def make_partition(daily: DailyTable, stores: Stores, day: date, now: datetime) -> Made:
-    """Make one partition of one table and publish it.
-
-    Raises:
-        RuleBrokenError: it breaks a rule; nothing was written.
-        LakeError: an input cannot be read, or the disk refuses the result.
-        QueryError: the SQL failed.
-    """
-    made = daily.make(stores, day, now)
-    if any(not each.passed and each.severity == "error" for each in made.rules):
-        raise RuleBrokenError(made)
-    stores.lake.write(made.frame, daily.table, day)
-    return made
-
-
-def _agent_events(stores: Stores, day: date, now: datetime) -> Made:
-    parts = merged_parts(stores, day, now)
-    paths = [stores.lake.root / part.path for part in parts]
-    events = AGENT_EVENTS.schema.to_frame() if not paths else query_events(paths)
-    landed = sum(part.row_count for part in parts)
-    return Made(
+DAILY_TABLES: tuple[DailyTable, ...] = (
+    DailyTable(
         AGENT_EVENTS,
-        events,
-        (quality.keys_are_unique(events, AGENT_EVENTS),),
-        {"landed": landed, "duplicates": landed - events.height},
-    )
-
-
-def _agent_sessions(stores: Stores, day: date, _now: datetime) -> Made:
-    sessions = query_sessions([stores.lake.partition(AGENT_EVENTS, day)], stores.settings)
-    columns = ["organization_id", "session_id", "event_name"]
-    events = stores.lake.read(AGENT_EVENTS, [day], columns)
-    return Made(
-        AGENT_SESSIONS,
-        sessions,
-        (
-            quality.keys_are_unique(sessions, AGENT_SESSIONS),
-            quality.every_event_is_in_a_session(events, sessions, AGENT_SESSIONS),
-            quality.sequences_have_no_gaps(sessions, AGENT_SESSIONS),
-        ),
-    )
-
-
-def _session_performance(stores: Stores, day: date, _now: datetime) -> Made:
-    lake, table = stores.lake, SESSION_PERFORMANCE
-    before = [day - timedelta(days=days) for days in range(HISTORY_DAYS, 0, -1)]
-    sessions = lake.read(AGENT_SESSIONS, [day])
-    history = score_sessions(lake.read(AGENT_SESSIONS, before))
-    scores = percentile_in_class(score_sessions(sessions), history)
-    return Made(
-        table,
-        scores,
-        (
-            quality.keys_are_unique(scores, table),
-            quality.scores_are_in_range(scores, table, (*WEIGHTS, "composite")),
-            quality.every_score_has_its_session(scores, sessions, table),
-        ),
-        {"scored": int(scores["scorable"].sum()), "partial": int(scores["partial"].sum())},
-    )
-
-
-def query_events(landed: Source) -> pl.DataFrame:
-    """Landed events (files of the lake, or a frame) deduplicated: AGENT_EVENTS."""
-    views = {AGENT_EVENTS_LANDED.name: landed}
-    return run_query(AGENT_EVENTS.name, views=views, schema=AGENT_EVENTS.schema)
-
-
-def query_sessions(events: Source, settings: Settings) -> pl.DataFrame:
-    """Session windows (AGENT_SESSIONS) of deduplicated events: files of the lake, or a frame."""
-    return run_query(
-        AGENT_SESSIONS.name,
-        views={AGENT_EVENTS.name: events},
-        params={"session_idle_minutes": settings.session_idle_minutes},
-        schema=AGENT_SESSIONS.schema,
-    )
-
-
-DAILY_TABLES = (
-    DailyTable(AGENT_EVENTS, _agent_events, (quality.keys_are_unique,)),
+        agent_events,
+        rules=(quality.keys_are_unique,),
+        group="telemetry",
+        engine="duckdb",
+        upstream=(AGENT_EVENTS_LANDED.name,),
+        preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
+        code_version="1",
+    ),
     DailyTable(
         AGENT_SESSIONS,
-        _agent_sessions,
-        (
+        agent_sessions,
+        rules=(
             quality.keys_are_unique,
             quality.every_event_is_in_a_session,
             quality.sequences_have_no_gaps,
         ),
+        group="sessions",
+        engine="duckdb",
+        upstream=(AGENT_EVENTS.name,),
+        preview=(
+            "session_key",
+            "source_cli",
+            "model",
+            "status",
+            "total_tools",
+            "tools_failed",
+            "cost_usd",
+        ),
+        code_version="1",
     ),
     DailyTable(
         SESSION_PERFORMANCE,
-        _session_performance,
-        (
+        session_performance,
+        rules=(
             quality.keys_are_unique,
             quality.scores_are_in_range,
             quality.every_score_has_its_session,
         ),
+        group="sessions",
+        engine="polars",
+        upstream=(AGENT_SESSIONS.name,),
+        preview=("session_key", "composite", "recommendation", *WEIGHTS),
+        code_version="1",
+    ),
+    DailyTable(
+        TOOL_REPORTS,
+        tool_reports,
+        rules=(
+            quality.keys_are_unique,
+            quality.every_report_has_its_session,
+            quality.calls_add_up,
+        ),
+        group="sessions",
+        engine="polars",
+        upstream=(AGENT_EVENTS.name, AGENT_SESSIONS.name),
+        preview=(
+            "session_key",
+            "total_calls",
+            "failed_calls",
+            "repeated_calls",
+            "wasted_calls",
+            "looping_calls",
+            "effectiveness_score",
+        ),
+        code_version="1",
+    ),
+    DailyTable(
+        JUDGE_SCORES,
+        score_table.judge_scores,
+        rules=score_table.RULES,
+        group="judging",
+        engine="polars",
+        upstream=(AGENT_SESSIONS.name, AGENT_EVENTS.name),
+        preview=(
+            "session_key",
+            "status",
+            "total_score",
+            "failure_tags",
+            "judge_cost_usd",
+            "error_message",
+        ),
+        code_version="1",
+        own_step=True,
+    ),
+    DailyTable(
+        SCORECARDS,
+        scorecards,
+        rules=(
+            quality.keys_are_unique,
+            rules.cards_are_on_their_scale,
+            rules.every_card_has_its_session,
+            rules.profiles_are_sound,
+        ),
+        group="scorecards",
+        engine="polars",
+        upstream=(
+            AGENT_EVENTS.name,
+            AGENT_SESSIONS.name,
+            SESSION_PERFORMANCE.name,
+            TOOL_REPORTS.name,
+            JUDGE_SCORES.name,
+        ),
+        preview=(
+            "session_key",
+            "profile_id",
+            "profile_version",
+            "is_best_match",
+            "overall_score",
+            "effective_score",
+            "confidence",
+            "disqualified",
+        ),
+        code_version="1",
+    ),
+    DailyTable(
+        SESSION_EVALUATIONS,
+        session_evaluations,
+        rules=(
+            quality.keys_are_unique,
+            quality.every_score_has_its_session,
+            rules.effective_scores_have_a_source,
+        ),
+        group="scorecards",
+        engine="polars",
+        upstream=(
+            AGENT_SESSIONS.name,
+            SESSION_PERFORMANCE.name,
+            JUDGE_SCORES.name,
+            SCORECARDS.name,
+        ),
+        preview=(
+            "session_key",
+            "effective_100",
+            "effective_source",
+            "colour",
+            "quality_risk",
+            "profile_id",
+            "model",
+        ),
+        code_version="1",
+        announce=announce,
     ),
 )
+
+OF_TELEMETRY = tuple(each for each in DAILY_TABLES if not each.own_step)
+"""Those that new telemetry makes anew."""

@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.adapters.documents import Documents
 from evaluation_pipelines.adapters.landing import (
     LandingFile,
     PassedOver,
@@ -28,11 +27,14 @@ from evaluation_pipelines.adapters.ledger.records import IngestBatch, NewPart, S
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.reader import EventBatch
-from evaluation_pipelines.stages.arrivals import Arrival, find_arrivals, is_same
+from evaluation_pipelines.stages.arrivals import Arrival, find_arrivals, is_same, new_file_id
+from evaluation_pipelines.stages.compaction import tidy_quarantine
+from evaluation_pipelines.stages.crew import Crew
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
-from evaluation_pipelines.stages.reading import event_reader, open_documents, read_line
+from evaluation_pipelines.stages.reading import Stretch, few_collections, open_documents
 from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.stages.stretches import StretchReader
 
 
 @dataclass(slots=True)
@@ -64,23 +66,33 @@ class Ingest:
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def run(self, progress: Progress | None = None) -> IngestReport:
+    def run(
+        self, progress: Progress | None = None, report: IngestReport | None = None
+    ) -> IngestReport:
         """Ingest all files, the oldest telemetry first.
+
+        ``report`` is filled in batch by batch: who gave it knows what was committed before an
+        error.
 
         Raises:
             LakeError: a part cannot be written. What was committed before stays.
             LedgerError: the ledger cannot be used.
         """
         progress = progress or Silent()
+        report = IngestReport() if report is None else report
         arrivals, passed_over = find_arrivals(self.stores)
-        report = IngestReport(passed_over=passed_over)
+        report.passed_over += passed_over
         unread = sum(max(each.file.size_bytes - each.position, 0) for each in arrivals)
         progress.begin("reading telemetry", unread)
-        for arrival in arrivals:
-            try:
-                self._ingest_file(arrival.file, self._source(arrival), report, progress)
-            except OSError as error:
-                report.passed_over.append(PassedOver(arrival.file.path, f"cannot be read: {error}"))
+        with Crew(self.stores.settings) as crew, few_collections():
+            for arrival in arrivals:
+                file = arrival.file
+                try:
+                    self._ingest_file(file, self._source(arrival), crew, report, progress)
+                except OSError as error:
+                    report.passed_over.append(PassedOver(file.path, f"cannot be read: {error}"))
+        if report.counts.quarantined:
+            tidy_quarantine(self.stores, self.clock())
         return report
 
     def _source(self, arrival: Arrival) -> SourceFile:
@@ -91,7 +103,7 @@ class Ingest:
         with self.stores.landing.open(file) as handle:
             head = read_head(handle)
         source = SourceFile(
-            file_id=f"{file.device:x}-{file.inode:x}-{arrival.generation}",
+            file_id=new_file_id(file, arrival.generation),
             device=file.device,
             inode=file.inode,
             head_bytes=head.size_bytes,
@@ -104,7 +116,12 @@ class Ingest:
         return self.stores.ledger.files.get(source.file_id)
 
     def _ingest_file(
-        self, file: LandingFile, source: SourceFile, report: IngestReport, progress: Progress
+        self,
+        file: LandingFile,
+        source: SourceFile,
+        crew: Crew,
+        report: IngestReport,
+        progress: Progress,
     ) -> None:
         files, owner = self.stores.ledger.files, new_owner()
         if (source.path, source.size_bytes) != (file.path, file.size_bytes):
@@ -121,7 +138,17 @@ class Ingest:
                 source = files.get(source.file_id)
                 position = source.position
                 documents = open_documents(handle, file.path, self.stores.settings)
-                for batch, stretch in self._batches(documents, source):
+                reader = StretchReader(
+                    root=self.stores.landing.root,
+                    file=file,
+                    file_id=source.file_id,
+                    handle=handle,
+                    documents=documents,
+                    settings=self.stores.settings,
+                    crew=crew,
+                    clock=self.clock,
+                )
+                for batch, stretch in reader.batches(position):
                     self._land(batch, stretch, source, handle, epoch, report)
                     files.renew_lease(source.file_id, owner, epoch, seconds, self.clock())
                     progress.advance(stretch.end - stretch.start)
@@ -135,33 +162,17 @@ class Ingest:
         finally:
             files.release_lease(source.file_id, owner, epoch)
 
-    def _batches(
-        self, documents: Documents, source: SourceFile
-    ) -> Iterator[tuple[EventBatch, "_Stretch"]]:
-        """Decode complete lines into batches of about ``batch_bytes``."""
-        reader, file_id = event_reader(self.stores.settings, self.clock()), source.file_id
-        start = end = source.position
-        limit = self.stores.settings.max_line_bytes
-        for line in documents.read(source.position):
-            read_line(reader, line, file_id, limit)
-            end = line.next_offset
-            if end - start >= self.stores.settings.batch_bytes:
-                yield reader.take(end - start), _Stretch(file_id, start, end)
-                start = end
-        if end > start:
-            yield reader.take(end - start), _Stretch(file_id, start, end)
-
     def _land(
         self,
         batch: EventBatch,
-        stretch: "_Stretch",
+        stretch: Stretch,
         source: SourceFile,
         handle: BinaryIO,
         epoch: int,
         report: IngestReport,
     ) -> None:
         """Write the parts of a batch, then commit it."""
-        name = f"{stretch.file_id}-{stretch.start}-{stretch.end}.{epoch}"
+        name = f"{source.file_id}-{stretch.start}-{stretch.end}.{epoch}"
         quarantined = self._write_quarantine(batch, source, stretch, name)
         # The handle reads ahead of a writer that appends: only consumed bytes identify the file.
         head = read_head(handle, stretch.end)
@@ -174,7 +185,7 @@ class Ingest:
             try:
                 self.stores.ledger.ingest.commit_batch(
                     IngestBatch(
-                        file_id=stretch.file_id,
+                        file_id=source.file_id,
                         epoch=epoch,
                         from_offset=stretch.start,
                         to_offset=stretch.end,
@@ -204,13 +215,13 @@ class Ingest:
             yield NewPart(table.name, day, path, part.height, size_bytes)
 
     def _write_quarantine(
-        self, batch: EventBatch, source: SourceFile, stretch: "_Stretch", name: str
+        self, batch: EventBatch, source: SourceFile, stretch: Stretch, name: str
     ) -> tuple[NewPart, ...]:
         if not batch.quarantined:
             return ()
         rows = [
             (
-                stretch.file_id,
+                source.file_id,
                 source.path,
                 each.offset,
                 each.length_bytes,
@@ -224,15 +235,6 @@ class Ingest:
         frame = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
         path, size_bytes = self.stores.lake.write_part(frame, QUARANTINE, None, name)
         return (NewPart(QUARANTINE.name, None, path, frame.height, size_bytes),)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """Bytes ``start`` to ``end`` of a file."""
-
-    file_id: str
-    start: int
-    end: int
 
 
 def _latest(events: pl.DataFrame) -> datetime | None:

@@ -12,6 +12,9 @@ class Progress(Protocol):
     def advance(self, units: int) -> None:
         """So many more units are done."""
 
+    def tell(self, detail: str) -> None:
+        """What else is worth knowing by now, such as money spent."""
+
 
 class Silent:
     """Shows nothing."""
@@ -20,4 +23,7 @@ class Silent:
         """Nothing."""
 
     def advance(self, units: int) -> None:
+        """Nothing."""
+
+    def tell(self, detail: str) -> None:
         """Nothing."""

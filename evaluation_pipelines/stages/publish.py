@@ -4,17 +4,32 @@ import glob
 from datetime import datetime
 from pathlib import Path
 
-from evaluation_pipelines.adapters.analytics import Derived, Published, Source, publish
-from evaluation_pipelines.adapters.lake import Lake
+from evaluation_pipelines.adapters.analytics import Derived, Given, Published, Source, publish
+from evaluation_pipelines.adapters.lake import Lake, file_name
 from evaluation_pipelines.adapters.sql_files import read_sql
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
+    AGENT_SCORES,
     AGENT_SESSIONS,
+    EXTERNAL_SIGNALS,
+    JUDGE_SCORES,
+    MASQUE_LIFT,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    OVERRIDES,
+    REPUTATION_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
+    TOOL_REPORTS,
     Column,
     Table,
 )
+from evaluation_pipelines.stages.overrides import overrides_with_states
 from evaluation_pipelines.stages.stores import Stores
+
+_COMPARED = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
 
 
 def publish_analytics(stores: Stores, now: datetime) -> Published:
@@ -25,19 +40,35 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
             before stays.
     """
     lake = stores.lake
-    sources = [
+    sources: list[Source | Given] = [
         # Many and large: a view, which needs no copy and is never out of date.
         _source(lake, AGENT_EVENTS, copied=False),
         _source(lake, AGENT_SESSIONS, copied=True, as_map=("tool_mix",)),
         _source(lake, SESSION_PERFORMANCE, copied=True),
+        _source(lake, JUDGE_SCORES, copied=True),
+        _source(lake, SCORECARDS, copied=True, as_map=("criteria_scores",)),
+        _source(lake, SESSION_EVALUATIONS, copied=True),
+        Given(OVERRIDES, overrides_with_states(stores)),
+        _source(lake, TOOL_REPORTS, copied=True),
+        _whole(lake, MASQUE_LIFT),
+        *(Given(each, lake.read_whole(each)) for each in _COMPARED),
+        _whole(lake, REPUTATION_SCORES),
+        _whole(lake, AGENT_SCORES),
+        _whole(lake, EXTERNAL_SIGNALS),
     ]
     return publish(stores.settings.analytics_path, sources, [_sessions()], now)
 
 
 def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
     root = Path(glob.escape(str(lake.root.resolve())))
-    pattern = root / table.name / "session_date=*" / f"{table.name}.parquet"
+    pattern = root / table.name / "session_date=*" / file_name(table)
     return Source(table, lake.files(table), pattern, copied, as_map)
+
+
+def _whole(lake: Lake, table: Table) -> Source:
+    """A small table without partitions."""
+    path = Path(lake.partition(table, None).resolve())
+    return Source(table, [path] if path.exists() else [], Path(glob.escape(str(path))), copied=True)
 
 
 def _sessions() -> Derived:

@@ -16,12 +16,18 @@ from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
+from evaluation_pipelines.domain.telemetry.mentions import mention_of, session_ids_of
 from evaluation_pipelines.domain.telemetry.reader import EventBatch, QuarantinedLine
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.daily_tables import query_events, query_sessions
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.progress import Progress, Silent
-from evaluation_pipelines.stages.reading import event_reader, open_documents, read_line
+from evaluation_pipelines.stages.reading import (
+    event_reader,
+    few_collections,
+    open_documents,
+    read_line,
+)
+from evaluation_pipelines.stages.session_tables import query_events, query_sessions
 
 SessionRow = Mapping[str, Any]
 """A row of ``agent_sessions`` joined with its row of ``session_performance``."""
@@ -47,21 +53,24 @@ def score_files(
     files: Iterable[tuple[str, BinaryIO]],
     settings: Settings,
     progress: Progress | None = None,
+    only: str | None = None,
 ) -> Scored:
-    """Score all session windows in some files.
+    """Score all session windows in some files, or those of one session.
 
     Args:
         files: Name and open binary file (or stream) of each.
         settings: Idle limit, line limit and first partition.
         progress: Told of the bytes read.
+        only: A session key or session id. Lines that cannot tell of it are not looked at.
     """
     scored = Scored([], IngestCounts())
     batches = [AGENT_EVENTS_LANDED.schema.to_frame()]
-    for name, handle in files:
-        for batch in _batches(name, handle, settings, progress or Silent()):
-            scored.counts.add(batch.counts)
-            scored.quarantined += [(name, line) for line in batch.quarantined]
-            batches.append(_without_texts(batch.events))
+    with few_collections():
+        for name, handle in files:
+            for batch in _batches(name, handle, settings, progress or Silent(), only):
+                scored.counts.add(batch.counts)
+                scored.quarantined += [(name, line) for line in batch.quarantined]
+                batches.append(_without_texts(_of_session(batch.events, only)))
     filed = file_events(pl.concat(batches), None, settings.start_date)
     sessions = query_sessions(query_events(filed.events), settings)
     scored.sessions = session_rows(sessions, score_sessions(sessions))
@@ -102,12 +111,14 @@ def find_session(rows: list[SessionRow], wanted: str | None) -> SessionRow:
 
 
 def _batches(
-    name: str, handle: BinaryIO, settings: Settings, progress: Progress
+    name: str, handle: BinaryIO, settings: Settings, progress: Progress, only: str | None
 ) -> Iterator[EventBatch]:
     reader = event_reader(settings, datetime.now(UTC))
+    may_concern = (None if only is None else mention_of(only)) or (lambda _: True)
     limit, start, end = settings.max_line_bytes, 0, 0
     for line in open_documents(handle, name, settings).read(0):
-        read_line(reader, line, name, limit)
+        if may_concern(line.text):
+            read_line(reader, line, name, limit)
         end = line.next_offset
         if end - start >= settings.batch_bytes:
             yield reader.take(end - start)
@@ -115,6 +126,12 @@ def _batches(
             start = end
     yield reader.take(end - start)
     progress.advance(end - start)
+
+
+def _of_session(events: pl.DataFrame, key: str | None) -> pl.DataFrame:
+    if key is None:
+        return events
+    return events.filter(pl.col("session_id").is_in(sorted(session_ids_of(key))))
 
 
 def _without_texts(events: pl.DataFrame) -> pl.DataFrame:

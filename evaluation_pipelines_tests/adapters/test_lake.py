@@ -1,6 +1,7 @@
 """The lake: whole files or none, of exactly the columns that their table has."""
 
 import os
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +22,7 @@ NUMBERS = Table(
         Column("at", UTC_TIME, "when it was counted"),
     ),
 )
+PILES = replace(NUMBERS, name="piles", several_files=True)
 DAY = date(2026, 6, 1)
 NEXT_DAY = date(2026, 6, 2)
 NOW = datetime.now(UTC)
@@ -158,3 +160,39 @@ def test_the_sweep_deletes_old_files_that_no_manifest_names_and_nothing_else(lak
 
 def test_a_sweep_of_a_lake_that_is_not_there_yet_finds_nothing(lake: Lake) -> None:
     assert lake.sweep(NUMBERS, DAY, [], NOW) == 0
+
+
+def test_a_partition_of_several_files_is_read_as_one_and_written_file_by_file(lake: Lake) -> None:
+    lake.write_part(rows(1, 2), PILES, DAY, "a-v1")
+    lake.write_part(rows(3), PILES, DAY, "b-v1")
+    lake.write_part(rows(4), PILES, NEXT_DAY, "a-v1")
+    lake.write_part(rows(9), PILES, DAY, "a-v1")
+
+    assert lake.read(PILES, [DAY])["n"].to_list() == [9, 3]
+    assert lake.partitions(PILES) == [DAY, NEXT_DAY]
+    assert [path.name for path in lake.files(PILES, DAY)] == ["a-v1.parquet", "b-v1.parquet"]
+
+
+def test_rows_are_selected_from_all_partitions(lake: Lake) -> None:
+    lake.write(rows(1, 2, 3), NUMBERS, DAY)
+    lake.write(rows(2, 5), NUMBERS, NEXT_DAY)
+
+    assert lake.select(NUMBERS, pl.col("n") > 1, pl.col("word") != "3")["n"].to_list() == [2, 2, 5]
+    assert lake.select(NUMBERS, pl.col("n") > 9).schema == NUMBERS.schema
+
+
+def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    path.write_bytes(b"not parquet")
+
+    with pytest.raises(LakeError, match=r"numbers\.parquet.*build its date again"):
+        lake.select(NUMBERS, pl.col("n") > 0)
+
+
+def test_a_table_without_partitions_is_one_file(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, None)
+    lake.write(rows(2), NUMBERS, None)
+
+    assert path == lake.partition(NUMBERS, None) == lake.root / "numbers" / "numbers.parquet"
+    assert pl.read_parquet(path)["n"].to_list() == [2]
+    assert lake.partitions(NUMBERS) == []

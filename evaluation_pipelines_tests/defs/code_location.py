@@ -1,6 +1,6 @@
 """The code location on a temporary folder and an instance of its own, driven step by step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -8,7 +8,9 @@ from functools import cache
 import dagster as dg
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.execution.api import execute_run
 from dagster._core.loader import LoadingContextForTest
 from dagster._core.remote_origin import (
     InProcessCodeLocationOrigin,
@@ -29,7 +31,22 @@ from evaluation_pipelines_tests.workplace import Workplace
 FIRST_DAY = date(2025, 2, 6)
 """Past for the clock of any machine; 480 days before the noon of the builders."""
 
-DAILY_TABLES = ("agent_events", "agent_sessions", "session_performance")
+DAILY_TABLES = (
+    "agent_events",
+    "agent_sessions",
+    "session_performance",
+    "tool_reports",
+    "scorecards",
+    "session_evaluations",
+)
+AGGREGATES = (
+    "masque_lift",
+    "model_comparison",
+    "model_comparison_pairs",
+    "model_regressions",
+    "model_comparison_report",
+    "analytics_database",
+)
 
 
 UNFINISHED = ["", "RUN_ENQUEUED", "RUN_STARTING", "RUN_START", "RUN_CANCELING"]
@@ -91,7 +108,7 @@ class CodeLocation:
     workplace: Workplace
     instance: dg.DagsterInstance
     cursors: dict[str, str | None] = field(default_factory=dict)
-    remembered: AssetDaemonCursor | None = None
+    remembered: dict[str, AssetDaemonCursor] = field(default_factory=dict)
 
     def tick(self, sensor: str) -> SensorExecutionData:
         """Evaluate a sensor as the daemon does, with the cursor it left."""
@@ -164,11 +181,28 @@ class CodeLocation:
             raise_on_error=False,
         )
 
+    def execute_aggregates(self) -> None:
+        """Materialize all assets without partitions in one run, as their sensor asks for it."""
+        self.begin_aggregates()()
+
     def execute_asset(self, asset: str) -> dg.ExecuteInProcessResult:
         """Materialize an asset without partitions."""
+        return self.execute_assets(asset)
+
+    def execute_assets(self, *assets: str) -> dg.ExecuteInProcessResult:
+        """Materialize assets without partitions in one run, with the checks that come of it."""
         job = repository().get_implicit_global_asset_job_def()
-        selected = job.get_subset(asset_selection={dg.AssetKey(asset)})
+        selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
         return selected.execute_in_process(instance=self.instance)
+
+    def begin_aggregates(self) -> Callable[[], object]:
+        """Such a run begins; call what is given to let it do its work."""
+        keys = frozenset(map(dg.AssetKey, AGGREGATES))
+        job = repository().get_implicit_global_asset_job_def().get_subset(asset_selection=set(keys))
+        run = self.instance.create_run_for_job(job, asset_selection=keys)
+        starting = dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, job.name)
+        self.instance.report_dagster_event(starting, run.run_id)
+        return lambda: execute_run(InMemoryJob(job), run, self.instance)
 
     def run_checks(self, asset: str, *names: str) -> dict[str, bool]:
         """Run some checks alone; gives which of them passed."""
@@ -178,13 +212,26 @@ class CodeLocation:
         result = selected.execute_in_process(instance=self.instance)
         return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
 
-    def aggregates_asked_for(self) -> set[str]:
-        """Assets that the automation conditions want now, with what they remember."""
+    def aggregates_asked_for(self, sensor: str = "aggregates_sensor") -> set[str]:
+        """Assets that a sensor's automation conditions want now, with what they remember."""
+        return set(self.wanted(sensor))
+
+    def wanted(
+        self, sensor: str = "aggregates_sensor", at: datetime | None = None
+    ) -> dict[str, int]:
+        """The same with how many partitions of each; as of a time, or now."""
+        selection = repository().get_sensor_def(sensor).asset_selection
+        assert selection is not None
         ticked = dg.evaluate_automation_conditions(
-            defs(), self.instance, dg.AssetSelection.all(), cursor=self.remembered
+            defs(),
+            self.instance,
+            selection,
+            evaluation_time=at,
+            cursor=self.remembered.get(sensor),
         )
-        self.remembered = ticked.cursor
-        return {each.key.to_user_string() for each in ticked.results if each.true_subset.size}
+        self.remembered[sensor] = ticked.cursor
+        sizes = {each.key.to_user_string(): each.true_subset.size for each in ticked.results}
+        return {name: size for name, size in sizes.items() if size}
 
     def run_ingest(self, content: bytes) -> list[str]:
         """Append to a landing file and run the job that reads it; gives the lines of its log."""
@@ -201,6 +248,13 @@ class CodeLocation:
         """Dates of an asset that the instance counts as materialized."""
         found = self.instance.get_materialized_partitions(dg.AssetKey(asset))
         return sorted(map(date.fromisoformat, found))
+
+    def metadata(self, asset: str, number: int) -> dict[str, object]:
+        """What the newest materialization of a day says."""
+        which = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))])
+        (record,) = self.instance.fetch_materializations(which, limit=1).records
+        assert record.asset_materialization is not None
+        return {name: each.value for name, each in record.asset_materialization.metadata.items()}
 
     def start(
         self, job: str, tags: Mapping[str, str] | None = None, reached: str = "RUN_START"

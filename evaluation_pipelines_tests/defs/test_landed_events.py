@@ -36,6 +36,39 @@ def test_an_ingest_says_which_dates_are_no_partitions(
     assert "2024-12-08 is not a partition (yet): kept, not built" in log
 
 
+def test_an_ingest_says_how_much_of_each_file_is_still_unread(location: CodeLocation) -> None:
+    location.workplace.land("logs.jsonl", session_line(0) + session_line(1)[:50])
+    location.workplace.land("d_f.jsonl", session_line(1))
+    result = location.execute("ingest_landing")
+    (told,) = (each for each in result.all_events if each.is_successful_output)
+    metadata = {name: each.value for name, each in told.step_output_data.metadata.items()}
+
+    assert metadata["dates_touched"] == f"{day(0)}, {day(1)}"
+    assert metadata["unread_bytes"] == 50
+    # The newest event is the answer, 30 s after noon.
+    assert str(metadata["lag"]).splitlines()[2:] == [
+        f"| logs\\.jsonl | 50 | {day(0)} 12:00:30 |".replace("-", "\\-"),
+        f"| d\\_f\\.jsonl | 0 | {day(1)} 12:00:30 |".replace("-", "\\-"),
+    ]
+
+
+def test_an_ingest_that_fails_midway_reports_the_dates_it_committed(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_BATCH_BYTES", "1")  # every line is a batch
+    table = location.workplace.lake.root / AGENT_EVENTS_LANDED.name
+    table.mkdir(parents=True)
+    in_the_way = table / f"session_date={day(1)}"
+    in_the_way.write_text("a file where the folder should be")
+    location.workplace.land("logs.jsonl", session_line(0) + session_line(1))
+    assert not location.execute("ingest_landing").success
+    assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0)]
+
+    in_the_way.unlink()
+    assert location.execute("ingest_landing").success
+    assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0), day(1)]
+
+
 def test_dates_are_shown_as_older_than_their_input_until_they_are_built_again(
     location: CodeLocation,
 ) -> None:

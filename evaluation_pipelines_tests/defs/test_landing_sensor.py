@@ -151,3 +151,17 @@ def test_an_ingest_that_succeeded_after_one_that_failed_keeps_nothing_waiting(
     location.workplace.land("logs.jsonl", session_line(0))
 
     assert location.asks(LANDING) == 1
+
+
+def test_after_a_cancelled_ingest_the_next_one_waits_ten_minutes(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.workplace.land("logs.jsonl", session_line(0))
+    location.instance.report_run_canceled(location.start("ingest_landing"))
+    ticked = location.tick(LANDING)
+    assert ticked.run_requests == []
+    assert "cancelled: the next one waits 10 minutes" in str(ticked.skip_message)
+
+    wait = "evaluation_pipelines.defs.runs.SECONDS_AFTER_CANCELLATION"
+    monkeypatch.setattr(wait, 0)  # they have passed
+    assert location.asks(LANDING) == 1

@@ -1,7 +1,11 @@
 """All sensors, one after the other: from a line that landed to its score."""
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+import dagster as dg
+
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
 from evaluation_pipelines_tests.defs.code_location import (
+    AGGREGATES,
+    DAILY_TABLES,
     CodeLocation,
     day,
     session_line,
@@ -49,7 +53,7 @@ def test_one_broken_date_of_three_is_retried_alone_parked_and_revived(
     assert touched(location.workplace)[day(1)].parked
 
     mend_landed(location.workplace, 1, sound)
-    assert location.materialize(1, "agent_events", "agent_sessions", "session_performance").success
+    assert location.materialize(1, *DAILY_TABLES).success
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1", "s-2"]
     assert location.requested(TOUCHED) == []
 
@@ -84,13 +88,55 @@ def test_a_session_that_goes_on_three_days_later_updates_its_first_date_and_only
     assert location.workplace.performance().height == 3
 
 
-def test_the_analysts_database_is_asked_for_once_after_a_build(location: CodeLocation) -> None:
+def test_aggregates_are_asked_for_once_after_a_build_and_published_together(
+    location: CodeLocation,
+) -> None:
     assert location.aggregates_asked_for() == set()
     location.run_ingest(session_line(0))
     location.build(0)
-    assert location.aggregates_asked_for() == {"analytics_database"}
+    assert location.aggregates_asked_for() == {*AGGREGATES}
 
-    result = location.execute_asset("analytics_database")
-    (made,) = result.asset_materializations_for_node("analytics_database")
-    assert {name: each.value for name, each in made.metadata.items()}["rows of agent_sessions"] == 1
+    location.execute_aggregates()
+    record = location.instance.get_latest_materialization_event(dg.AssetKey("analytics_database"))
+    assert record is not None
+    assert record.asset_materialization is not None
+    assert record.asset_materialization.metadata["rows of agent_sessions"].value == 1
+    assert location.workplace.lake.partition(MASQUE_LIFT, None).exists()
+    assert location.aggregates_asked_for() == set()
+
+
+def test_a_build_between_the_request_for_the_database_and_its_run_asks_for_it_again(
+    location: CodeLocation,
+) -> None:
+    location.run_ingest(session_line(0) + session_line(1))
+    location.aggregates_asked_for()
+    location.build(0)
+    assert location.aggregates_asked_for() == {*AGGREGATES}
+
+    # Both within one tick: whether the database holds the second date, nobody can tell.
+    location.build(1)
+    location.execute_aggregates()
+    assert location.aggregates_asked_for() == {*AGGREGATES}
+
+    location.execute_aggregates()
+    assert location.aggregates_asked_for() == set()
+
+
+def test_dates_built_while_the_database_is_published_ask_for_it_again_when_that_is_done(
+    location: CodeLocation,
+) -> None:
+    location.run_ingest(session_line(0) + session_line(1))
+    location.aggregates_asked_for()
+    location.build(0)
+    assert location.aggregates_asked_for() == {*AGGREGATES}
+
+    publication = location.begin_aggregates()
+    assert location.aggregates_asked_for() == set()
+    location.build(1)
+    assert location.aggregates_asked_for() == set()
+    publication()
+    assert location.aggregates_asked_for() == {*AGGREGATES}
+
+    location.execute_aggregates()
+    assert location.aggregates_asked_for() == set()
     assert location.aggregates_asked_for() == set()

@@ -123,3 +123,22 @@ def test_dates_outside_the_partitions_are_kept_and_named_and_never_asked_for(
         day(early),
         day(0),
     ]
+
+
+def test_a_build_that_was_cancelled_begins_again_after_ten_minutes_or_by_hand(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.land(0)
+    location.instance.report_run_canceled(location.start("build_daily_tables"))
+    ticked = location.tick(TOUCHED)
+    assert ticked.run_requests == []
+    assert "cancelled: the next one waits 10 minutes" in str(ticked.skip_message)
+
+    assert location.build(0).success
+    location.land(1)
+    assert location.asks(TOUCHED) == 1
+    location.instance.report_run_canceled(location.start("build_daily_tables"))
+    assert location.asks(TOUCHED) == 0
+    wait = "evaluation_pipelines.defs.runs.SECONDS_AFTER_CANCELLATION"
+    monkeypatch.setattr(wait, 0)  # they have passed
+    assert location.asks(TOUCHED) == 1

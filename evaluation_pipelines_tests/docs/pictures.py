@@ -14,13 +14,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
 from evaluation_pipelines.domain.charts import histogram_svg
+from evaluation_pipelines.domain.comparison.compare import Question
+from evaluation_pipelines.domain.comparison.report.page import html_page
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.comparison import compare_models, last_days
+from evaluation_pipelines.stages.stores import open_stores
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
-from evaluation_pipelines_tests.docs.telemetry import generate, generated
+from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate, generated
 
 PICTURES = FOLDER / "pictures"
 PAGES = {
@@ -35,6 +41,8 @@ PAGES = {
     ),
 }
 """Name of each screenshot, its page, and the size of the window."""
+
+REPORT_SIZE = (1040, 820)
 
 _CHROMIUM = [
     "chromium",
@@ -56,10 +64,21 @@ def composites_svg() -> str:
     return histogram_svg(composites, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
 
 
+def comparison_page() -> str:
+    """The report that compares models, of all generated sessions."""
+    end = datetime(DAY_OF_THE_DEMO.year, DAY_OF_THE_DEMO.month, DAY_OF_THE_DEMO.day, 6, tzinfo=UTC)
+    with open_stores(Settings(_env_file=None, data_dir=generated())) as stores:
+        return html_page(compare_models(stores, Question(*last_days(end)), end))
+
+
 def main() -> None:
     """Make all of them anew."""
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "composites.svg").write_text(composites_svg(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "report.html"
+        report.write_text(comparison_page(), encoding="utf-8")
+        screenshot(report.as_uri(), PICTURES / "comparison.png", REPORT_SIZE)
     with tempfile.TemporaryDirectory() as folder, interface(Path(folder)) as address:
         for name, (page, size) in PAGES.items():
             screenshot(f"{address}{page}", PICTURES / f"{name}.png", size)

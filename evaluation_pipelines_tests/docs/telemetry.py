@@ -1,7 +1,7 @@
 """The data on which the blocks of a document run; a comment in the document names it.
 
 ``<!-- data: genuine, landed -->`` puts the genuine sample into the landing folder,
-``<!-- data: generated, published -->`` generates two weeks, builds everything and publishes it.
+``<!-- data: generated, published -->`` puts there what the demo does, builds and publishes it.
 """
 
 import os
@@ -13,16 +13,25 @@ from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 
-from evaluation_pipelines.demo.generator import write_telemetry
+from evaluation_pipelines.demo.landing import put_telemetry
 from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.domain.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.build import Build
+from evaluation_pipelines.stages.comparison_report import refresh_comparison
+from evaluation_pipelines.stages.external_signals import load_external_signals
 from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.stages.lift import write_masque_lift
 from evaluation_pipelines.stages.publish import publish_analytics
+from evaluation_pipelines.stages.reputation import (
+    bridge_sessions,
+    export_agent_scores,
+    open_reputation,
+)
 from evaluation_pipelines.stages.stores import Stores, open_stores
 
-SEED, DAY_AFTER = 1, date(2026, 11, 21)
-"""The team of the demo, at a time that stays the same."""
+DAY_OF_THE_DEMO = date(2026, 11, 21)
+"""The documents show what the demo shows on a day that stays the same."""
 
 GENUINE = SAMPLES / "claude_code" / "logs.jsonl"
 
@@ -46,12 +55,13 @@ def prepare(text: str, folder: Path) -> None:
     shutil.copytree(made / "lake", data / "lake", copy_function=os.link)
     shutil.copyfile(made / "ledger.db", data / "ledger.db")
     with _stores(data) as stores:
+        refresh_comparison(stores, _MORNING)
         publish_analytics(stores, _MORNING)
 
 
 def generate(landing: Path) -> None:
-    """Write the telemetry of the made-up team."""
-    write_telemetry(landing, seed=SEED, end=DAY_AFTER)
+    """Write the telemetry of the demo."""
+    put_telemetry(landing, DAY_OF_THE_DEMO, lambda _days: None)
 
 
 def generated() -> Path:
@@ -67,7 +77,18 @@ def _made() -> tempfile.TemporaryDirectory[str]:
         Ingest(stores, lambda: _MORNING).run()
         job = Build(stores, clock=lambda: _MORNING)
         job.run(job.pending_dates())
+        write_masque_lift(stores, _MORNING)
+        _write_reputation(stores)
     return folder
+
+
+def _write_reputation(stores: Stores) -> None:
+    """Reputation as of the fixed time: the view that is maintained knows only the present."""
+    with open_reputation(stores.settings, _MORNING) as store:
+        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), _MORNING)
+        load_external_signals(stores, store, _MORNING)
+        export_agent_scores(stores, store, _MORNING)
+        stores.lake.write(store.scores_as_of(_MORNING), REPUTATION_SCORES, None)
 
 
 def _stores(data_dir: Path) -> AbstractContextManager[Stores]:

@@ -24,4 +24,4 @@ def test_a_picture_is_small_and_shown_somewhere(picture: Path) -> None:
 
 
 def test_every_picture_is_one_that_the_project_makes() -> None:
-    assert {path.stem for path in SHOWN} == {*PAGES, "composites"}
+    assert {path.stem for path in SHOWN} == {*PAGES, "composites", "comparison"}

@@ -3,7 +3,12 @@
 import polars as pl
 import pytest
 
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.domain.schemas import (
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+)
+from evaluation_pipelines.domain.sessions.lift import masque_lift
 from evaluation_pipelines.domain.sessions.performance import (
     WEIGHTS,
     percentile_in_class,
@@ -33,7 +38,8 @@ def test_every_worked_example_is_what_the_code_makes_of_it(worked: list[Claim]) 
 def test_every_column_has_a_worked_example(worked: list[Claim]) -> None:
     shown = {claim.column for claim in worked} | {"percentile_in_class"}
 
-    assert shown >= set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
+    tables = (AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS)
+    assert shown >= {name for table in tables for name in table.schema}
 
 
 def test_every_dimension_shows_its_arithmetic(worked: list[Claim]) -> None:
@@ -70,3 +76,28 @@ def test_the_percentile_is_what_the_code_says() -> None:
 
     for step in lines["percentile_in_class"].split(" = "):
         assert worked_out(step, {}) == pytest.approx(percentile)
+
+
+def test_the_lift_is_what_the_code_says() -> None:
+    block = next(each for each in blocks(TEXT) if each.language == "lift")
+    lines = dict(line.split(" = ", 1) for line in block.body.split("\n") if " = " in line)
+    sides = {name: list(map(float, lines[name].split())) for name in ("masque", "baseline")}
+    worn = {"masque": {"masque": "A", "attribution": "clean"}, "baseline": {}}
+    rows = [
+        session(session_key=f"{side}{n}", **worn[side])
+        for side, composites in sides.items()
+        for n, _ in enumerate(composites)
+    ]
+    performance = score_sessions(sessions_frame(rows)).sort("session_key", descending=True)
+    # Sorted backwards, the masque comes first: its values are told backwards, too.
+    told = [*reversed(sides["masque"]), *reversed(sides["baseline"])]
+    scores = performance.with_columns(composite=pl.Series(told))
+    (lift,) = masque_lift(sessions_frame(rows), scores, 5).to_dicts()
+
+    for step in lines["difference"].split(" = "):
+        assert worked_out(step, {}) == pytest.approx(lift["composite_difference"])
+    for end in ("low", "high"):
+        *_, rounded = next(line for line in block.body.split("\n") if line.startswith(end)).split(
+            " ≈ "
+        )
+        assert float(rounded) == pytest.approx(lift[f"composite_{end}"], abs=0.0051)

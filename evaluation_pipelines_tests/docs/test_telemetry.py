@@ -20,7 +20,7 @@ from evaluation_pipelines.domain.schemas import AGENT_EVENTS, EVENT_NAMES, TOOL_
 from evaluation_pipelines.domain.telemetry.dialects.claude_code import CLAUDE_CODE
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
 from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
-from evaluation_pipelines.domain.telemetry.events import Origin
+from evaluation_pipelines.domain.telemetry.shapes import Origin
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.reading import event_reader
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
@@ -107,6 +107,48 @@ def test_no_event_fills_a_column_that_its_line_does_not_name() -> None:
     assert written.keys() == set(EVENT_NAMES) - {"masque_don", "masque_doff", "other"}
     surplus = {name: columns - written[name] - set(SHARED) for name, columns in filled.items()}
     assert {name: columns for name, columns in surplus.items() if columns} == {}
+
+
+GIVEN = table_rows(TEXT, "### What each agent gives, and what it cannot")
+GIVERS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "genai")
+CAPTURED = GIVERS[:4]
+"""Of the others no events were captured."""
+
+
+@pytest.mark.parametrize("giver", GIVERS)
+def test_what_each_agent_gives_is_what_its_genuine_telemetry_holds(giver: str) -> None:
+    filled = {
+        (row["event_name"], name)
+        for row in events_of_all_samples()
+        if row["source_cli"] == giver
+        for name, value in row.items()
+        if value is not None
+    }
+    place = 2 + GIVERS.index(giver)
+    said = {tuple(names_in(row[1]).pop().split(".")): row[place] for row in GIVEN}
+    assert len(said) == len(GIVEN) > 20
+    wrong = {
+        what: cell
+        for what, cell in said.items()
+        if (what in filled) != (not cell.startswith(("no", "(")))
+    }
+    assert wrong == {}
+    if giver not in CAPTURED:
+        assert all(cell.startswith(("no", "(")) for cell in said.values())
+
+
+def test_nobody_is_said_not_to_give_what_its_dialect_reads() -> None:
+    for row in GIVEN:
+        column = names_in(row[1]).pop().partition(".")[2]
+        for place, giver in enumerate(GIVERS[4:], start=6):
+            columns = {
+                target
+                for dialect in DIALECTS
+                if dialect.source_cli == giver
+                for target, _ in dialect.columns.values()
+            }
+            if row[place] == "no" and column not in ("content", "decision", "session_id"):
+                assert column not in columns, (giver, row[0])
 
 
 def test_the_classes_of_tools_are_those_of_the_code() -> None:

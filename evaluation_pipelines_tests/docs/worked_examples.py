@@ -17,18 +17,25 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+)
 from evaluation_pipelines.domain.sessions.performance import score_sessions
+from evaluation_pipelines.domain.tools.report import tool_reports
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.daily_tables import query_events, query_sessions
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.score import score_files, session_rows
+from evaluation_pipelines.stages.session_tables import query_events, query_sessions
+from evaluation_pipelines.stages.tool_reports import query_tool_calls
 from evaluation_pipelines_tests.builders import Row, don, event, events_frame
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import blocks
 from evaluation_pipelines_tests.docs.telemetry import GENUINE
 
-SCORED = {**AGENT_SESSIONS.schema, **SESSION_PERFORMANCE.schema}
+SCORED = {**AGENT_SESSIONS.schema, **SESSION_PERFORMANCE.schema, **TOOL_REPORTS.schema}
 """Columns that a worked example can speak of, with their types."""
 
 _DAY = date(2026, 11, 2)
@@ -83,11 +90,16 @@ def claims(text: str) -> Iterator[Claim]:
 
 
 def windows_of(events: list[Row]) -> dict[str, Mapping[str, Any]]:
-    """Session windows of some events with their scores, by key."""
+    """Session windows of some events with their scores and tool reports, by key."""
     settings = Settings(_env_file=None)
-    filed = file_events(events_frame(events), None, settings.start_date)
-    sessions = query_sessions(query_events(filed.events), settings)
-    return {row["session_key"]: row for row in session_rows(sessions, score_sessions(sessions))}
+    filed = query_events(file_events(events_frame(events), None, settings.start_date).events)
+    sessions = query_sessions(filed, settings)
+    reports = tool_reports(query_tool_calls(filed), sessions)
+    told = {row["session_key"]: row for row in reports.iter_rows(named=True)}
+    return {
+        row["session_key"]: {**row, **told.get(row["session_key"], {})}
+        for row in session_rows(sessions, score_sessions(sessions))
+    }
 
 
 @cache
@@ -160,6 +172,22 @@ def _shown(value: object) -> str:
             return f"{day}{value:%H:%M:%S}"
         case list():
             return ", ".join(map(_shown, value)) or "none"
+        case dict():
+            return _entry(value)
+    return str(value)
+
+
+def _entry(entry: Mapping[str, Any]) -> str:
+    """An entry of a list as documents write it."""
+    match entry:
         case {"key": key, "value": count}:
             return f"{key} {count}"
-    return str(value)
+        case {"call": call, "original": original}:
+            return f"{call} like {original}"
+        case {"call": call, "corrected_by": other}:
+            return f"{call} by {other}"
+        case {"call": call, "new_tokens": tokens}:
+            return f"{call} with {tokens} new"
+        case {"first_call": first, "last_call": last}:
+            return f"{first} to {last}"
+    return f"{entry['tool']} {entry['calls']}"

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.domain.quality import (
     EXAMPLES,
+    calls_add_up,
     every_event_is_in_a_session,
+    every_report_has_its_session,
     every_score_has_its_session,
     keys_are_unique,
     scores_are_in_range,
@@ -17,6 +19,7 @@ from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
+    TOOL_REPORTS,
 )
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines_tests.builders import (
@@ -199,3 +202,57 @@ def test_a_date_without_rows_breaks_no_rule() -> None:
     ]
 
     assert all(each.passed for each in results)
+
+
+def reports(*names: str, calls: int = 10) -> pl.DataFrame:
+    """Reports of windows as ``sessions`` makes them: ten calls of which one failed."""
+    return sessions(*names).select(
+        *TOOL_REPORTS.key,
+        "content_hash",
+        total_calls=pl.lit(calls, pl.Int64),
+        failed_calls="tools_failed",
+        denied_calls=pl.lit(0, pl.Int64),
+        unknown_calls=pl.lit(0, pl.Int64),
+    )
+
+
+def counted(*names: str) -> pl.DataFrame:
+    """Such windows, of which nothing was refused and all outcomes are known."""
+    return sessions(*names).with_columns(pl.lit(0).alias("tools_denied"), tools_unknown=pl.lit(0))
+
+
+def test_reports_of_sessions_belong_to_them() -> None:
+    result = every_report_has_its_session(reports("a"), sessions("a", "b"), TOOL_REPORTS)
+
+    assert (result.passed, result.found) == (True, "0 reports without one")
+
+
+def test_a_report_without_its_session_or_of_other_content_is_found() -> None:
+    other = sessions("a").with_columns(content_hash=pl.lit("1"))
+
+    for windows in (sessions("b"), other):
+        result = every_report_has_its_session(reports("a"), windows, TOOL_REPORTS)
+        assert (result.passed, result.severity) == (False, "error")
+        assert result.examples == ("default, a#baseline-1, 0",)
+
+
+def test_calls_add_up_where_reports_and_sessions_count_the_same() -> None:
+    result = calls_add_up(reports("a"), counted("a"), TOOL_REPORTS)
+
+    assert (result.passed, result.expected) == (
+        True,
+        "10 calls with a known outcome, as in the sessions",
+    )
+
+
+def test_a_missing_report_and_a_wrong_count_are_found() -> None:
+    for told in (reports("b"), reports("a", "b", calls=9)):
+        result = calls_add_up(told, counted("a", "b"), TOOL_REPORTS)
+        assert not result.passed
+        assert result.examples[0].startswith("default, a#baseline-1, 10, ")
+
+
+def test_a_session_without_calls_needs_no_report() -> None:
+    none = counted("a").with_columns(total_tools=pl.lit(0), tools_failed=pl.lit(0))
+
+    assert calls_add_up(reports("a").clear(), none, TOOL_REPORTS).passed

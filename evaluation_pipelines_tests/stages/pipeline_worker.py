@@ -1,4 +1,4 @@
-"""A process that ingests or builds again and again, and the handle by which tests kill it."""
+"""A process that repeats a step of the pipeline, and the handle by which tests kill it."""
 
 import os
 import select
@@ -117,21 +117,16 @@ def environment(folder: Path, **settings: object) -> dict[str, str]:
 
 def work(step: str) -> None:
     """Repeat one step until standard input ends."""
-    if step == "ingest":
-        from evaluation_pipelines.stages.ingest import Ingest
-    else:
-        from evaluation_pipelines.stages.build import Build
+    from evaluation_pipelines_tests.stages import pipeline_steps
+
+    once = getattr(pipeline_steps, step)
     settings = load_settings()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
     with open_stores(settings) as stores:
         while not select.select([sys.stdin], [], [], _IDLE_S)[0]:
-            if step == "ingest":
-                Ingest(stores).run()
-            else:
-                build = Build(stores)
-                build.run(build.pending_dates())
+            once(stores)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 """What has arrived: which files hold something unread, and whether an ingest would get any."""
 
 import os
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.stages.arrivals import Arrival, find_arrivals, holds_complete_line
+from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.stages.lag import source_lags
 from evaluation_pipelines_tests.otlp_builders import claude, line
-from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 FIRST = line(claude("user_prompt", 0))
 SECOND = line(claude("user_prompt", 60))
@@ -92,6 +96,27 @@ def test_other_content_of_the_same_length_is_the_next_generation(workplace: Work
     (arrival,) = arrived(workplace)
 
     assert (arrival.source, arrival.generation) == (None, 1)
+
+
+def test_a_clock_that_is_set_back_does_not_make_the_older_generation_the_newest(
+    workplace: Workplace,
+) -> None:
+    hours = count()
+
+    def read() -> int:
+        """Each ingest is an hour before the last one."""
+        return Ingest(workplace.stores, lambda: NOW - timedelta(hours=next(hours))).run().files
+
+    workplace.land("logs.jsonl", FIRST + FIRST)
+    assert read() == 1
+    workplace.land("logs.jsonl", SECOND)
+    assert read() == 1
+    assert read() == 0
+    assert arrived(workplace) == []
+    assert [each.unread_bytes for each in source_lags(workplace.stores)[0]] == [0]
+    workplace.land("logs.jsonl", FIRST, "ab")
+    (arrival,) = arrived(workplace)
+    assert (arrival.position, arrival.generation) == (len(SECOND), 2)
 
 
 def test_what_is_not_read_is_named_with_its_reason(workplace: Workplace, tmp_path: Path) -> None:

@@ -49,8 +49,32 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
     assert [each.session_date for each in results] == [FIRST, SECOND]
     first = results[0]
     assert isinstance(first, DateBuilt)
-    assert first.rows == {"agent_events": 2, "agent_sessions": 1, "session_performance": 1}
-    assert first.facts == {"landed": 2, "duplicates": 0, "scored": 1, "partial": 1}
+    assert first.rows == {
+        "agent_events": 2,
+        "agent_sessions": 1,
+        "session_performance": 1,
+        "judge_scores": 0,
+        "scorecards": 1,
+        "session_evaluations": 1,
+        "tool_reports": 1,
+    }
+    assert first.facts == {
+        "landed": 2,
+        "duplicates": 0,
+        "scored": 1,
+        "partial": 1,
+        "completed": 0,
+        "failed_scorings": 0,
+        "open_scorings": 0,
+        "cards": 1,
+        "not_ended": 0,
+        "no_profile": 0,
+        "evaluated": 1,
+        "passed": 1,
+        "overridden": 0,
+        "quality_risks": 0,
+        "flagged": 0,
+    }
     assert two_dates.build() == []
 
 

@@ -34,7 +34,7 @@ FEW_LINES_BYTES = 6_000
 # The terminal program, as from a shell with `ulimit -f`; 0 is no limit.
 INGEST = """
 import resource, sys
-from evaluation_pipelines.cli import main
+from evaluation_pipelines.cli.program import main
 if limit := int(sys.argv.pop()):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 main()
@@ -42,16 +42,23 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("seed", "rounds"), [(1, 20), pytest.param(2, 100, marks=pytest.mark.slow)]
+    ("seed", "rounds", "processes"),
+    [
+        (1, 20, 1),
+        pytest.param(2, 100, 1, marks=pytest.mark.slow),
+        pytest.param(5, 20, 2, marks=pytest.mark.slow),
+    ],
 )
 def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
-    tmp_path: Path, seed: int, rounds: int
+    tmp_path: Path, seed: int, rounds: int, processes: int
 ) -> None:
     random, collector = seeded(seed), Collector(tmp_path / "landing", seed)
     orphans: set[Path] = set()
     kills_before_commit = 0
-    few_lines = {"batch_bytes": FEW_LINES_BYTES}
-    with one_after_the_other(rounds, "ingest", tmp_path, **few_lines) as workers:
+    settings = {"batch_bytes": FEW_LINES_BYTES, "ingest_processes": processes}
+    if processes > 1:
+        settings["parallel_from_bytes"] = 3 * FEW_LINES_BYTES
+    with one_after_the_other(rounds, "ingest", tmp_path, **settings) as workers:
         for number, worker in enumerate(workers):
             with growing(collector, lines=60):
                 known = parts_on_disk(tmp_path)

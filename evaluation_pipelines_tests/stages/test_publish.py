@@ -10,7 +10,16 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.adapters.analytics import SCHEMA_VERSION, AnalyticsError
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    MASQUE_LIFT,
+    OVERRIDES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+)
 from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -77,14 +86,23 @@ def test_every_table_and_column_says_what_it_is(published: Path) -> None:
         union all
         select comment from duckdb_views() where not internal
     """
-    assert len(ask(published, tables)) == 5
+    assert len(ask(published, tables)) == 17
     assert (None,) not in ask(published, tables)
 
 
 def test_a_database_of_an_empty_lake_has_all_tables_with_their_types(workplace: Workplace) -> None:
     link = publish_analytics(workplace.stores, NOW).link
     with duckdb.connect(str(link), read_only=True) as connection:
-        for table in (AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE):
+        for table in (
+            AGENT_EVENTS,
+            AGENT_SESSIONS,
+            SESSION_PERFORMANCE,
+            TOOL_REPORTS,
+            SCORECARDS,
+            SESSION_EVALUATIONS,
+            OVERRIDES,
+            MASQUE_LIFT,
+        ):
             empty = connection.table(table.name).pl()
             assert empty.columns == [each.name for each in table.columns]
             assert empty.is_empty()
@@ -109,6 +127,12 @@ def test_types_are_the_same_with_and_without_rows(tmp_path: Path) -> None:
 def test_it_cannot_be_written_to_by_those_who_may_only_read(published: Path) -> None:
     assert published.is_symlink()
     assert published.resolve().stat().st_mode & 0o777 == 0o444
+
+
+def test_the_shells_of_years_ago_can_open_it(published: Path) -> None:
+    """The format is the oldest that they know; DuckDB writes its newest one unless told."""
+    query = "select tags['storage_version'] from duckdb_databases() where not internal"
+    assert ask(published, query) == [("v1.0.0+",)]
 
 
 @pytest.mark.parametrize("mode", ["read_only", "read_write"])

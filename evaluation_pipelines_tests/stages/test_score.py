@@ -43,6 +43,9 @@ class Told:
         """So many more units are done."""
         self.advanced.append(units)
 
+    def tell(self, detail: str) -> None:
+        """Nothing: reading tells nothing else."""
+
 
 # -- the same as stored ----------------------------------------------------------------------------
 
@@ -195,3 +198,28 @@ def test_a_session_that_cannot_be_told_is_an_error_that_says_what_there_is(
 ) -> None:
     with pytest.raises(SessionNotFoundError, match=message):
         find_session(score(content).sessions, wanted)
+
+
+# -- one session -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "b", "worn", "by-attribute", "quiet", "early"])
+def test_one_session_scores_as_it_does_among_all_others(name: str) -> None:
+    everything = [row for row in score(*ODD).sessions if row["session_id"] == name]
+    files = [("logs.jsonl", io.BytesIO(content)) for content in ODD]
+    settings = Settings(_env_file=None)
+    only = score_files(files, settings, only=name)
+    assert everything
+    assert only.sessions == everything
+    files = [("logs.jsonl", io.BytesIO(content)) for content in ODD]
+    key = everything[-1]["session_key"]
+    assert score_files(files, settings, only=key).sessions == everything
+
+
+def test_a_session_whose_id_cannot_be_looked_for_is_found_all_the_same() -> None:
+    content = session("5") + session("6") + session("a/b")
+    for name in ("5", "a/b"):
+        found = score_files(
+            [("logs.jsonl", io.BytesIO(content))], Settings(_env_file=None), only=name
+        )
+        assert [row["session_id"] for row in found.sessions] == [name]

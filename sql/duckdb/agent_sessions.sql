@@ -2,40 +2,12 @@
 -- Reads: what the files in agent_sessions/ make of agent_events.
 -- $session_idle_minutes: a gap between two events counts as active time up to this long.
 
--- What is known of a call in its whole session: its records may fall into several windows.
-with calls as (
-    select
-        session_no,
-        call_id,
-        min(position) filter (where decision = 'reject') as rejected_position,
-        min(position) filter (where decision = 'accept') as accepted_position,
-        bool_or(event_name = 'tool_result') as has_result
-    from session_events
-    where call_id is not null
-    group by
-        session_no,
-        call_id
-),
-
--- Each call has its outcome on one event: its result, or its decision where there is no result.
--- A call that was accepted without an id may be any later result: it is not counted by itself.
-events as (
+with events as (
     select
         event_windows.window_no,
         events.*,
-        case
-            when calls.rejected_position is not null and calls.accepted_position is null
-                then case when events.position = calls.rejected_position then 'denied' end
-            when events.event_name = 'tool_result' and events.success is null then 'unknown'
-            when events.event_name = 'tool_result' and events.success then 'ok'
-            when events.event_name = 'tool_result' then 'failed'
-            when
-                events.has_tool_use_id
-                and not calls.has_result
-                and events.position = calls.accepted_position
-                then 'unknown'
-        end as call_outcome,
-        coalesce(call_outcome in ('ok', 'failed'), false) as is_counted_call,
+        calls.call_outcome,
+        coalesce(calls.call_outcome in ('ok', 'failed'), false) as is_counted_call,
         -- Within the window: an event of a run that joined it may lie before its don.
         epoch_us(least(greatest(events.event_time, windows.started_at), windows.ended_at)) as at_us,
         -- The gap before an event is active time; nothing lies before the first one but its don.
@@ -66,10 +38,10 @@ events as (
         on
             event_windows.session_no = events.session_no
             and event_windows.position = events.position
-    left join calls
+    left join call_outcomes as calls
         on
             events.session_no = calls.session_no
-            and events.call_id = calls.call_id
+            and events.position = calls.position
 ),
 
 totals as (

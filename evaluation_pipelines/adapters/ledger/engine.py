@@ -23,6 +23,7 @@ from evaluation_pipelines.adapters.ledger.errors import (
     LedgerLockedError,
     LedgerNotWritableError,
     LedgerUrlError,
+    NoLedgerError,
     NotALedgerError,
 )
 
@@ -60,15 +61,17 @@ _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
 _URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host/database"
 
 
-def create_ledger_engine(url: str, lock_timeout: float) -> sa.Engine:
+def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) -> sa.Engine:
     """Prepare connections to the ledger's database; a SQLite file's folder is created.
 
     Args:
         url: ``sqlite:///path/to/file`` or a PostgreSQL URL.
         lock_timeout: seconds to wait for another writer.
+        create: Whether a SQLite file that is not there is made, with its folder.
 
     Raises:
         LedgerUrlError: the URL is malformed or names a database that cannot hold a ledger.
+        NoLedgerError: the file is not there and is not to be made.
         LedgerNotWritableError: the folder cannot be created.
     """
     try:
@@ -77,10 +80,19 @@ def create_ledger_engine(url: str, lock_timeout: float) -> sa.Engine:
         raise LedgerUrlError(f"The ledger's URL cannot be read. {_URL_ADVICE}.") from error
     match parsed.get_backend_name():
         case "sqlite" if parsed.database not in (None, "", ":memory:"):
+            if not create and not Path(str(parsed.database)).exists():
+                raise no_ledger(parsed)
             return _sqlite_engine(parsed, lock_timeout)
         case "postgresql":
             return _postgresql_engine(parsed, lock_timeout)
     raise LedgerUrlError(f"A ledger cannot be kept in {_shown(parsed)}. {_URL_ADVICE}.")
+
+
+def no_ledger(url: sa.URL) -> NoLedgerError:
+    """The error of a ledger that is not there; the whole path of a file tells where one is."""
+    is_file = url.get_backend_name() == "sqlite"
+    place = Path(str(url.database)).absolute() if is_file else _shown(url)
+    return NoLedgerError(f"There is no ledger {place} yet: nothing has been ingested.")
 
 
 @contextmanager

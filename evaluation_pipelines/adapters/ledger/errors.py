@@ -9,6 +9,10 @@ class LedgerUrlError(LedgerError):
     """The URL names no database that can hold a ledger."""
 
 
+class NoLedgerError(LedgerError):
+    """Somebody wants to look at a ledger that nobody has made yet."""
+
+
 class LedgerLockedError(LedgerError):
     """Another process kept the ledger locked for longer than we wait."""
 
@@ -51,3 +55,19 @@ class SessionDateTakenError(LedgerError):
 
 class PartsNotCurrentError(LedgerError):
     """Some of the parts to be replaced are no longer current."""
+
+
+class ScoringOpenError(LedgerError):
+    """The session is being scored by the same profile and model already, or was a moment ago."""
+
+
+class UnknownScoreError(LedgerError):
+    """No scoring has this id."""
+
+
+class ScoreEndedError(LedgerError):
+    """The scoring is completed or has failed: nothing about it changes any more."""
+
+
+class ScoreLeaseLostError(LedgerError):
+    """Somebody else is at work on the scoring, or nobody is."""

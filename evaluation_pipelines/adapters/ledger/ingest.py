@@ -60,7 +60,7 @@ class IngestBooks:
             remember_sessions(connection, batch.sessions)
             touch(connection, dates, batch.ingested_at)
             _book(connection, batch)
-            _count_names(connection, batch.names)
+            count_names(connection, batch.names)
 
     def totals(self, since: datetime | None = None) -> IngestCounts:
         """What all batches counted together, or those committed at ``since`` or later."""
@@ -121,7 +121,8 @@ def _book(connection: sa.Connection, batch: IngestBatch) -> None:
     connection.execute(sa.insert(INGEST_BATCHES), row | asdict(batch.counts))
 
 
-def _count_names(connection: sa.Connection, names: Mapping[tuple[str, str], int]) -> None:
+def count_names(connection: sa.Connection, names: Mapping[tuple[str, str], int]) -> None:
+    """Add up records that were not stored, within the caller's transaction."""
     if not names:
         return
     insert = insert_into(connection, INGEST_NAMES)

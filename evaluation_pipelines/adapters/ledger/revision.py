@@ -4,9 +4,14 @@ import threading
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.adapters.ledger.engine import lock_for_migration, reading, writing
+from evaluation_pipelines.adapters.ledger.engine import (
+    lock_for_migration,
+    no_ledger,
+    reading,
+    writing,
+)
 
-NEWEST_REVISION = "0001"
+NEWEST_REVISION = "0004"
 """The last revision in ``migrations/versions``, known here to spare the import of alembic."""
 
 VERSION_TABLE = "ledger_version"
@@ -15,15 +20,19 @@ VERSION_TABLE = "ledger_version"
 _one_at_a_time = threading.Lock()  # alembic keeps the running migration in module globals
 
 
-def bring_up_to_date(engine: sa.Engine) -> None:
+def bring_up_to_date(engine: sa.Engine, *, create: bool = True) -> None:
     """Migrate to the newest revision, in one transaction; one look is all if it is there already.
 
     Raises:
+        NoLedgerError: the database holds no ledger and none is to be made.
         LedgerTooNewError: the ledger has a revision that this version does not know.
     """
     with reading(engine) as connection:
-        if stored_revision(connection) == NEWEST_REVISION:
-            return
+        stored = stored_revision(connection)
+    if stored == NEWEST_REVISION:
+        return
+    if stored is None and not create:
+        raise no_ledger(engine.url)
     # alembic takes long to import, and hardly any opening needs it.
     from evaluation_pipelines.adapters.ledger.migrations.run import (
         migrate_to_newest,

@@ -40,6 +40,15 @@ class TouchedDates:
         """Every date that ever had data, oldest first."""
         return self._select()
 
+    def get(self, session_date: date) -> TouchedDate | None:
+        """One date; None when it never had data."""
+        return next(iter(self._select(_DATE.session_date == session_date)), None)
+
+    def touch(self, dates: Collection[date], now: datetime) -> None:
+        """Make dates due: something that they are made from has changed."""
+        with writing(self._engine) as connection:
+            touch(connection, dates, now)
+
     def mark_built(self, session_date: date, version: int) -> bool:
         """Note that the data of ``version`` is built.
 

@@ -5,13 +5,29 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.comparison.models import TABLES
 from evaluation_pipelines.defs.daily_tables import daily_tables
+from evaluation_pipelines.defs.judging.assets import judge_scores
+from evaluation_pipelines.defs.reputation.assets import (
+    agent_scores,
+    external_signals,
+    reputation_scores,
+)
+from evaluation_pipelines.defs.sessions.assets import masque_lift
 from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines.stages.stores import Stores
 
 
 @dg.asset(
-    deps=[daily_tables],
+    deps=[
+        daily_tables,
+        masque_lift,
+        judge_scores,
+        external_signals,
+        reputation_scores,
+        agent_scores,
+        *(each.name for each in TABLES),
+    ],
     group_name="comparison",
     kinds={"duckdb"},
     owners=["team:evaluation"],

@@ -5,6 +5,7 @@ from dagster_duckdb import DuckDBResource
 
 from evaluation_pipelines.adapters.sql_files import read_sql
 from evaluation_pipelines.defs.metadata import frame_metadata
+from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.stages.stores import Stores
 
@@ -40,8 +41,8 @@ def scores_match_sessions(
 
 lake_checks_job = dg.define_asset_job(
     "check_lake",
-    selection=dg.AssetSelection.checks(scores_match_sessions),
-    description="Checks all dates of the lake against each other.",
+    selection=dg.AssetSelection.checks(scores_match_sessions, profiles_are_calibrated),
+    description="Checks all dates of the lake against each other, and judges against people.",
 )
 
 # At a quiet hour: it reads every date there is.

@@ -15,9 +15,14 @@ from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import landed_version
+from evaluation_pipelines.domain.markdown import markdown_table
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.stages.ingest import Ingest, IngestReport
+from evaluation_pipelines.stages.lag import source_lags
 from evaluation_pipelines.stages.stores import Stores
+
+_FILES_SHOWN = 20
+"""In the metadata of a run: those with the most unread bytes; `status` shows all."""
 
 agent_events_landed = dg.AssetSpec(
     AGENT_EVENTS_LANDED.name,
@@ -33,36 +38,62 @@ agent_events_landed = dg.AssetSpec(
 @dg.op(pool="ingest")
 def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
     """Read everything new in the landing folder, every byte once."""
-    report = Ingest(stores).run(LoggedProgress(context.log))
+    report = IngestReport()
+    try:
+        Ingest(stores).run(LoggedProgress(context.log), report)
+    finally:  # what was committed before an error is there, and is told
+        _report_dates(context, stores, report)
     for passed in report.passed_over:
         context.log.warning("not read: %s: %s", passed.path, passed.reason)
     for path in report.busy:
         context.log.warning("another ingest is reading %s", path)
+    report_checks(context.instance, stores)
+    context.add_output_metadata(_metadata(stores, report))
+
+
+def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValue | int]:
+    """What was read, in numbers, and what is still to be read of each file."""
+    lags = sorted(source_lags(stores)[0], key=lambda each: -(each.unread_bytes or 0))
+    rows = [
+        (each.path, each.unread_bytes, each.newest_event and f"{each.newest_event:%F %T}")
+        for each in lags[:_FILES_SHOWN]
+    ]
+    table = markdown_table(("file", "unread bytes", "newest event (UTC)"), rows)
+    return {
+        "files": report.files,
+        **asdict(report.counts),
+        "dates_touched": dg.MetadataValue.text(", ".join(map(str, sorted(report.dates)))),
+        "unread_bytes": sum(each.unread_bytes or 0 for each in lags),
+        "lag": dg.MetadataValue.md(table),
+    }
+
+
+def _report_dates(context: dg.OpExecutionContext, stores: Stores, report: IngestReport) -> None:
     for day in sorted(report.dates):
         if is_partition(day):
-            _report(context, stores, day)
+            for event in landed_reports(stores, day):
+                context.log_event(event)
         else:
             context.log.warning("%s is not a partition (yet): kept, not built", day)
-    report_checks(context.instance, stores)
-    context.add_output_metadata({"files": report.files, **asdict(report.counts)})
 
 
-def _report(context: dg.OpExecutionContext, stores: Stores, day: date) -> None:
-    """Tell the instance that a date got new events."""
+def landed_reports(
+    stores: Stores, day: date
+) -> tuple[dg.AssetObservation, dg.AssetMaterialization]:
+    """What tells the instance that a date got new events."""
     parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
     rows = sum(each.row_count for each in parts)
     key, partition = agent_events_landed.key, day.isoformat()
     version = {DATA_VERSION_TAG: landed_version(rows)}
     # Of an external asset, only an observation says that there is a new version.
-    context.log_event(dg.AssetObservation(key, partition=partition, tags=version))
-    context.log_event(
-        dg.AssetMaterialization(
-            key,
-            partition=partition,
-            metadata={"dagster/partition_row_count": rows, "parts": len(parts)},
-            tags=version,
-        )
+    observed = dg.AssetObservation(key, partition=partition, tags=version)
+    materialized = dg.AssetMaterialization(
+        key,
+        partition=partition,
+        metadata={"dagster/partition_row_count": rows, "parts": len(parts)},
+        tags=version,
     )
+    return observed, materialized
 
 
 @dg.job(description="Reads everything new in the landing folder; started by its sensor.")

@@ -1,7 +1,6 @@
 """Sensors: telemetry that landed starts an ingest, dates that got new events start a build."""
 
 import json
-import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -14,19 +13,13 @@ from dagster._core.storage.tags import (
 from evaluation_pipelines.adapters.ledger.records import TouchedDate
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition
+from evaluation_pipelines.defs.runs import CANCELED, canceled_lately, failed_lately, is_under_way
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
 from evaluation_pipelines.stages.alerts import tell_of_parked_date
 from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
 from evaluation_pipelines.stages.build import note_failed_run
 from evaluation_pipelines.stages.stores import Stores
 
-_UNFINISHED = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 _SECONDS_AFTER_FAILURE = 60
 
 
@@ -38,11 +31,15 @@ _SECONDS_AFTER_FAILURE = 60
 )
 def otel_landing_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SensorResult | None:
+) -> dg.SensorResult | dg.SkipReason | None:
     """At most one ingest at a time; the cursor remembers which files hold no complete line yet."""
     job = ingest_landing.name
-    if _is_under_way(context.instance, job) or _failed_lately(context.instance, job):
+    if is_under_way(context.instance, job) or failed_lately(
+        context.instance, job, _SECONDS_AFTER_FAILURE
+    ):
         return None
+    if canceled_lately(context.instance, job):
+        return dg.SkipReason(CANCELED)
     looked_at: dict[str, int] = json.loads(context.cursor or "{}")
     incomplete: dict[str, int] = {}
     for arrival in find_arrivals(stores)[0]:
@@ -64,9 +61,13 @@ def touched_dates_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.RunRequest | dg.SkipReason | None:
     """At most one build at a time; the stretch that has waited longest comes first."""
-    if _is_under_way(context.instance, daily_tables_job.name):
+    if is_under_way(context.instance, daily_tables_job.name):
         return None
-    pending = stores.ledger.touched.pending(datetime.now(UTC))
+    if canceled_lately(context.instance, daily_tables_job.name):
+        return dg.SkipReason(CANCELED)
+    now = datetime.now(UTC)
+    stores.ledger.waiting.wake(now)
+    pending = stores.ledger.touched.pending(now)
     outside = [each.session_date for each in pending if not is_partition(each.session_date)]
     due = [each for each in pending if is_partition(each.session_date)]
     if not due:
@@ -136,15 +137,3 @@ def _began(instance: dg.DagsterInstance, run_id: str) -> datetime:
     (record,) = instance.get_run_records(dg.RunsFilter(run_ids=[run_id]))
     created = record.create_timestamp
     return datetime.fromtimestamp(record.start_time, UTC) if record.start_time else created
-
-
-def _is_under_way(instance: dg.DagsterInstance, job_name: str) -> bool:
-    return instance.get_runs_count(dg.RunsFilter(job_name=job_name, statuses=_UNFINISHED)) > 0
-
-
-def _failed_lately(instance: dg.DagsterInstance, job_name: str) -> bool:
-    """Whether the last run failed less than a minute ago: one more would likely fail too."""
-    for record in instance.get_run_records(dg.RunsFilter(job_name=job_name), limit=1):
-        failed = record.dagster_run.status == dg.DagsterRunStatus.FAILURE
-        return failed and time.time() - (record.end_time or 0) < _SECONDS_AFTER_FAILURE
-    return False

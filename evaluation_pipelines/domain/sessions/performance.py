@@ -44,8 +44,10 @@ def autonomy() -> pl.Expr:
 
 def productivity() -> pl.Expr:
     """Successful tool calls per active minute, 0-10: one is 10, and the first minute is whole."""
-    active_min = pl.max_horizontal(pl.col("active_s") / 60, 1.0)
-    return _dimension(_TOOLS_OK / active_min * 10).alias("productivity")
+    # Seconds, since Polars divides a column by a number in one way and a single value in another:
+    # the last digit must not depend on how many sessions are scored together.
+    active_s = pl.max_horizontal("active_s", 60.0)
+    return _dimension(_TOOLS_OK * 600 / active_s).alias("productivity")
 
 
 def token_efficiency() -> pl.Expr:
@@ -67,10 +69,10 @@ def composite() -> pl.Expr:
     Reads the dimension columns. The weights of unknown dimensions are spread over the others in
     proportion, by dividing by the sum of those that are known.
     """
-    weighted = pl.sum_horizontal(pl.col(name) * weight for name, weight in WEIGHTS.items())
-    known = pl.sum_horizontal(
-        pl.col(name).is_not_null() * weight for name, weight in WEIGHTS.items()
-    )
+    nothing = pl.lit(0.0)
+    # One after the other: a horizontal sum adds in any order, and so rounds in more than one way.
+    weighted = sum((pl.col(name).fill_null(0) * WEIGHTS[name] for name in WEIGHTS), nothing)
+    known = sum((pl.col(name).is_not_null() * WEIGHTS[name] for name in WEIGHTS), nothing)
     return pl.when(known > 0).then(weighted / known).clip(0, 10).alias("composite")
 
 
@@ -130,18 +132,24 @@ def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
         As many rows of ``session_performance``, in its order, with ``percentile_in_class`` null:
         that one takes other sessions, see :func:`percentile_in_class`.
     """
-    return (
-        sessions.with_columns(
+    table = SESSION_PERFORMANCE
+    scored = (
+        # Lazy: expressions side by side, and only the columns that are needed.
+        sessions.lazy()
+        .with_columns(
             scorable(), quality(), autonomy(), productivity(), token_efficiency(), cost_efficiency()
         )
         .with_columns(composite(), partial())
         .with_columns(
             recommendation(), reason(), pl.lit(None, pl.Float64).alias("percentile_in_class")
         )
-        .select(SESSION_PERFORMANCE.schema.names())
-        .cast(SESSION_PERFORMANCE.schema)
-        .sort(SESSION_PERFORMANCE.order)
+        .select(table.schema.names())
+        .cast(table.schema)
+        .collect()
     )
+    # Sorting takes longer than the formulas, and rows of the lake are in this order already.
+    in_order = scored.select(pl.struct(table.order)).to_series().is_sorted()
+    return scored if in_order else scored.sort(table.order)
 
 
 def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.DataFrame:

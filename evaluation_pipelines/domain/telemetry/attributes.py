@@ -5,12 +5,12 @@ A value that is there but cannot be what its column says ("undefined" tokens, a 
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from evaluation_pipelines.domain.telemetry.otlp import KeyValue, plain_value
+from evaluation_pipelines.domain.telemetry.any_value import KeyValue, plain_attribute
 
 INT64_MAX = 2**63 - 1
 
@@ -20,19 +20,27 @@ Convert = Callable[[Any], Any]
 """Value of an attribute -> value of a column, None when it is empty, or BROKEN."""
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
     """Attributes as a dict of plain values; of a repeated key the last one counts."""
-    values: dict[str, Any] = {}
-    for pair in pairs or ():
-        value = pair.value
-        # Nine of ten attributes are strings: the common case is read in place.
-        if value is not None and "stringValue" in value:
-            values[pair.key] = value["stringValue"]
-        else:
-            values[pair.key] = plain_value(value)
-    return values
+    return {pair.key: plain_attribute(pair.value) for pair in pairs or ()}
+
+
+def convert_column(values: Sequence[Any], convert: Convert) -> Sequence[Any]:
+    """Convert the values of one attribute of many records; texts that need nothing stay."""
+    if convert is text and _are_texts(values):
+        return values
+    return [convert(value) for value in values]
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    """Whether all values are texts as columns hold them: not empty, without NUL characters."""
+    try:
+        return "\0" not in "".join(values) and all(values)
+    except TypeError:
+        return False
 
 
 def text(value: Any) -> str | None:
@@ -73,6 +81,12 @@ def flag(value: Any) -> Any:
 def json_text(values: dict[str, Any]) -> str | None:
     """JSON text of some attributes; None when there is none."""
     return _encode(values).decode() if values else None
+
+
+def json_texts(rows: Iterable[dict[str, Any]]) -> list[str | None]:
+    """JSON text of the attributes of each record; None where there is none."""
+    lines = _encode_lines(rows).decode().split("\n")
+    return [line if line != "{}" else None for line in lines[:-1]]
 
 
 def json_object(document: str | None) -> dict[str, Any]:

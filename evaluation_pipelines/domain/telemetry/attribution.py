@@ -8,8 +8,10 @@ from typing import Any
 
 from evaluation_pipelines.domain.telemetry import times
 from evaluation_pipelines.domain.telemetry.attributes import text
-from evaluation_pipelines.domain.telemetry.events import Clock, Origin, content_id
+from evaluation_pipelines.domain.telemetry.events import Clock
+from evaluation_pipelines.domain.telemetry.identity import content_id
 from evaluation_pipelines.domain.telemetry.otlp import Line
+from evaluation_pipelines.domain.telemetry.shapes import Origin
 
 
 def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str, Any]] | str:
@@ -30,12 +32,12 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
     return [
         {
             "event_id": content_id("attribution", session_id, masque, name, time_us),
-            "event_time": time_us if time_us and clock.is_plausible(time_us) else clock.now_us,
+            "event_time": clock.possible(time_us) or clock.now_us,
             "session_id": session_id,
             "masque": masque,
             "event_name": name,
             "source_event_name": "attribution",
-            "time_anomaly": time_us is None or not clock.is_plausible(time_us),
+            "time_anomaly": clock.possible(time_us) is None,
             "source_file_id": origin.file_id,
             "source_offset": origin.offset,
         }

@@ -1,41 +1,34 @@
-"""The canonical agent event: the columns that every dialect shares, its time and its identity."""
+"""The canonical agent event: the columns that every dialect shares, its time and its identity.
 
-import hashlib
-from collections.abc import Mapping
+All records of one shape become events together, column by column.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import msgspec
 
 from evaluation_pipelines.domain.telemetry import times
-from evaluation_pipelines.domain.telemetry.attributes import BROKEN, Convert, json_text, text
+from evaluation_pipelines.domain.telemetry.attributes import BROKEN, json_texts
+from evaluation_pipelines.domain.telemetry.columns import (
+    SHARED_COLUMNS,
+    ColumnTable,
+    sort_attributes,
+)
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect, Row
-from evaluation_pipelines.domain.telemetry.otlp import LogRecord
-
-_SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
-    "session.id": ("session_id", text),
-    "conversation.id": ("session_id", text),
-    "gen_ai.conversation.id": ("session_id", text),
-    "organization.id": ("organization_id", text),
-    "agent.id": ("agent_id", text),
-    "masque.name": ("masque", text),
-    "masque": ("masque", text),
-    "user.id": ("user_id", text),
-    "team.id": ("team_id", text),
-    "classification.label": ("classification_label", text),
-    "service.name": ("service_name", text),
-    "service.version": ("service_version", text),
-}
-"""Attributes that mean the same whoever sends them; of two for one column the first counts."""
-
-_IDENTITY = ("service_name", "service_version", "organization_id", "session_id")
-_READ_ALREADY = ("event.name", "event.timestamp")
-_LONGEST_NAME = 200
+from evaluation_pipelines.domain.telemetry.identity import event_ids
+from evaluation_pipelines.domain.telemetry.prices import Prices, priced
+from evaluation_pipelines.domain.telemetry.shapes import Producer, Shape
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+Columns = dict[str, Sequence[Any]]
+"""Values of ``agent_events`` by column name, all equally many; a column that is absent is null."""
+
+_encode_sorted = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,169 +38,184 @@ class Clock:
     now_us: int
     tolerance_us: int
 
-    def is_plausible(self, time_us: int) -> bool:
-        """Whether a time can be true."""
-        return times.EARLIEST_US <= time_us <= self.now_us + self.tolerance_us
+    def possible(self, time_us: int | None) -> int | None:
+        """The time where it can be true, else None."""
+        latest_us = self.now_us + self.tolerance_us
+        is_possible = time_us is not None and times.EARLIEST_US <= time_us <= latest_us
+        return time_us if is_possible else None
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a line stands."""
+class ShapeEvents:
+    """What became of the records of one shape.
 
-    file_id: str
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Producer:
-    """The process that sent a record: what its resource says in columns, and the rest.
-
-    ``identity`` tells processes apart whose records are equal.
+    Attributes:
+        numbers: The numbers of the records that are events.
+        columns: Their columns, without ``session_date``.
+        broken: How many values of all records were broken.
+        repeated: Records that the dialect knows to repeat another one.
+        unattributed: Records that name no session.
     """
 
-    columns: Row
-    rest: Mapping[str, Any]
-    identity: tuple[str | None, ...]
-
-    @classmethod
-    def of(cls, resource: dict[str, Any]) -> "Producer":
-        """Split the attributes of a resource."""
-        columns, rest, _ = _split(resource, _SHARED_COLUMNS)
-        return cls(columns, rest, tuple(map(columns.get, _IDENTITY)))
+    numbers: Sequence[int]
+    columns: Columns
+    broken: int
+    repeated: int
+    unattributed: int
 
 
-def source_names(record: LogRecord, values: Mapping[str, Any]) -> tuple[str, str]:
-    """The event name as sent, and the body when it is a word; each empty where there is none.
-
-    The name is ``event.name``, else the body. The top-level ``eventName`` is never used: Codex
-    writes a source location there.
-    """
-    body, name = record.body, values.get("event.name")
-    is_word = isinstance(body, str) and len(body) <= _LONGEST_NAME and " " not in body
-    word = text(body) or "" if is_word else ""
-    sent = text(name) if isinstance(name, str) else None
-    return sent[:_LONGEST_NAME] if sent else word, word
-
-
-def event_row(
-    record: LogRecord,
-    name: str,
-    values: dict[str, Any],
-    producer: Producer,
-    dialect: Dialect | None,
-    origin: Origin,
-    clock: Clock,
-) -> tuple[Row | None, int]:
-    """One row of ``agent_events`` (without ``session_date``) and how many values were broken.
-
-    The row is None when the dialect says that the record repeats another one. Its ``session_id``
-    is missing when the record names no session.
-    """
-    table = _columns_of(dialect)
-    columns, rest, broken = _split(values, table)
-    if isinstance(record.body, dict):
-        rest.setdefault("body", record.body)
-    row: Row = {**producer.columns, **columns}
-    bare_name = name.removeprefix(dialect.name_prefix) if dialect else name
-    masque_event = MASQUE_EVENTS.get(bare_name)
-    row["event_id"] = _event_id(record, values, producer)
-    row["source_event_name"] = bare_name or None
-    row["source_file_id"], row["source_offset"] = origin.file_id, origin.offset
-    row["event_time"], row["observed_time"], row["time_anomaly"] = _event_time(
-        record, values, clock
+def events_of(shape: Shape, clock: Clock, prices: Prices) -> ShapeEvents:
+    """Make the records of a shape events."""
+    numbers, producers, origins, sent, observed, bodies, values = zip(*shape.records, strict=True)
+    attributes = dict(zip(shape.keys, zip(*values, strict=True), strict=True))
+    found = sort_attributes(attributes, _table_of(shape.dialect), len(numbers))
+    columns, rests = found.columns, found.rests
+    _keep_bodies(bodies, rests)
+    _add_producers(columns, producers)
+    sent_us = times.column_from_nanoseconds(sent)
+    observed_us = times.column_from_nanoseconds(observed)
+    told_us = _told(attributes.get("event.timestamp"), sent_us)
+    columns["event_time"], time_anomalies = _event_times(told_us, observed_us, clock)
+    kept = _finish(shape, columns, rests, prices)
+    if found.broken:
+        columns = {name: _without_broken(column) for name, column in columns.items()}
+    _add_providers(columns, prices)
+    columns["observed_time"], columns["time_anomaly"] = observed_us, time_anomalies
+    senders = [producer.identity for producer in producers]
+    _add_ids(columns, event_ids(senders, sent_us, bodies, attributes))
+    columns["source_file_id"] = [origin.file_id for origin in origins]
+    columns["source_offset"] = [origin.offset for origin in origins]
+    columns["attributes"] = json_texts(
+        {**producer.rest, **rest} for producer, rest in zip(producers, rests, strict=True)
     )
-    if masque_event is not None:
-        # One that names no organization applies to the session in whichever it is.
-        row["event_name"] = masque_event
-    else:
-        row["event_name"] = "other"
-        row.setdefault("organization_id", "default")
-        if dialect is not None:
-            row["source_cli"] = dialect.source_cli
-            row["event_name"] = dialect.event_names.get(bare_name, "other")
-            if not dialect.refine(row, rest):
-                return None, broken
-    row["attributes"] = json_text({**producer.rest, **rest})
-    return row, broken
+    return _selected(numbers, columns, kept, found.broken)
+
+
+def _selected(
+    numbers: Sequence[int], columns: Columns, kept: list[bool], broken: int
+) -> ShapeEvents:
+    """Without the records that repeat others, and those that name no session."""
+    sessions = columns.get("session_id") or [None] * len(kept)
+    events = [keep and session is not None for keep, session in zip(kept, sessions, strict=True)]
+    if not all(events):
+        numbers = list(compress(numbers, events))
+        columns = {name: list(compress(column, events)) for name, column in columns.items()}
+    repeated = kept.count(False)
+    return ShapeEvents(numbers, columns, broken, repeated, events.count(False) - repeated)
 
 
 @cache
-def _columns_of(dialect: Dialect | None) -> Mapping[str, tuple[str, Convert]]:
-    return {**_SHARED_COLUMNS, **dialect.columns} if dialect else _SHARED_COLUMNS
+def _table_of(dialect: Dialect | None) -> ColumnTable:
+    return {**SHARED_COLUMNS, **dialect.columns} if dialect else SHARED_COLUMNS
 
 
-def _split(
-    values: Mapping[str, Any], table: Mapping[str, tuple[str, Convert]]
-) -> tuple[Row, dict[str, Any], int]:
-    """Attributes that have a column, by column; the others; and how many values were broken."""
-    columns: Row = {}
-    rest: dict[str, Any] = {}
-    contested = set()
-    broken = 0
-    for key, value in values.items():
-        target = table.get(key)
-        if target is not None:
-            column, convert = target
-            converted = convert(value)
-            if converted is BROKEN:
-                broken += 1
-                columns.setdefault(column, None)
-            elif converted is not None:
-                if column in columns:
-                    contested.add(column)
-                columns[column] = converted
-        elif key not in _READ_ALREADY:
-            rest[key] = value
-    for column in contested:
-        rest |= _settle(column, columns, values, table)
-    return columns, rest, broken
+def _keep_bodies(bodies: Sequence[Any], rests: Sequence[dict[str, Any]]) -> None:
+    for rest, body in zip(rests, bodies, strict=True):
+        if isinstance(body, dict):
+            rest.setdefault("body", body)
 
 
-def _settle(
-    column: str,
-    columns: Row,
-    values: Mapping[str, Any],
-    table: Mapping[str, tuple[str, Convert]],
-) -> dict[str, Any]:
-    """Give a column that several attributes name to the first in the table; gives the others.
-
-    The order in which attributes are sent means nothing, and a collector may change it.
-    """
-    told = {
-        key: converted
-        for key, (name, convert) in table.items()
-        if name == column
-        and (converted := convert(values.get(key))) is not None
-        and converted is not BROKEN
-    }
-    winner, *others = told
-    columns[column] = told[winner]
-    return {key: values[key] for key in others}
+def _add_producers(columns: Columns, producers: Sequence[Producer]) -> None:
+    """Where records themselves say nothing, what their resources say counts."""
+    for name in {name for producer in set(producers) for name in producer.columns}:
+        own = columns.get(name)
+        if own is None:
+            columns[name] = [producer.columns.get(name) for producer in producers]
+        elif None in own:
+            columns[name] = [
+                producer.columns.get(name) if value is None else value
+                for value, producer in zip(own, producers, strict=True)
+            ]
 
 
-def content_id(*content: Any) -> bytes:
-    """16-byte hash of JSON-like content; the order of keys does not matter."""
-    return hashlib.blake2b(_encode_sorted(content), digest_size=16).digest()
+def _told(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:
+    """The attribute ``event.timestamp``, else the time of the record."""
+    if stamps is None:
+        return sent_us
+    stamps_us = map(times.from_iso, stamps)
+    return [
+        sent if stamp is None else stamp for stamp, sent in zip(stamps_us, sent_us, strict=True)
+    ]
 
 
-def _event_id(record: LogRecord, values: dict[str, Any], producer: Producer) -> bytes:
-    """Equal for a record that was sent again, whether or not a collector re-encoded it."""
-    sent_us = times.from_nanoseconds(record.time_unix_nano)
-    return content_id(producer.identity, sent_us, record.body or None, values)
+def _event_times(
+    told_us: list[int | None], observed_us: list[int | None], clock: Clock
+) -> tuple[list[int], list[bool]]:
+    """Event times (microseconds), and which of them substitute one that cannot be."""
+    event_times: list[int] = []
+    anomalies: list[bool] = []
+    for told, observed in zip(told_us, observed_us, strict=True):
+        time = clock.possible(observed if told is None else told)
+        anomalies.append(time is None)
+        if time is None:
+            time = clock.possible(observed)
+        event_times.append(clock.now_us if time is None else time)
+    return event_times, anomalies
 
 
-def _event_time(
-    record: LogRecord, values: Mapping[str, Any], clock: Clock
-) -> tuple[int, int | None, bool]:
-    """Event time, observed time (microseconds) and whether the event time is a substitute."""
-    observed = times.from_nanoseconds(record.observed_time_unix_nano)
-    sent = times.from_iso(values.get("event.timestamp"))
-    if sent is None:
-        sent = times.from_nanoseconds(record.time_unix_nano)
-    if sent is None:
-        sent = observed
-    if sent is not None and clock.is_plausible(sent):
-        return sent, observed, False
-    if observed is not None and clock.is_plausible(observed):
-        return observed, observed, True
-    return clock.now_us, observed, True
+def _finish(
+    shape: Shape, columns: Columns, rests: Sequence[dict[str, Any]], prices: Prices
+) -> list[bool]:
+    """Name the events and let their dialect finish them; gives which of them are to be kept."""
+    name, dialect, count = shape.bare_name, shape.dialect, len(rests)
+    columns["source_event_name"] = [name or None] * count
+    if name in MASQUE_EVENTS:
+        # One that names no organization applies to the session in whichever it is.
+        columns["event_name"] = [MASQUE_EVENTS[name]] * count
+        return [True] * count
+    named = columns.get("organization_id") or [None] * count
+    columns["organization_id"] = [each or "default" for each in named]
+    columns["event_name"] = ["other"] * count
+    if dialect is None:
+        return [True] * count
+    columns["event_name"] = [dialect.event_names.get(name, "other")] * count
+    columns["source_cli"] = [dialect.source_cli] * count
+    if dialect.refined is not None and name not in dialect.refined:
+        return [True] * count
+    return _refine(dialect, columns, rests, prices)
+
+
+def _refine(
+    dialect: Dialect, columns: Columns, rests: Sequence[dict[str, Any]], prices: Prices
+) -> list[bool]:
+    """Give each event to its dialect as a row, and what came of the rows to the columns."""
+    kept: list[bool] = []
+    rows: list[Row] = []
+    names = tuple(columns)
+    for values, rest in zip(zip(*columns.values(), strict=True), rests, strict=True):
+        row: Row = {"source_event_name": None}
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                row[name] = None if value is BROKEN else value
+        kept.append(dialect.refine(row, rest))
+        if not dialect.sends_cost and row["event_name"] == "api_request":
+            priced(row, prices, reasoning_is_output=dialect.reasoning_is_output)
+        rows.append(row)
+    for name in set(names).union(*rows):
+        columns[name] = [row.get(name) for row in rows]
+    return kept
+
+
+def _without_broken(column: Sequence[Any]) -> list[Any]:
+    return [None if value is BROKEN else value for value in column]
+
+
+def _add_ids(columns: Columns, ids: list[bytes]) -> None:
+    """The ids of the events, where the dialect knows none better."""
+    better = columns.get("event_id")
+    columns["event_id"] = (
+        ids if better is None else [one or other for one, other in zip(better, ids, strict=True)]
+    )
+
+
+def _add_providers(columns: Columns, prices: Prices) -> None:
+    """Who serves the model, where records do not say."""
+    models = columns.get("model")
+    if models is None:
+        return
+    known = {model: prices.provider_of(model) for model in set(models) if model is not None}
+    told = columns.get("provider") or [None] * len(models)
+    columns["provider"] = [
+        known.get(model) if provider is None else provider
+        for model, provider in zip(models, told, strict=True)
+    ]

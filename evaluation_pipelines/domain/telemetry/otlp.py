@@ -1,4 +1,4 @@
-"""OTLP log requests as JSON: typed decoding of one line, and plain values of its attributes.
+"""OTLP log requests as JSON: typed decoding of one line.
 
 Both encodings that exist are read: the one of the SDKs (integers as numbers) and the one of a
 collector (64-bit integers as strings, empty fields left out). A line whose envelope is sound but
@@ -8,28 +8,25 @@ that holds a broken record yields the good records and a defect for each broken 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import msgspec
 
-
-class KeyValue(msgspec.Struct, gc=False):
-    """One attribute; ``value`` holds one of stringValue, intValue, boolValue ..."""
-
-    key: str
-    value: dict[str, Any] | None = None
+from evaluation_pipelines.domain.telemetry.any_value import KeyValue
 
 
 class LogRecord(msgspec.Struct, gc=False, rename="camel"):
     """One log record. Times are nanoseconds as sent: a number, a decimal string, or absent.
 
-    ``body`` is an AnyValue as sent; the reader puts its plain value there.
+    ``body`` is an AnyValue as a dictionary, or what somebody sent instead.
     """
 
     attributes: list[KeyValue] | None = None
     body: Any = None
     time_unix_nano: Any = None
     observed_time_unix_nano: Any = None
+    event_name: Any = None
 
 
 class Scope(msgspec.Struct, gc=False):
@@ -53,10 +50,15 @@ class Resource(msgspec.Struct, gc=False):
 
 
 class ResourceLogs(msgspec.Struct, gc=False, rename="camel"):
-    """The scopes of one resource."""
+    """The scopes of one resource.
+
+    ``first_record`` is the place of its first record in the line, where records before it are
+    missing because they were broken.
+    """
 
     scope_logs: list[ScopeLogs] | None = None
     resource: Resource | None = None
+    first_record: int | None = msgspec.field(default=None, name="(place)")  # never sent
 
 
 class Line(msgspec.Struct, gc=False):
@@ -92,9 +94,6 @@ class Defect:
 class MalformedLineError(ValueError):
     """The line as a whole cannot be read; the message says why."""
 
-
-TOO_DEEP = "(nested too deeply)"
-_DEEPEST = 50
 
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -138,10 +137,21 @@ def is_cut_json(text: bytes) -> bool:
 
 
 def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
-    """Decode what the typed decoder refuses, keeping every record that can be kept.
+    """Decode what the typed decoder refuses, keeping every record that can be kept."""
+    requests = parse_leniently(line)
+    defects: list[Defect] = []
+    places = count()
+    return [_convert(request, places, defects) for request in requests], defects
+
+
+def parse_leniently(line: bytes) -> list[dict[str, Any]]:
+    """The objects of a line: one, or those of an array.
 
     The standard library also reads NaN, numbers out of range and the halves of surrogate pairs
     that JavaScript leaves when it cuts a text; the halves become question marks.
+
+    Raises:
+        MalformedLineError: It is not UTF-8, not JSON, or not an object or array of objects.
     """
     try:
         document = json.loads(line.decode("utf-8"))
@@ -156,16 +166,18 @@ def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
     requests = document if isinstance(document, list) else [document]
     if not all(isinstance(request, dict) for request in requests):
         raise MalformedLineError("not an OTLP request: expected a JSON object")
-    defects: list[Defect] = []
-    return [_convert(request, defects) for request in requests], defects
+    return requests
 
 
-def _convert(request: dict[str, Any], defects: list[Defect]) -> Line:
+def _convert(request: dict[str, Any], places: Iterator[int], defects: list[Defect]) -> Line:
     kept: list[ResourceLogs] = []
-    for index, (resource, scope, record) in enumerate(_records_of(request)):
+    # The place is asked for last: `zip` takes one from each in turn.
+    for (resource, scope, record), index in zip(records_of(request), places, strict=False):
         logs = {"scope": scope, "logRecords": [record]}
         try:
-            kept.append(msgspec.convert({"resource": resource, "scopeLogs": [logs]}, ResourceLogs))
+            one = msgspec.convert({"resource": resource, "scopeLogs": [logs]}, ResourceLogs)
+            one.first_record = index
+            kept.append(one)
         except msgspec.ValidationError as error:
             defects.append(Defect(f"not an OTLP log record: {error}", index))
     present = msgspec.Raw(b"null")
@@ -180,7 +192,8 @@ def _convert(request: dict[str, Any], defects: list[Defect]) -> Line:
     )
 
 
-def _records_of(request: dict[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
+def records_of(request: dict[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
+    """Resource, scope and log record as sent, in the order of the line."""
     for resource_logs in _children(request, "resourceLogs"):
         resource = resource_logs.get("resource") if isinstance(resource_logs, dict) else None
         for scope_logs in _children(resource_logs, "scopeLogs"):
@@ -197,55 +210,3 @@ def _children(parent: Any, key: str) -> list[Any]:
     if child is None:
         return []
     return child if isinstance(child, list) else [child]
-
-
-def plain_value(value: Any, depth: int = 0) -> Any:
-    """The Python value of an OTLP AnyValue.
-
-    Integers come as int, doubles as float (``NaN`` and infinities as None, JSON has no such
-    value), arrays as list, key-value lists as dict, bytes as their base64 text. What is no
-    AnyValue is None, and what is nested too deeply to be meant is ``TOO_DEEP``.
-    """
-    if not isinstance(value, dict) or not value:
-        return None
-    if depth > _DEEPEST:
-        return TOO_DEEP
-    kind, inner = next(iter(value.items()))
-    match kind:
-        case "stringValue" | "boolValue" | "bytesValue":
-            return inner
-        case "intValue":
-            return _integer(inner)
-        case "doubleValue":
-            return _double(inner)
-        case "arrayValue":
-            return [plain_value(item, depth + 1) for item in _items(inner)]
-        case "kvlistValue":
-            return {
-                str(item.get("key")): plain_value(item.get("value"), depth + 1)
-                for item in _items(inner)
-                if isinstance(item, dict)
-            }
-    return None
-
-
-def _items(inner: Any) -> list[Any]:
-    items = inner.get("values") if isinstance(inner, dict) else None
-    return items if isinstance(items, list) else []
-
-
-def _integer(inner: Any) -> int | float | str | None:
-    if isinstance(inner, float) and not inner.is_integer():
-        return _double(inner)
-    try:
-        return int(inner)
-    except (TypeError, ValueError):
-        return str(inner)
-
-
-def _double(inner: Any) -> float | None:
-    try:
-        number = float(inner)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if number - number == 0 else None  # inf - inf and nan - nan are not 0

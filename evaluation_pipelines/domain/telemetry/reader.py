@@ -5,38 +5,37 @@ and counts of everything that is not an event, so that nothing disappears withou
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import polars as pl
 
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.domain.telemetry.attributes import read_attributes, text
+from evaluation_pipelines.domain.telemetry.attributes import text
 from evaluation_pipelines.domain.telemetry.attribution import attribution_rows
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
-from evaluation_pipelines.domain.telemetry.events import (
-    MASQUE_EVENTS,
-    Clock,
-    Origin,
-    Producer,
-    event_row,
-    source_names,
-)
+from evaluation_pipelines.domain.telemetry.events import MASQUE_EVENTS, Clock, Columns, events_of
 from evaluation_pipelines.domain.telemetry.otlp import (
     Defect,
     Line,
-    LogRecord,
     MalformedLineError,
     ResourceLogs,
     decode_line,
-    plain_value,
 )
-from evaluation_pipelines.domain.telemetry.prices import Prices, priced
+from evaluation_pipelines.domain.telemetry.prices import Prices
+from evaluation_pipelines.domain.telemetry.shapes import Origin, Producers, Shape, Shapes
 
 _SCHEMA = AGENT_EVENTS_LANDED.schema
-_NAMES = tuple(_SCHEMA)
+_TOGETHER = 512
+"""Records of a shape that become events together: fewer cost more calls, more leave the cache."""
+
+
+def first_bytes(line: bytes) -> str:
+    """The beginning of a line as it is kept in the quarantine."""
+    return line[:256].decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,17 @@ class EventReader:
     clock: Clock
     max_attributes: int
     keep_unknown_events: bool = False
-    _rows: list[tuple[Any, ...]] = field(default_factory=list)
-    _quarantined: list[QuarantinedLine] = field(default_factory=list)
-    _counts: IngestCounts = field(default_factory=IngestCounts)
-    _names: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _producers: Producers = field(init=False)
+    _shapes: Shapes = field(init=False)
+    _numbers: Iterator[int] = field(init=False)
+    _order: list[int] = field(init=False)
+    _columns: dict[str, list[Any]] = field(init=False)
+    _quarantined: list[QuarantinedLine] = field(init=False)
+    _counts: IngestCounts = field(init=False)
+    _names: Counter[tuple[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begin()
 
     def read(self, line: bytes, origin: Origin) -> None:
         """Read one line without its newline; what cannot be read is noted, never raised."""
@@ -101,8 +107,9 @@ class EventReader:
             return
         for defect in defects:
             self._quarantine(line, origin.offset, len(line), defect)
+        place = 0
         for request in requests:
-            self._read_request(request, line, origin)
+            place = self._read_request(request, line, origin, place)
 
     def refuse(self, beginning: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
         """Quarantine a line of which only the beginning was read."""
@@ -111,50 +118,59 @@ class EventReader:
 
     def take(self, size_bytes: int) -> EventBatch:
         """The batch read so far, from that many bytes; the reader is empty afterwards."""
-        columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(_NAMES)
+        for shape in self._shapes:
+            if shape.records:
+                self._finish(shape)
         events = pl.DataFrame(
-            [
-                pl.Series(name, values, dtype=_SCHEMA[name])
-                for name, values in zip(_NAMES, columns, strict=True)
-            ]
+            [pl.Series(name, values, dtype=_SCHEMA[name]) for name, values in self._columns.items()]
         )
+        events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()]
         self._counts.bytes = size_bytes
         self._counts.events = events.height
+        self._counts.time_anomalies = int(events["time_anomaly"].sum())
         batch = EventBatch(events, self._quarantined, self._counts, self._names)
-        self._rows, self._quarantined = [], []
-        self._counts, self._names = IngestCounts(), Counter()
+        self._begin()
         return batch
 
+    def _begin(self) -> None:
+        self._producers, self._shapes = Producers(), Shapes(self.dialects)
+        self._numbers = count()
+        self._order, self._columns = [], {name: [] for name in _SCHEMA}
+        self._quarantined, self._counts, self._names = [], IngestCounts(), Counter()
+
     def _quarantine(self, line: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
-        first = line[:256].decode("utf-8", "backslashreplace")
         self._counts.quarantined += 1
         self._quarantined.append(
-            QuarantinedLine(offset, length_bytes, defect.record_index, defect.reason, first)
+            QuarantinedLine(
+                offset, length_bytes, defect.record_index, defect.reason, first_bytes(line)
+            )
         )
 
-    def _read_request(self, request: Line, line: bytes, origin: Origin) -> None:
+    def _read_request(self, request: Line, line: bytes, origin: Origin, place: int) -> int:
+        """Read one request; ``place`` is that of its first record in the line, given on."""
         if request.resource_logs is not None:
-            index = 0
             for resource_logs in request.resource_logs:
-                index = self._read_resource(resource_logs, line, origin, index)
+                place = self._read_resource(resource_logs, line, origin, place)
         elif request.session_id is not None:
             rows = attribution_rows(request, origin, self.clock)
             if isinstance(rows, str):
                 self._quarantine(line, origin.offset, len(line), Defect(rows))
             else:
                 self._counts.attribution_lines += 1
-                self._counts.time_anomalies += sum(row["time_anomaly"] for row in rows)
-                self._rows.extend(tuple(map(row.get, _NAMES)) for row in rows)
+                numbers = [next(self._numbers) for _ in rows]
+                self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif not request.other_signals and line.strip() != b"{}":
             reason = "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
         self._counts.skipped += request.other_signals
+        return place
 
     def _read_resource(
         self, resource_logs: ResourceLogs, line: bytes, origin: Origin, index: int
     ) -> int:
-        resource = resource_logs.resource
-        producer = Producer.of(read_attributes(resource.attributes if resource else None))
+        if resource_logs.first_record is not None:
+            index = resource_logs.first_record
+        producer = self._producers.of(resource_logs.resource)
         for scope_logs in resource_logs.scope_logs or ():
             scope = text(scope_logs.scope.name if scope_logs.scope else None) or ""
             for record in scope_logs.log_records or ():
@@ -163,34 +179,37 @@ class EventReader:
                     defect = Defect(f"{reason}{self.max_attributes}", index)
                     self._quarantine(line, origin.offset, len(line), defect)
                 else:
-                    self._read_record(record, scope, producer, origin)
+                    shape = self._shapes.add(next(self._numbers), producer, origin, scope, record)
+                    if len(shape.records) >= _TOGETHER:
+                        self._finish(shape)
                 index += 1
         return index
 
-    def _read_record(
-        self, record: LogRecord, scope: str, producer: Producer, origin: Origin
-    ) -> None:
-        values = read_attributes(record.attributes)
-        record.body = plain_value(record.body)
-        name, body = source_names(record, values)
-        dialect = next((d for d in self.dialects if d.recognises(scope, name, body)), None)
-        if dialect is None and name not in MASQUE_EVENTS and not self.keep_unknown_events:
-            self._counts.unknown_records += 1
-            self._names[scope or producer.columns.get("service_name") or "", name] += 1
+    def _finish(self, shape: Shape) -> None:
+        """Make the records of a shape events, or only count them."""
+        if (
+            shape.dialect is None
+            and shape.name not in MASQUE_EVENTS
+            and not self.keep_unknown_events
+        ):
+            self._counts.unknown_records += len(shape.records)
+            for _, producer, *_ in shape.records:
+                source = shape.scope or producer.columns.get("service_name") or ""
+                self._names[source, shape.name] += 1
+            shape.records = []
             return
-        row, anomalies = event_row(record, name, values, producer, dialect, origin, self.clock)
-        self._counts.value_anomalies += anomalies
-        source = dialect.source_cli if dialect else scope
-        if row is None:
-            self._counts.repeated_records += 1
-            self._names[source, name] += 1
-        elif row.get("session_id") is None:
-            self._counts.unattributed += 1
-            self._names[source, name] += 1
-        else:
-            self._counts.time_anomalies += bool(row["time_anomaly"])
-            if dialect and not dialect.sends_cost and row["event_name"] == "api_request":
-                priced(row, self.prices, reasoning_is_output=dialect.reasoning_is_output)
-            if row.get("provider") is None and row.get("model") is not None:
-                row["provider"] = self.prices.provider_of(row["model"])
-            self._rows.append(tuple(map(row.get, _NAMES)))
+        found = events_of(shape, self.clock, self.prices)
+        shape.records = []
+        self._counts.value_anomalies += found.broken
+        self._counts.repeated_records += found.repeated
+        self._counts.unattributed += found.unattributed
+        if left_out := found.repeated + found.unattributed:
+            source = shape.dialect.source_cli if shape.dialect else shape.scope
+            self._names[source, shape.name] += left_out
+        self._add(found.numbers, found.columns)
+
+    def _add(self, numbers: Sequence[int], columns: Columns) -> None:
+        self._order += numbers
+        nothing = [None] * len(numbers)
+        for name, values in self._columns.items():
+            values.extend(columns.get(name) or nothing)

@@ -22,7 +22,7 @@ def shell_class(command: str | None) -> str:
     """
     words = (command or "").split(maxsplit=1)
     program = words[0].rsplit("/", 1)[-1] if words else ""
-    if program not in READING_PROGRAMS | SEARCHING_PROGRAMS or ">" in _bare(command or ""):
+    if program not in READING_PROGRAMS | SEARCHING_PROGRAMS or redirects(command or ""):
         return "shell"
     return "read" if program in READING_PROGRAMS else "search"
 
@@ -32,6 +32,26 @@ def answers_with_exit_code(command: str | None) -> bool:
     simple_commands = _BETWEEN_COMMANDS.split(_bare(command or ""))
     programs = [program for each in simple_commands if (program := _program(each))]
     return bool(programs) and programs[-1] in ANSWERING_PROGRAMS
+
+
+def redirects(command: str) -> bool:
+    """Whether a command redirects its output into a file."""
+    return ">" in _bare(command)
+
+
+def simple_commands(command: str) -> list[list[str]]:
+    """The words of each command in a shell command, without assignments before it.
+
+    Quoted text is one word, "_".
+    """
+    found = []
+    for each in _BETWEEN_COMMANDS.split(_bare(command)):
+        words = each.strip("(){}! \t").split()
+        while words and _ASSIGNMENT.match(words[0]):
+            del words[0]
+        if words:
+            found.append(words)
+    return found
 
 
 def _bare(command: str) -> str:

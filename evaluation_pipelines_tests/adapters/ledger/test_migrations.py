@@ -103,7 +103,7 @@ def test_a_ledger_that_is_newer_than_the_code_says_upgrade(url: str) -> None:
     set_revision(ledger.engine, "9999")
     ledger.close()
 
-    with pytest.raises(LedgerTooNewError, match=r"9999.*0001\. Upgrade this program"):
+    with pytest.raises(LedgerTooNewError, match=rf"9999.*{NEWEST_REVISION}\. Upgrade this program"):
         open_ledger(url)
 
 

@@ -3,6 +3,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from evaluation_pipelines.adapters.ledger.errors import (
     LedgerLockedError,
     LedgerNotWritableError,
     LedgerUrlError,
+    NoLedgerError,
     NotALedgerError,
 )
 from evaluation_pipelines.adapters.ledger.ledger import Ledger, open_ledger
@@ -35,6 +37,33 @@ def test_opening_creates_the_folder_and_the_file(tmp_path: Path) -> None:
     open_ledger(f"sqlite:///{tmp_path}/a/b/ledger.db").close()
 
     assert (tmp_path / "a/b/ledger.db").is_file()
+
+
+def test_a_ledger_that_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NoLedgerError, match=rf"no ledger {tmp_path}/a/ledger\.db yet"):
+        open_ledger(f"sqlite:///{tmp_path}/a/ledger.db", create=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_database_that_is_looked_at_is_no_ledger_and_does_not_become_one(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        database.execute("CREATE TABLE shopping (item TEXT)")
+    with pytest.raises(NoLedgerError):
+        open_ledger(f"sqlite:///{tmp_path}/ledger.db", create=False)
+
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("shopping",)]
+
+
+def test_a_ledger_that_is_there_can_be_looked_at(url: str) -> None:
+    with closing(open_ledger(url)) as ledger:
+        ledger.files.add(source_file())
+
+    with closing(open_ledger(url, create=False)) as ledger:
+        assert ledger.files.all() == [source_file()]
 
 
 def test_what_was_written_is_there_when_the_ledger_is_opened_again(url: str) -> None:

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
-from evaluation_pipelines.domain.telemetry.events import Clock, Origin
+from evaluation_pipelines.domain.telemetry.events import Clock
 from evaluation_pipelines.domain.telemetry.reader import EventBatch, EventReader
+from evaluation_pipelines.domain.telemetry.shapes import Origin
 
 NOW = datetime(2026, 6, 2, tzinfo=UTC)
 NOW_US = 1_780_358_400_000_000

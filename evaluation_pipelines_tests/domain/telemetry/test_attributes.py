@@ -1,12 +1,12 @@
 """Values of attributes as values of columns: converted, empty, or broken."""
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluation_pipelines.domain.telemetry.any_value import AnyValue, KeyValue
 from evaluation_pipelines.domain.telemetry.attributes import (
     BROKEN,
     INT64_MAX,
@@ -17,7 +17,6 @@ from evaluation_pipelines.domain.telemetry.attributes import (
     read_attributes,
     text,
 )
-from evaluation_pipelines.domain.telemetry.otlp import KeyValue
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -27,11 +26,11 @@ ANYTHING = st.recursive(
 
 
 def test_attributes_are_plain_values_and_of_a_repeated_key_the_last_counts() -> None:
-    sent: list[tuple[str, dict[str, Any] | None]] = [
-        ("a", {"stringValue": "first"}),
-        ("a", {"stringValue": "last"}),
-        ("b", {"intValue": "5"}),
-        ("c", {}),
+    sent = [
+        ("a", AnyValue(string_value="first")),
+        ("a", AnyValue(string_value="last")),
+        ("b", AnyValue(int_value="5")),
+        ("c", AnyValue()),
         ("d", None),
     ]
     pairs = [KeyValue(key, value) for key, value in sent]

@@ -8,9 +8,10 @@ import pytest
 from evaluation_pipelines.domain.telemetry.attributes import count, text
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
-from evaluation_pipelines.domain.telemetry.events import Clock, Origin
+from evaluation_pipelines.domain.telemetry.events import Clock
 from evaluation_pipelines.domain.telemetry.otlp import Defect
 from evaluation_pipelines.domain.telemetry.reader import EventReader
+from evaluation_pipelines.domain.telemetry.shapes import Origin
 from evaluation_pipelines_tests.domain.telemetry.reading import NOW_US, OnePrice, read, read_one
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, attributes, claude, line, request
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
+from evaluation_pipelines.domain.telemetry.any_value import TOO_DEEP, plain_value
 from evaluation_pipelines.domain.telemetry.otlp import (
-    TOO_DEEP,
     MalformedLineError,
     decode_line,
     is_complete_json,
     is_cut_json,
-    plain_value,
 )
 from evaluation_pipelines_tests.otlp_builders import claude, request
 

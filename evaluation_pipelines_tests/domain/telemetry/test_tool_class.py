@@ -5,7 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.domain.schemas import TOOL_CLASSES
-from evaluation_pipelines.domain.telemetry.tool_class import answers_with_exit_code, shell_class
+from evaluation_pipelines.domain.telemetry.tool_class import (
+    answers_with_exit_code,
+    shell_class,
+    simple_commands,
+)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +134,18 @@ def test_exit_code_1_of_anything_else_is_a_failure(command: str | None) -> None:
 def test_any_command_has_a_class_and_an_answer(command: str) -> None:
     assert shell_class(command) in TOOL_CLASSES
     assert answers_with_exit_code(command) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("", []),
+        ("ls -l", [["ls", "-l"]]),
+        ("A=1 B=2 make x | tee log", [["make", "x"], ["tee", "log"]]),
+        ("cd a && (rm -r b; ls)", [["cd", "a"], ["rm", "-r", "b"], ["ls"]]),
+        ("echo 'a; b' && true", [["echo", "_"], ["true"]]),
+        ("A=1", []),
+    ],
+)
+def test_a_command_is_taken_apart_into_simple_ones(command: str, expected: list[list[str]]) -> None:
+    assert simple_commands(command) == expected

@@ -49,6 +49,11 @@ _TOOL_CLASSES = {
 }
 
 
+def _unredacted(value: Any) -> str | None:
+    """A text that was logged; in place of others stands that they were not."""
+    return None if value in _REDACTED else text(value)
+
+
 _COLUMNS = {
     "event.sequence": ("sequence", count),
     "prompt.id": ("prompt_id", text),
@@ -66,9 +71,9 @@ _COLUMNS = {
     "output_tokens": ("output_tokens", count),
     "cache_read_tokens": ("cache_read_tokens", count),
     "cache_creation_tokens": ("cache_creation_tokens", count),
-    "prompt": ("content", text),
-    "response": ("content", text),
-    "body": ("content", text),
+    "prompt": ("content", _unredacted),
+    "response": ("content", _unredacted),
+    "body": ("content", _unredacted),
     "tool_name": ("tool_name", text),
     "tool_use_id": ("tool_use_id", text),
     "tool_input": ("tool_parameters", text),
@@ -79,8 +84,6 @@ _COLUMNS = {
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
-    if row.get("content") in _REDACTED:
-        row["content"] = None
     match row["source_event_name"]:
         case "user_prompt":
             _refine_prompt(row, rest)
@@ -88,7 +91,7 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             _refine_request(row)
         case "tool_decision":
             _refine_tool(row, rest)
-        case "tool_result":
+        case _:
             _refine_result(row, _refine_tool(row, rest))
     return True
 
@@ -157,4 +160,5 @@ CLAUDE_CODE = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
+    refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
 )

@@ -24,6 +24,7 @@ class Dialect:
         refine: Finishes the row of an event, given the attributes that no column took (what it
             removes from them is not stored again) and, as "body", a body that is no text. It
             returns False for a record that repeats another one: each call counts once.
+        refined: The events, by source name without prefix, that ``refine`` is for; None for all.
         sends_cost: Whether API requests come with their cost; where not, the price table tells it.
         reasoning_is_output: Whether output tokens count reasoning tokens in. Where not, these are
             billed on top of them.
@@ -35,6 +36,7 @@ class Dialect:
     event_names: Mapping[str, str]
     columns: Mapping[str, tuple[str, Convert]]
     refine: Callable[[Row, dict[str, Any]], bool]
+    refined: frozenset[str] | None = None
     sends_cost: bool = True
     reasoning_is_output: bool = True
 

@@ -14,7 +14,7 @@ from typing import Any
 from evaluation_pipelines.domain.telemetry.attributes import amount, count, flag, text
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect, Row
 from evaluation_pipelines.domain.telemetry.dialects.tokens import leave_out_cached
-from evaluation_pipelines.domain.telemetry.events import content_id
+from evaluation_pipelines.domain.telemetry.identity import content_id
 from evaluation_pipelines.domain.telemetry.outcome import settle_outcome
 
 _EVENT_NAMES = {

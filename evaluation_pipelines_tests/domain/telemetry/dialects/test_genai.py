@@ -82,6 +82,22 @@ def test_every_event_has_a_canonical_name_and_keeps_its_own(name: str, canonical
     assert found["source_event_name"] == name.removeprefix("gen_ai.").removeprefix("copilot_chat.")
 
 
+def test_an_instrumentation_that_names_its_events_only_at_the_top_is_understood() -> None:
+    named, unnamed = record(INFERENCE), record(INFERENCE, {"event.name": None})
+    as_well = record("gen_ai.choice") | {"eventName": INFERENCE}
+    names = [
+        read_one(sent(each))["source_event_name"]
+        for each in (named, unnamed | {"eventName": INFERENCE}, as_well)
+    ]
+    assert names == ["client.inference.operation.details"] * 2 + ["choice"]
+
+
+@pytest.mark.parametrize("name", ["event src/telemetry.rs:925", "genai.choice", 5, ["gen_ai."]])
+def test_any_other_name_at_the_top_means_nothing(name: object) -> None:
+    batch = read(sent(record(INFERENCE, {"event.name": None}) | {"eventName": name}))
+    assert (batch.events.height, batch.counts.unknown_records) == (0, 1)
+
+
 def test_what_is_named_otherwise_is_not_taken() -> None:
     batch = read(sent(record("chat"), record("genai.chat")))
     assert (batch.events.height, batch.counts.unknown_records) == (0, 2)

@@ -1,0 +1,194 @@
+"""Commands about judge profiles: which there are, what they say, how they change."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from evaluation_pipelines.adapters.ledger.errors import NoLedgerError
+from evaluation_pipelines.adapters.profile_files import read_profile
+from evaluation_pipelines.cli.dates import parse_time
+from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
+from evaluation_pipelines.domain.scorecards.profile import VERSIONED, JudgeProfile, differences
+from evaluation_pipelines.domain.scorecards.registry import Registered, Registry
+from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.stages.profiles import (
+    Synced,
+    look_at_profiles,
+    set_profile,
+    sync_profiles,
+)
+from evaluation_pipelines.stages.stores import open_stores, read_stores
+
+app = typer.Typer(help="Judge profiles: list, show, set, freeze, diff.", no_args_is_help=True)
+
+_ID = typer.Argument(metavar="PROFILE", help="The id of a profile.")
+
+
+@app.command("list")
+def list_profiles(
+    every: Annotated[bool, typer.Option("--all", help="Older versions, too.")] = False,
+) -> None:
+    """List the profiles: those that are registered, and what is new in their files."""
+    now, settings = datetime.now(UTC), load_settings()
+    synced = _look(settings, now)
+    versions = synced.registry.versions if every else synced.registry.newest()
+    rows = [
+        (
+            each.profile.id,
+            each.profile.version,
+            each.profile.method,
+            ", ".join(each.profile.match_labels),
+            _state(each, now),
+            len(each.profile.computed) + len(each.profile.judged),
+            _registered(each, now),
+            each.profile.name,
+        )
+        for each in versions
+    ]
+    columns = (
+        "profile",
+        "version #",
+        "method",
+        "labels",
+        "state",
+        "criteria #",
+        "registered (UTC)",
+        "name",
+    )
+    print_table("Judge profiles", columns, rows, essential=4)
+    for fault in synced.faults:
+        complain(f"warning: {fault}")
+    say(f"your own profiles: {settings.profiles_dir}/*.yaml")
+
+
+@app.command("show")
+def show_profile(
+    profile_id: Annotated[str, _ID],
+    version: Annotated[int | None, typer.Option(help="Not the newest version.")] = None,
+) -> None:
+    """Print a profile as YAML, every default spelt out."""
+    now = datetime.now(UTC)
+    found = _look(load_settings(), now).registry.find(profile_id, version)
+    say(f"# registered: {_registered(found, now)}, {_state(found, now)}")
+    say(f"# content {found.profile.content_hash[:16]}")
+    if found.profile.judged:
+        points = ", ".join(f"{name} {most}" for name, most in found.profile.judge_points.items())
+        say(f"# points of the judge: {points}")
+    fields = found.profile.model_dump(mode="json", exclude_none=True)
+    say(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
+
+
+@app.command("set")
+def set_one(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A profile as YAML.")],
+    rescore_history: Annotated[
+        bool,
+        typer.Option("--rescore-history", help="Let it count for older sessions, too."),
+    ] = False,
+) -> None:
+    """Register a new profile, a new version, or a change that needs none."""
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        registered = set_profile(stores, file, now, rescore_history=rescore_history)
+        which = _name(read_profile(file))
+        if registered is None:
+            say(f"{which} is registered already, nothing changed")
+        else:
+            what = "registered" if registered.registered_at == now else "changed"
+            say(f"{which} is {what}")
+        if rescore_history:
+            dates = counted(len(stores.ledger.touched.pending(now)), "date")
+            say(f"older sessions get cards of it with the next build: {dates} due")
+
+
+@app.command("freeze")
+def freeze(
+    profile_id: Annotated[str, _ID],
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="No new version before, UTC.")
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Lift the freeze.")] = False,
+) -> None:
+    """Refuse new versions of a profile, while an experiment runs."""
+    if (until is None) != off:
+        raise typer.BadParameter("give either --until TIME or --off")
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        sync_profiles(stores, now)
+        time = None if until is None else parse_time(until, "--until")
+        found = stores.ledger.profiles.freeze(profile_id, time)
+    limit = found.frozen_at(now)
+    if limit is None:
+        say(f"{_name(found.profile)} takes new versions")
+    else:
+        say(f"{_name(found.profile)} takes no new version before {limit:%Y-%m-%d %H:%M} UTC")
+
+
+@app.command("diff")
+def diff(
+    profile_id: Annotated[str, _ID],
+    old: Annotated[
+        int | None, typer.Option("--from", help="Default: one before the newest.")
+    ] = None,
+    new: Annotated[int | None, typer.Option("--to", help="Default: the newest version.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Compare the newest version with a file instead.")
+    ] = None,
+) -> None:
+    """Show what differs between two versions, or between a version and a file."""
+    registry = _look(load_settings(), datetime.now(UTC)).registry
+    before, after = _compared(registry, profile_id, (old, new), file)
+    changed = differences(before, after)
+    if not changed:
+        say(f"{_name(before)} and {_name(after)} say the same")
+        return
+    columns = ("field", "before", "after")
+    print_table(f"{_name(before)} and {_name(after)}", columns, changed, essential=3)
+    if before.version == after.version and before.content_hash != after.content_hash:
+        names = ", ".join(name for name, _, _ in changed if name.partition(".")[0] in VERSIONED)
+        complain(
+            f"it needs version {before.version + 1}: scores would mean something else: {names}"
+        )
+
+
+def _compared(
+    registry: Registry, profile_id: str, versions: tuple[int | None, int | None], file: Path | None
+) -> tuple[JudgeProfile, JudgeProfile]:
+    old, new = versions
+    if file is not None:
+        return registry.find(profile_id, old).profile, read_profile(file)
+    after = registry.find(profile_id, new).profile
+    if old is not None:
+        return registry.find(profile_id, old).profile, after
+    earlier = [each for each in registry.history(profile_id) if each.key[1] < after.version]
+    return (earlier[-1].profile if earlier else after), after
+
+
+def _look(settings: Settings, now: datetime) -> Synced:
+    """The profiles as the next build will have them; looking makes nothing."""
+    try:
+        with read_stores(settings) as stores:
+            registry = stores.ledger.profiles.registry()
+    except NoLedgerError:  # nothing was ever built here: the files are all there is
+        registry = Registry()
+    return look_at_profiles(settings, registry, now)
+
+
+def _registered(registered: Registered, now: datetime) -> str:
+    """When a version came in; one that only its file knows comes in with the next build."""
+    time = registered.registered_at
+    return "next build" if time == now else f"{time:%Y-%m-%d %H:%M}"
+
+
+def _name(profile: JudgeProfile) -> str:
+    return f"{one_line(profile.id)} version {profile.version}"
+
+
+def _state(registered: Registered, now: datetime) -> str:
+    if not registered.profile.enabled:
+        return "off"
+    until = registered.frozen_at(now)
+    return "on" if until is None else f"frozen until {until:%Y-%m-%d %H:%M}"

@@ -1,0 +1,147 @@
+"""Which model is worth its money: the comparison as tables, and the report about it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
+from evaluation_pipelines.domain.comparison.accounts import accounts
+from evaluation_pipelines.domain.comparison.compare import Comparison, Question
+from evaluation_pipelines.domain.comparison.findings import findings
+from evaluation_pipelines.domain.comparison.report.markdown import answers, models_table, picture
+from evaluation_pipelines.domain.comparison.rules import RULES
+from evaluation_pipelines.domain.markdown import markdown_table
+from evaluation_pipelines.domain.quality import RuleResult
+from evaluation_pipelines.domain.schemas import (
+    AGENT_SESSIONS,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SESSION_EVALUATIONS,
+    Table,
+)
+from evaluation_pipelines.stages.comparison import (
+    compare_models,
+    last_days,
+    tables_of,
+    write_comparison,
+)
+from evaluation_pipelines.stages.comparison_report import write_report
+from evaluation_pipelines.stages.stores import Stores
+
+TABLES = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
+_PREVIEWS = {
+    MODEL_COMPARISON.name: ("classification_label", "model", "state", "rank", "runs", "avg_score"),
+    MODEL_COMPARISON_PAIRS.name: (
+        "classification_label",
+        "model_a",
+        "model_b",
+        "adjusted_difference",
+        "verdict",
+    ),
+    MODEL_REGRESSIONS.name: ("classification_label", "model", "change", "state"),
+}
+_CHECKED = {"no_model_got_worse": MODEL_REGRESSIONS.name}
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        table.name,
+        deps=[AGENT_SESSIONS.name, SESSION_EVALUATIONS.name],
+        description=f"{table.grain[0].upper()}{table.grain[1:]}.",
+        group_name="comparison",
+        kinds={"polars", "parquet"},
+        owners=["team:evaluation"],
+        code_version="1",
+        metadata={"dagster/column_schema": column_schema(table)},
+        automation_condition=WHEN_INPUTS_SETTLED,
+    )
+
+
+@dg.multi_asset(
+    specs=[_spec(each) for each in TABLES],
+    check_specs=[
+        dg.AssetCheckSpec(
+            rule.__name__,
+            asset=_CHECKED.get(rule.__name__, MODEL_COMPARISON.name),
+            description=(rule.__doc__ or "").splitlines()[0],
+        )
+        for rule in RULES
+    ],
+)
+def compared_models(
+    stores: dg.ResourceParam[Stores],
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+    """Compare all models of the 28 complete days before now, label by label."""
+    found = _compared(stores)
+    results = [rule(found) for rule in RULES]
+    if all(each.passed or each.severity == "warning" for each in results):
+        write_comparison(stores, found)
+        for table, frame in tables_of(found):
+            yield dg.MaterializeResult(
+                asset_key=table.name,
+                metadata={
+                    "dagster/row_count": frame.height,
+                    "preview": frame_metadata(frame.select(_PREVIEWS[table.name]).head(20)),
+                    "path": dg.MetadataValue.path(str(stores.lake.folder(table, None))),
+                },
+            )
+    for each in results:
+        yield _check_result(each)
+    if broken := [each for each in results if not each.passed and each.severity == "error"]:
+        raise dg.Failure(
+            "The comparison breaks its rules and was not written, the one of before stays: "
+            + "; ".join(f"{each.rule}: {each.found}" for each in broken),
+            allow_retries=False,
+        )
+
+
+@dg.asset(
+    deps=[each.name for each in TABLES],
+    group_name="comparison",
+    kinds={"html"},
+    owners=["team:evaluation"],
+    code_version="1",
+    automation_condition=WHEN_INPUTS_SETTLED,
+)
+def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
+    """The comparison as a page to read: one HTML file without any other, and as markdown."""
+    found = _compared(stores)
+    report = write_report(stores.settings.reports_dir, found)
+    groups = [each for each in findings(found) if each.is_main and each.ranked]
+    left_out = [(each.what, each.why, each.sessions) for each in accounts(found)]
+    pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
+    return dg.MaterializeResult(
+        metadata={
+            "answer": dg.MetadataValue.md(answers(findings(found))),
+            "models": dg.MetadataValue.md("\n\n".join(map(models_table, groups)) or "none ranked"),
+            "cost and quality": dg.MetadataValue.md("\n\n".join(pictures) or "none ranked"),
+            "all sessions": dg.MetadataValue.md(
+                markdown_table(("where", "why", "sessions"), left_out)
+            ),
+            "report": dg.MetadataValue.path(str(report.html.absolute())),
+            "markdown": dg.MetadataValue.path(str(report.markdown.absolute())),
+        }
+    )
+
+
+def _compared(stores: Stores) -> Comparison:
+    now = datetime.now(UTC)
+    return compare_models(stores, Question(*last_days(now)), now)
+
+
+def _check_result(result: RuleResult) -> dg.AssetCheckResult:
+    warns = result.severity == "warning"
+    return dg.AssetCheckResult(
+        passed=result.passed,
+        asset_key=result.table,
+        check_name=result.rule,
+        severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "expected": result.expected,
+            "found": result.found,
+            **({"examples": "\n".join(result.examples)} if result.examples else {}),
+        },
+    )

@@ -1,0 +1,97 @@
+"""The judge's scores as an asset: making a date judges what is due of it, and nothing else.
+
+It spends money, so it is no part of the builds that new telemetry starts. A backfill may be
+repeated at will: what is scored is not due, and the table is written from the ledger in any case.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+
+import dagster as dg
+
+from evaluation_pipelines.defs.daily_tables import asset_spec, report_partition
+from evaluation_pipelines.defs.judging.config import JudgeConfig
+from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
+from evaluation_pipelines.defs.partitions import SESSION_DATES
+from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.stages.alerts import alert
+from evaluation_pipelines.stages.build import DateFailed
+from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
+from evaluation_pipelines.stages.judging.judge import judge
+from evaluation_pipelines.stages.judging.publishing import publish_scores
+from evaluation_pipelines.stages.judging.report import JudgeReport
+from evaluation_pipelines.stages.stores import Stores
+
+_SCORES = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
+
+
+@dg.multi_asset(
+    specs=[asset_spec(_SCORES)],
+    check_specs=check_specs([_SCORES]),
+    can_subset=True,
+    partitions_def=SESSION_DATES,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="judge",
+)
+def judge_scores(
+    context: dg.AssetExecutionContext, config: JudgeConfig, stores: dg.ResourceParam[Stores]
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge what is due of the dates of a run, and write their scores from the ledger."""
+    days = [date.fromisoformat(key) for key in context.partition_keys]
+    log, order = context.log, config.order(context.run.run_id)
+    report = judge(stores, order, days, config.overrides(), LoggedProgress(log))
+    tell(context, report)
+    book = RuleBook()
+    failed = export(context, stores, days, report, book)
+    yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
+    problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
+    problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
+    if report.is_endpoint_down and config.triggered_by == "schedule":
+        alert(stores.settings, "sessions are not judged", report.summary(), log)
+    if report.is_endpoint_down:
+        problems.append(f"the judge stopped early, the rest stays due: {report.stopped}")
+    if problems:
+        raise dg.Failure("; ".join(problems), allow_retries=False)
+
+
+def tell(context: dg.OpExecutionContext | dg.AssetExecutionContext, report: JudgeReport) -> None:
+    """Put what a run did into its log and among the events of the asset."""
+    if report.skipped is not None:
+        context.log.warning("nothing was judged: %s", report.skipped)
+    else:
+        context.log.info("%s", report.summary())
+    metadata = report_metadata(report)
+    context.log_event(dg.AssetObservation(JUDGE_SCORES.name, metadata=metadata))
+
+
+def export(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    stores: Stores,
+    days: list[date],
+    report: JudgeReport,
+    book: RuleBook,
+) -> list[DateFailed]:
+    """Write the scores of the dates that have sessions; gives those that could not be written."""
+    of_run = dg.MetadataValue.text(report.skipped or report.summary())
+
+    def publish(day: date, made: Made) -> None:
+        more = {**scores_metadata(made.frame), "this_run": of_run}
+        report_partition(context, stores, _SCORES, day, made, more)
+        book.note_made(day, made)
+
+    there = {*stores.lake.partitions(AGENT_SESSIONS), *stores.ledger.scores.dates()}
+    failed = publish_scores(stores, set(days) & there, publish)
+    for each in failed:
+        book.note_failed(each)
+    return failed
+
+
+judge_due_job = dg.define_asset_job(
+    "judge_due",
+    selection=dg.AssetSelection.assets(judge_scores).without_checks()
+    | dg.AssetSelection.checks(*(each.key for each in check_specs([_SCORES]))),
+    description="Judges what is due of a range of dates; started by sensor and schedule.",
+)

@@ -1,0 +1,71 @@
+"""One session on demand: a job that people launch with the name of a session."""
+
+import json
+
+import dagster as dg
+
+from evaluation_pipelines.defs.judging.assets import export, tell
+from evaluation_pipelines.defs.judging.config import SessionConfig
+from evaluation_pipelines.defs.rule_book import RuleBook
+from evaluation_pipelines.domain.judging.score import reader_record
+from evaluation_pipelines.stages.judging.judge import judge_session, utc_now
+from evaluation_pipelines.stages.judging.order import Order
+from evaluation_pipelines.stages.judging.plans import load_plans, prompt_hashes
+from evaluation_pipelines.stages.judging.requests import Requested, Wanted
+from evaluation_pipelines.stages.stores import Stores
+
+
+# Not in the pool of the nightly run: somebody waits for the answer, and the ledger sees to it that
+# nothing is scored twice.
+@dg.op
+def score_session(
+    context: dg.OpExecutionContext, config: SessionConfig, stores: dg.ResourceParam[Stores]
+) -> None:
+    """Answer a request for the score of a session, and wait for it."""
+    settings = stores.settings
+    if settings.why_no_judge is not None:
+        raise dg.Failure(settings.why_no_judge, allow_retries=False)
+    wanted = Wanted(config.session, config.organization)
+    order = Order(config.by or context.run_id)
+    requested, report = judge_session(
+        stores, load_plans(stores, utc_now()), wanted, order, force=config.force
+    )
+    metadata = _metadata(requested, prompt_hashes(settings))
+    context.add_output_metadata(metadata)
+    if report is not None and requested.score is not None:
+        tell(context, report)
+        export(context, stores, [requested.score.session_date], report, RuleBook())
+    if requested.answer.http_status >= 400:
+        raise dg.Failure(_refusal(requested, config.session), metadata, allow_retries=False)
+    score = requested.score
+    if score is not None and score.is_open:
+        why = report.summary() if report is not None else "somebody else is at work on it"
+        raise dg.Failure(f"{score.session_key} is not scored yet: {why}", allow_retries=False)
+
+
+@dg.job(description="Scores one session now; give its key in the configuration.")
+def judge_session_now() -> None:
+    """Answers by the same table as the terminal program."""
+    score_session()
+
+
+def _refusal(requested: Requested, session: str) -> str:
+    why = {
+        "conflict": "it is being scored; wait for that, or do not force",
+        "not_terminal": "it has not ended yet",
+        "unknown": "there is no such session in the lake",
+    }
+    answer = requested.answer
+    return f"{session}: {why[answer.action]} (HTTP {answer.http_status})"
+
+
+def _metadata(requested: Requested, hashes: dict[str, str]) -> dict[str, dg.MetadataValue]:
+    answer, score = requested.answer, requested.score
+    found: dict[str, dg.MetadataValue] = {
+        "answer": dg.MetadataValue.text(answer.action),
+        "http_status": dg.MetadataValue.int(answer.http_status),
+    }
+    if score is not None:
+        record = reader_record(score, hashes.get(score.rubric))
+        found["score"] = dg.MetadataValue.json(json.loads(json.dumps(record, default=str)))
+    return found

@@ -1,0 +1,205 @@
+"""Reputation: sessions and outside signals in ClickHouse, and the scores that follow from them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
+
+import dagster as dg
+import polars as pl
+
+from evaluation_pipelines.defs.automation import REPUTATION, WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
+from evaluation_pipelines.defs.partitions import SESSION_DATES
+from evaluation_pipelines.domain.quality import RuleResult
+from evaluation_pipelines.domain.reputation.rules import (
+    agent_scores_are_in_range,
+    reputation_is_in_range,
+)
+from evaluation_pipelines.domain.schemas import (
+    AGENT_SCORES,
+    EXTERNAL_SIGNALS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SESSION_EVALUATIONS,
+    Table,
+)
+from evaluation_pipelines.stages.external_signals import load_external_signals
+from evaluation_pipelines.stages.reputation import (
+    bridge_sessions,
+    export_agent_scores,
+    export_reputation,
+    open_reputation,
+    signals_without_session,
+)
+from evaluation_pipelines.stages.stores import Stores
+
+_EXAMPLES = 10
+_SCORES_SHOWN = ("identity_id", "overall_score", "score_30d_ago", "total_events", "confidence")
+_AGENTS_SHOWN = ("organization_id", "agent_id", "score", "lifecycle", "eval_count", "pass_rate")
+
+
+def _check(table: Table, name: str, description: str) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(name, asset=table.name, description=description)
+
+
+def _columns(table: Table) -> dict[str, dg.TableSchema]:
+    return {"dagster/column_schema": column_schema(table)}
+
+
+# A server that restarts is back within minutes; each try waits EVAL_CLICKHOUSE_PATIENCE_S before.
+PATIENCE = dg.RetryPolicy(max_retries=3, delay=15, backoff=dg.Backoff.EXPONENTIAL)
+
+_asset = partial(
+    dg.asset,
+    group_name=REPUTATION,
+    owners=["team:evaluation"],
+    code_version="1",
+    # One at a time: an embedded engine belongs to one process.
+    pool="clickhouse",
+    retry_policy=PATIENCE,
+)
+
+
+@_asset(
+    deps=[SESSION_EVALUATIONS.name],
+    partitions_def=SESSION_DATES,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    automation_condition=WHEN_DATE_CHANGED,
+    kinds={"clickhouse"},
+    metadata=_columns(REPUTATION_EVENTS),
+    check_specs=[
+        _check(
+            REPUTATION_EVENTS,
+            "every_signal_has_its_session",
+            "No signal of a session is left that has no score any more.",
+        )
+    ],
+)
+def reputation_events(
+    context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
+) -> Iterator[dg.MaterializeResult[None]]:
+    """One row per signal about an identity: every evaluated session is one."""
+    days, now = [date.fromisoformat(key) for key in context.partition_keys], datetime.now(UTC)
+    with open_reputation(stores.settings, now) as store:
+        bridged = bridge_sessions(stores, store, days, now)
+        left = signals_without_session(stores, store, days)
+    rule = RuleResult(
+        REPUTATION_EVENTS.name,
+        "every_signal_has_its_session",
+        not left,
+        "a session with a score for every signal",
+        f"{len(left)} signals without one",
+        tuple(left[:_EXAMPLES]),
+    )
+    yield dg.MaterializeResult(
+        metadata={
+            "sessions with a score": bridged.scored,
+            "new or changed": bridged.written,
+            "taken back": bridged.retired,
+        },
+        check_results=[_result(rule)],
+    )
+
+
+@_asset(
+    kinds={"clickhouse", "parquet"},
+    metadata=_columns(EXTERNAL_SIGNALS),
+    check_specs=[
+        _check(
+            EXTERNAL_SIGNALS,
+            "every_line_is_usable",
+            "No line of a file of signals or evaluations was rejected.",
+        )
+    ],
+)
+def external_signals(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeResult[None]]:
+    """One row per file of signals or evaluations of other systems."""
+    now = datetime.now(UTC)
+    with open_reputation(stores.settings, now) as store:
+        files = load_external_signals(stores, store, now)
+    rejected = files.filter(pl.col("rejected") > 0).explode("rejects").unnest("rejects")
+    yield dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": files.height,
+            "accepted lines": int(files["accepted"].sum()),
+            "rejected lines": int(files["rejected"].sum()),
+            "files": frame_metadata(files.drop("rejects", "store_made_at")),
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                passed=rejected.is_empty(),
+                check_name="every_line_is_usable",
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={
+                    "rejected lines": int(files["rejected"].sum()),
+                    "examples": frame_metadata(
+                        rejected.select("path", "line", "reason").head(_EXAMPLES)
+                    ),
+                },
+            )
+        ],
+    )
+
+
+@_asset(
+    deps=[reputation_events, external_signals],
+    automation_condition=WHEN_INPUTS_SETTLED,
+    kinds={"clickhouse", "parquet"},
+    metadata=_columns(REPUTATION_SCORES),
+    check_specs=[
+        _check(
+            REPUTATION_SCORES,
+            "reputation_is_in_range",
+            "Scores are from -1 to 1, confidence is from 0 to 1.",
+        )
+    ],
+)
+def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeResult[None]]:
+    """One row per identity: its reputation over 90 days."""
+    with open_reputation(stores.settings, datetime.now(UTC)) as store:
+        scores = export_reputation(stores, store)
+    best = scores.sort("overall_score", descending=True).select(_SCORES_SHOWN)
+    yield _published(scores.height, best, [reputation_is_in_range(scores)])
+
+
+@_asset(
+    deps=[reputation_events, external_signals],
+    automation_condition=WHEN_INPUTS_SETTLED,
+    kinds={"clickhouse", "polars", "parquet"},
+    metadata=_columns(AGENT_SCORES),
+    check_specs=[
+        _check(
+            AGENT_SCORES,
+            "agent_scores_are_in_range",
+            "Scores are from 0 to 1000, and withheld below 50 evaluations.",
+        )
+    ],
+)
+def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeResult[None]]:
+    """One row per agent: 0 to 1000 over its last 500 evaluations."""
+    now = datetime.now(UTC)
+    with open_reputation(stores.settings, now) as store:
+        scores = export_agent_scores(stores, store, now)
+    best = scores.sort("score", descending=True, nulls_last=True).select(_AGENTS_SHOWN)
+    yield _published(scores.height, best, [agent_scores_are_in_range(scores)])
+
+
+def _published(
+    rows: int, best: pl.DataFrame, rules: Sequence[RuleResult]
+) -> dg.MaterializeResult[None]:
+    return dg.MaterializeResult(
+        metadata={"dagster/row_count": rows, "preview": frame_metadata(best.head(_EXAMPLES))},
+        check_results=list(map(_result, rules)),
+    )
+
+
+def _result(rule: RuleResult) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        passed=rule.passed,
+        check_name=rule.rule,
+        metadata={
+            "expected": rule.expected,
+            "found": rule.found,
+            "examples": "\n".join(rule.examples),
+        },
+    )

@@ -1,0 +1,27 @@
+"""Files of other systems start the load of their signals."""
+
+import hashlib
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
+from evaluation_pipelines.defs.reputation.assets import external_signals
+from evaluation_pipelines.stages.external_signals import changed_files
+from evaluation_pipelines.stages.stores import Stores
+
+
+@dg.sensor(
+    target=[external_signals],
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts a load when a file of signals or evaluations is new or has changed.",
+)
+def outside_signals_sensor(stores: dg.ResourceParam[Stores]) -> dg.RunRequest | None:
+    """One run for each state of the files, and one more every hour while it has not succeeded."""
+    changed = changed_files(stores)
+    if not changed:
+        return None
+    states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
+    state = hashlib.sha256(repr(states).encode()).hexdigest()
+    return dg.RunRequest(f"{state} {datetime.now(UTC):%Y-%m-%dT%H}", tags=CLICKHOUSE_RUN)

@@ -1,0 +1,56 @@
+"""The calibration watch: whether people and automatic scores still agree."""
+
+import dagster as dg
+
+from evaluation_pipelines.domain.markdown import markdown_table
+from evaluation_pipelines.domain.schemas import SCORECARDS
+from evaluation_pipelines.domain.scorecards.calibration import Agreement, Estimate
+from evaluation_pipelines.stages.audits import calibration
+from evaluation_pipelines.stages.stores import Stores
+
+_HEADINGS = ("profile", "version", "sample", "n", "bias", "mean error", "Spearman", "kappa")
+
+
+@dg.asset_check(
+    asset=SCORECARDS.name,
+    description="No profile is corrected in the same direction again and again.",
+)
+def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
+    """Warns when the last five corrections of a profile version point the same way."""
+    agreed, streaks = calibration(stores)
+    lasting = [each for each in streaks if each.wants_recalibration]
+    found = "; ".join(
+        f"{each.profile_id} version {each.profile_version}: the last {each.length} corrections "
+        f"all made the score {'lower' if each.too_high else 'higher'}"
+        for each in lasting
+    )
+    return dg.AssetCheckResult(
+        passed=not lasting,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "expected": "corrections in both directions, or few of them",
+            "found": found or "nothing that asks for a recalibration",
+            "agreement, automatic minus human": dg.MetadataValue.md(
+                markdown_table(_HEADINGS, [_row(each) for each in agreed])
+            ),
+        },
+    )
+
+
+def _row(each: Agreement) -> tuple[object, ...]:
+    return (
+        each.profile_id,
+        each.profile_version,
+        each.sample,
+        each.n,
+        *(_shown(figure) for figure in (each.bias, each.mae, each.spearman, each.kappa)),
+    )
+
+
+def _shown(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "-"
+    if estimate.interval is None:
+        return f"{estimate.value:.2f}"
+    low, high = estimate.interval
+    return f"{estimate.value:.2f} ({low:.2f} to {high:.2f})"

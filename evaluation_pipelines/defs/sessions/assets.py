@@ -1,0 +1,40 @@
+"""What is worked out of all sessions together: what masques are worth."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE
+from evaluation_pipelines.stages.lift import write_masque_lift
+from evaluation_pipelines.stages.stores import Stores
+
+_PREVIEW = (
+    *("masque", "task_class", "sessions", "baseline_sessions"),
+    *("composite_difference", "composite_low", "composite_high", "composite_state"),
+)
+
+
+@dg.asset(
+    deps=[AGENT_SESSIONS.name, SESSION_PERFORMANCE.name],
+    description=f"{MASQUE_LIFT.grain.capitalize()}.\n\nObserved: it need not be the cause.",
+    group_name="sessions",
+    kinds={"polars", "parquet"},
+    owners=["team:evaluation"],
+    code_version="1",
+    metadata={"dagster/column_schema": column_schema(MASQUE_LIFT)},
+    automation_condition=WHEN_INPUTS_SETTLED,
+)
+def masque_lift(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
+    """One row per masque and kind of task."""
+    lift = write_masque_lift(stores, datetime.now(UTC))
+    shown = lift.filter(composite_state="shown")
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": lift.height,
+            "with enough sessions": shown.height,
+            "preview": frame_metadata(shown.select(_PREVIEW)),
+            "path": dg.MetadataValue.path(str(stores.lake.partition(MASQUE_LIFT, None))),
+        }
+    )

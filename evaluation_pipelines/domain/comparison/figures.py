@@ -1,0 +1,73 @@
+"""Numbers as people read them: rounded half up, with their unit, unknown as a dash."""
+
+from decimal import ROUND_HALF_UP, Decimal
+
+DASH = "-"
+
+
+def number(value: float | None, decimals: int = 1) -> str:
+    """A number with so many decimals."""
+    if value is None:
+        return DASH
+    step = Decimal(1).scaleb(-decimals)
+    shown = Decimal(repr(round(value, 9))).quantize(step, rounding=ROUND_HALF_UP)
+    return f"{shown + 0:,}"
+
+
+def points(value: float | None) -> str:
+    """Points of score, with one decimal."""
+    return number(value, 1)
+
+
+def signed(value: float | None) -> str:
+    """A difference in points, with its sign."""
+    text = number(value, 1)
+    return f"+{text}" if value is not None and not text.startswith("-") else text
+
+
+def usd(value: float | None) -> str:
+    """Dollars: cents where there are some, else as many decimals as it takes to see something."""
+    if value is None:
+        return DASH
+    rounded = round(value, 9)
+    decimals = 2 if rounded >= 0.1 or value == 0 else 3 if rounded >= 0.01 else 4
+    return f"${number(value, decimals)}"
+
+
+def percent(share: float | None) -> str:
+    """A share as whole per cent."""
+    return DASH if share is None else f"{number(share * 100, 0)} %"
+
+
+def probability(p: float | None) -> str:
+    """A p-value."""
+    if p is None:
+        return DASH
+    return "< 0.001" if p < 0.001 else number(p, 3)
+
+
+def minutes(milliseconds: float | None) -> str:
+    """A duration in minutes."""
+    return DASH if milliseconds is None else f"{number(milliseconds / 60_000, 1)} min"
+
+
+def whole(value: float | None) -> str:
+    """A whole number with thousands set apart."""
+    return number(value, 0)
+
+
+def tokens(value: float | None) -> str:
+    """A number of tokens, in thousands where there are thousands."""
+    return f"{number(value / 1000, 0)}k" if value is not None and value >= 1000 else whole(value)
+
+
+def interval(low: str, high: str) -> str:
+    """Two ends, nothing where they are unknown."""
+    return "" if DASH in (low, high) else f"{low} to {high}"
+
+
+def listed(names: list[str], word: str = "and") -> str:
+    """Names as a sentence has them."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"

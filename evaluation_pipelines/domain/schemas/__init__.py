@@ -1,0 +1,89 @@
+"""Every table of the lake: its grain, key and columns with types and meaning.
+
+The one source of types: writers refuse a frame that does not fit, the user interface shows the
+descriptions, SQL results are cast to it. Times are UTC microseconds, durations carry their unit
+in the name, money is USD, unknown is null and never 0.
+"""
+
+from evaluation_pipelines.domain.schemas.comparison import (
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+)
+from evaluation_pipelines.domain.schemas.judging import JUDGE_SCORES
+from evaluation_pipelines.domain.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
+from evaluation_pipelines.domain.schemas.reputation import (
+    AGENT_EVALUATIONS,
+    AGENT_SCORES,
+    EXTERNAL_SIGNALS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SIGNAL_CATEGORIES,
+)
+from evaluation_pipelines.domain.schemas.scorecards import (
+    OVERRIDES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines.domain.schemas.sessions import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.domain.schemas.table import UTC_TIME, Column, Table
+from evaluation_pipelines.domain.schemas.telemetry import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    EVENT_NAMES,
+    QUARANTINE,
+    TOOL_CLASSES,
+)
+from evaluation_pipelines.domain.schemas.tools import TOOL_REPORTS
+
+TABLES = (
+    AGENT_EVENTS_LANDED,
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    JUDGE_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    OVERRIDES,
+    TOOL_REPORTS,
+    MASQUE_LIFT,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    REPUTATION_EVENTS,
+    AGENT_EVALUATIONS,
+    EXTERNAL_SIGNALS,
+    REPUTATION_SCORES,
+    AGENT_SCORES,
+    QUARANTINE,
+)
+
+__all__ = [
+    "AGENT_EVALUATIONS",
+    "AGENT_EVENTS",
+    "AGENT_EVENTS_LANDED",
+    "AGENT_SCORES",
+    "AGENT_SESSIONS",
+    "EVENT_NAMES",
+    "EXTERNAL_SIGNALS",
+    "JUDGE_SCORES",
+    "LIFT_MEASURES",
+    "MASQUE_LIFT",
+    "MODEL_COMPARISON",
+    "MODEL_COMPARISON_PAIRS",
+    "MODEL_REGRESSIONS",
+    "OVERRIDES",
+    "QUARANTINE",
+    "REPUTATION_EVENTS",
+    "REPUTATION_SCORES",
+    "SCORECARDS",
+    "SESSION_EVALUATIONS",
+    "SESSION_PERFORMANCE",
+    "SIGNAL_CATEGORIES",
+    "TABLES",
+    "TOOL_CLASSES",
+    "TOOL_REPORTS",
+    "UTC_TIME",
+    "Column",
+    "Table",
+]

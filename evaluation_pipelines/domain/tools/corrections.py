@@ -1,0 +1,96 @@
+"""Corrections: a failed call, and soon after it another tool that does what it was to do."""
+
+import numpy as np
+import polars as pl
+from rapidfuzz import fuzz, process
+
+from evaluation_pipelines.domain.tools.parameters import cut, texts_in
+
+WITHIN_CALLS = 3
+SAME_GOAL = 60.0
+"""From this ``fuzz.token_set_ratio`` on two texts are taken to have the same goal."""
+SHORTEST_TEXT = 3
+
+CORRECTIONS = pl.Schema(
+    {
+        "window_no": pl.Int64(),
+        "call": pl.Int64(),
+        "corrected_by": pl.Int64(),
+        "similarity": pl.Float64(),
+    }
+)
+
+
+def corrections(calls: pl.DataFrame) -> pl.DataFrame:
+    """Failed calls that another tool made good.
+
+    The correction is the first of the three calls after it that belongs to the same prompt,
+    succeeded, is of another tool and has the same goal: some text of at least three letters in the
+    parameters of one pairs with one of the other at ``fuzz.token_set_ratio`` of 60 or more.
+
+    Args:
+        calls: As ``numbered_calls`` gives them.
+
+    Returns:
+        ``CORRECTIONS``; ``similarity`` is that of the best pair, from 0.6 to 1.
+    """
+    pairs = pl.concat([_pairs(calls, distance) for distance in range(1, WITHIN_CALLS + 1)])
+    texts = pairs.select("parameters", "other").unique(maintain_order=True)
+    return (
+        pairs.join(_goals(texts), on=["parameters", "other"])
+        .sort("window_no", "call", "corrected_by")
+        .unique(["window_no", "call"], keep="first", maintain_order=True)
+        .select(CORRECTIONS.names())
+    )
+
+
+def _pairs(calls: pl.DataFrame, distance: int) -> pl.DataFrame:
+    """Failed calls, each with the call so many later if that may be its correction."""
+    after = {
+        f"{name}_after": pl.col(name).shift(-distance).over("window_no")
+        for name in ("outcome", "tool", "prompt", "parameters", "call", "key")
+    }
+    return (
+        calls.with_columns(**after)
+        .filter(
+            pl.col("outcome") == "failed",
+            pl.col("outcome_after") == "ok",
+            pl.col("prompt") == pl.col("prompt_after"),
+            pl.col("tool") != pl.col("tool_after"),
+            pl.col("key").is_not_null(),
+            pl.col("key_after").is_not_null(),
+        )
+        .select(
+            "window_no",
+            "call",
+            "parameters",
+            corrected_by="call_after",
+            other="parameters_after",
+        )
+    )
+
+
+def _goals(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of parameters that have the same goal, with the similarity of their best texts."""
+    logged = pl.concat([pairs["parameters"], pairs["other"]]).unique(maintain_order=True)
+    rows = [(each, text) for each in logged for text in _worth_comparing(each)]
+    texts = pl.DataFrame(rows, {"logged": pl.String, "text": pl.String}, orient="row")
+    both = pairs.join(texts, left_on="parameters", right_on="logged").join(
+        texts, left_on="other", right_on="logged", suffix="_after"
+    )
+    scores = process.cpdist(
+        both["text"].to_list(),
+        both["text_after"].to_list(),
+        scorer=fuzz.token_set_ratio,
+        dtype=np.float64,
+    )
+    return (
+        both.with_columns(score=pl.Series(scores, dtype=pl.Float64))
+        .filter(pl.col("score") >= SAME_GOAL)
+        .group_by("parameters", "other")
+        .agg(similarity=pl.max("score") / 100)
+    )
+
+
+def _worth_comparing(logged: str) -> list[str]:
+    return [cut(text) for text in texts_in(logged) if len(text) >= SHORTEST_TEXT]

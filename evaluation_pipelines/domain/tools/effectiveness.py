@@ -1,0 +1,109 @@
+"""Effectiveness: how many of the calls of a session were worth making."""
+
+import polars as pl
+
+FLAGGED_BELOW = 60.0
+BYTES_PER_TOKEN = 4
+"""Of code and English, about; the usual rule of thumb."""
+
+FAILED = 1.0
+WASTED = 1.0
+CORRECTED = 0.5
+REPEATED = 0.5
+
+
+def penalty() -> pl.Expr:
+    """What a call loses, 0 to 1: its worst class alone counts.
+
+    Reads ``outcome`` and ``is_corrected``, ``is_wasted``, ``is_repeated``; null is left out.
+    """
+    failed = pl.col("outcome") == "failed"
+    return pl.max_horizontal(
+        pl.when(failed & pl.col("is_corrected").fill_null(value=False))
+        .then(CORRECTED)
+        .when(failed)
+        .then(FAILED)
+        .otherwise(0.0),
+        pl.col("is_wasted").fill_null(value=False) * WASTED,
+        pl.col("is_repeated").fill_null(value=False) * REPEATED,
+    ).alias("penalty")
+
+
+def effectiveness_score() -> pl.Expr:
+    """``100 * (1 - lost_calls / total_calls)``, 0 to 100; null without a call."""
+    total = pl.col("total_calls")
+    score = pl.when(total > 0).then(100 * (1 - pl.col("lost_calls") / total))
+    return score.alias("effectiveness_score")
+
+
+def is_flagged() -> pl.Expr:
+    """Whether the score is below 60; nine decimals, to undo floating noise."""
+    return (pl.col("effectiveness_score").round(9) < FLAGGED_BELOW).alias("is_flagged")
+
+
+def lost_tokens() -> pl.Expr:
+    """Tokens of what lost calls gave back: bytes / 4 times the penalty of each call.
+
+    Null where the size of one of them is unknown. It is the least they cost: what a model reads
+    again with every later request is not in it.
+    """
+    is_lost = pl.col("penalty") > 0
+    is_known = (pl.col("returned_bytes").is_not_null() | ~is_lost).all()
+    tokens = (pl.col("returned_bytes") * pl.col("penalty")).filter(is_lost).sum() / BYTES_PER_TOKEN
+    return pl.when(is_known).then(tokens).alias("lost_tokens")
+
+
+def lost_usd(tokens: str = "lost_tokens") -> pl.Expr:
+    """Tokens at the mean price of a token of their session; null when cost or tokens are unknown.
+
+    Reads ``cost_usd`` and ``total_tokens`` of the session.
+    """
+    price = pl.when(pl.col("total_tokens") > 0).then(pl.col("cost_usd") / pl.col("total_tokens"))
+    return (pl.col(tokens) * price).alias("lost_usd")
+
+
+def basis() -> pl.Expr:
+    """What the score counts and what it cannot, in words.
+
+    Reads ``total_calls``, ``calls_with_parameters``, ``tools_ok``, ``results_logged``,
+    ``repeated_calls``, ``wasted_calls``, ``is_cut_short``.
+    """
+    total, known = pl.col("total_calls"), pl.col("calls_with_parameters")
+    ok, results = pl.col("tools_ok"), pl.col("results_logged")
+    parameters = (
+        pl.when(known == 0)
+        .then(pl.lit("unknown: repeated, corrected, loops (no parameters logged)"))
+        .when(known < total)
+        .then(pl.format("parameters of {} of {} calls", known, total))
+    )
+    traced = (
+        pl.when(results == 0)
+        .then(pl.lit("unknown: wasted (no results logged)"))
+        .when(pl.col("wasted_calls").is_null())
+        .then(pl.lit("unknown: wasted (replies not logged)"))
+        .when(results < ok)
+        .then(pl.format("results of {} of {} calls", results, ok))
+    )
+    counted = pl.concat_str(
+        pl.lit("failed"),
+        pl.when(known > 0).then(pl.lit("corrected, repeated")),
+        pl.when(pl.col("wasted_calls").is_not_null()).then(pl.lit("wasted")),
+        separator=", ",
+        ignore_nulls=True,
+    )
+    cut = pl.when("is_cut_short").then(pl.lit("long or many parameters compared in part"))
+    return pl.concat_str(counted, parameters, traced, cut, separator="; ", ignore_nulls=True).alias(
+        "basis"
+    )
+
+
+def unknown() -> pl.Expr:
+    """Classes that are not known; reads ``calls_with_parameters`` and ``wasted_calls``."""
+    no_parameters = pl.col("calls_with_parameters") == 0
+    names = [
+        pl.when(no_parameters).then(pl.lit("corrected")),
+        pl.when(no_parameters).then(pl.lit("loops")),
+        pl.when(no_parameters).then(pl.lit("repeated")),
+        pl.when(pl.col("wasted_calls").is_null()).then(pl.lit("wasted")),
+    ]
+    return pl.concat_list(names).list.drop_nulls().alias("unknown")

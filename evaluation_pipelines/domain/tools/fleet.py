@@ -1,0 +1,69 @@
+"""Which tools and which models lose most, over many sessions."""
+
+import polars as pl
+
+_SESSION = ["organization_id", "session_key"]
+
+
+def lost_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """One row per tool, the one that loses most calls first: see :func:`_summed`."""
+    tools = (
+        reports.select(*_SESSION, "by_tool", "total_calls")
+        .explode("by_tool")
+        .unnest("by_tool")
+        .join(sessions.select(*_SESSION, "cost_usd"), on=_SESSION, how="left")
+    )
+    return _summed(tools, "tool")
+
+
+def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """One row per model, the one that loses most calls first: see :func:`_summed`."""
+    windows = reports.select(
+        *_SESSION,
+        "model",
+        "total_calls",
+        "lost_calls",
+        "lost_tokens",
+        "lost_usd",
+        calls="total_calls",
+        failed="failed_calls",
+        corrected="corrected_calls",
+        repeated="repeated_calls",
+        wasted="wasted_calls",
+    ).join(sessions.select(*_SESSION, "cost_usd"), on=_SESSION, how="left")
+    return _summed(windows, "model")
+
+
+def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Sums over sessions.
+
+    Returns:
+        ``by``; ``sessions``; ``calls``, ``failed``, ``corrected``, ``repeated``, ``wasted`` (over
+        the sessions where these are known; null where they are nowhere); ``lost_calls`` (the sum
+        of the penalties) and ``lost_pct`` of the calls; ``lost_tokens`` and ``lost_usd``, what the
+        lost calls gave back, over the ``known_sessions`` where that is known; and
+        ``cost_share_usd``: the cost of each session times the share of its calls that were lost,
+        over the sessions whose cost is known.
+    """
+    share = pl.col("cost_usd") * pl.col("lost_calls") / pl.col("total_calls")
+    return (
+        rows.filter(pl.col("calls") > 0)
+        .with_columns(cost_share_usd=share)
+        .group_by(by)
+        .agg(
+            pl.len().cast(pl.Int64).alias("sessions"),
+            *map(_known_sum, ("calls", "failed", "corrected", "repeated", "wasted")),
+            pl.col("lost_calls").sum(),
+            _known_sum("lost_tokens"),
+            _known_sum("lost_usd"),
+            _known_sum("cost_share_usd"),
+            pl.col("lost_tokens").is_not_null().sum().cast(pl.Int64).alias("known_sessions"),
+        )
+        .with_columns(lost_pct=100 * pl.col("lost_calls") / pl.col("calls"))
+        .sort(-pl.col("lost_calls"), by, nulls_last=True)
+    )
+
+
+def _known_sum(column: str) -> pl.Expr:
+    values = pl.col(column)
+    return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)

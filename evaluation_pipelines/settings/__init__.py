@@ -1,0 +1,80 @@
+"""Every setting: an environment variable or a line of ``.env`` with the prefix ``EVAL_``.
+
+Only the endpoint of the judge has the names that every OpenAI client knows, without the prefix.
+
+``python -m evaluation_pipelines.settings`` prints the table of the README. Settings are read at the
+edge (terminal, Dagster) and handed on as values; adapters and domain know nothing of them.
+"""
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import SettingsConfigDict
+
+from evaluation_pipelines.settings.alerts import AlertSettings
+from evaluation_pipelines.settings.comparison import ComparisonSettings
+from evaluation_pipelines.settings.judging import JudgeSettings
+from evaluation_pipelines.settings.reputation import ReputationSettings
+from evaluation_pipelines.settings.scorecards import ScorecardSettings
+from evaluation_pipelines.settings.stores import StoreSettings
+from evaluation_pipelines.settings.telemetry import TelemetrySettings
+
+PREFIX = "EVAL_"
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used; the message names the variable, the fault and what is allowed."""
+
+
+# Fields are listed from the last base to the first.
+class Settings(
+    AlertSettings,
+    ComparisonSettings,
+    ReputationSettings,
+    ScorecardSettings,
+    JudgeSettings,
+    TelemetrySettings,
+    StoreSettings,
+):
+    """All settings of one run, read once.
+
+    Raises pydantic's ValidationError; programs call ``load_settings`` for a readable message.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+
+def variable_of(field_name: str) -> str:
+    """The environment variable of a field of ``Settings``."""
+    alias = Settings.model_fields[field_name].validation_alias
+    return alias if isinstance(alias, str) else PREFIX + field_name.upper()
+
+
+def load_settings() -> Settings:
+    """The settings of this process.
+
+    Raises:
+        SettingsError: with one line per variable that cannot be used.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        faults = [_fault(detail) for detail in error.errors() if _has_own_fault(detail)]
+        message = "These settings cannot be used:\n" + "\n".join(faults)
+        # The cause would print the values again, and a ledger URL may hold a password.
+        raise SettingsError(message) from None
+
+
+def _has_own_fault(detail: ErrorDetails) -> bool:
+    # A default that derives from a faulty setting is reported as faulty too.
+    return detail["type"] != "default_factory_not_called"
+
+
+def _fault(detail: ErrorDetails) -> str:
+    # The place is the alias of a field that has one, else its name.
+    name = str(detail["loc"][0]).lower()
+    field = Settings.model_fields[name]
+    given = f"={detail['input']!r}" if field.repr else ""
+    reason = detail["msg"].removeprefix("Value error, ")
+    return f"  {variable_of(name)}{given}: {reason}. Meaning: {field.description}."

@@ -1,0 +1,228 @@
+"""Settings: which judge reads the sessions, how fast, and for how much money."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import BaseSettings
+
+_OPENAI = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeEndpoint:
+    """Where the judge is asked, and under which name."""
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None
+
+
+def _base_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise ValueError("must hold neither password nor parameters: keys go to OPENAI_API_KEY")
+    return url
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be a name such as Europe/Vienna or UTC") from None
+    return name
+
+
+def _none_of(text: object) -> object:
+    return None if isinstance(text, str) and text.strip().lower() == "none" else text
+
+
+_Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+_BaseUrl = Annotated[str, AfterValidator(_base_url)]
+
+
+class JudgeEndpointSettings(BaseSettings):
+    """The endpoint, and how it is spoken to."""
+
+    openai_base_url: _BaseUrl | None = Field(
+        default=None,
+        validation_alias="OPENAI_BASE_URL",
+        description="judge: any OpenAI-compatible endpoint, such as `http://localhost:8000/v1`; "
+        f"`{_OPENAI}` when only a key is set",
+        repr=False,
+    )
+    openai_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="OPENAI_API_KEY",
+        description="judge: key of the endpoint; local servers need none",
+        repr=False,
+    )
+    judge_model: str | None = Field(
+        default=None,
+        description="judge: name of the model; nothing is judged by a model without it",
+    )
+    judge_temperature: Annotated[float | None, BeforeValidator(_none_of)] = Field(
+        default=0.0,
+        ge=0,
+        le=2,
+        description="judge: temperature of the model; `none` sends none, for models that take none",
+    )
+    judge_max_output_tokens: int = Field(
+        default=4000,
+        gt=0,
+        description="judge: longest reply; a reply that is cut there counts as failed",
+    )
+    judge_concurrency: int = Field(
+        default=8, gt=0, le=1000, description="judge: requests that are under way at the same time"
+    )
+    judge_requests_per_minute: int | None = Field(
+        default=None, gt=0, description="judge: requests in any minute; unlimited unless set"
+    )
+    judge_tokens_per_minute: int | None = Field(
+        default=None,
+        gt=0,
+        description="judge: tokens in any minute, estimated before and corrected after a request; "
+        "unlimited unless set",
+    )
+    judge_timeout_seconds: float = Field(
+        default=300, gt=0, description="judge: longest time of one request from start to end"
+    )
+    judge_breaker_failures: int = Field(
+        default=5,
+        gt=0,
+        description="judge: calls in a row that may fail before the endpoint counts as down and a "
+        "run stops; the rest stays due",
+    )
+
+    @property
+    def judge_endpoint(self) -> JudgeEndpoint | None:
+        """Where the judge is asked; None when too little is set (see ``why_no_judge``)."""
+        if self.judge_model is None or self.why_no_judge is not None:
+            return None
+        return JudgeEndpoint(self.openai_base_url or _OPENAI, self.judge_model, self.openai_api_key)
+
+    @property
+    def why_no_judge(self) -> str | None:
+        """Which variable must be set before sessions can be judged; None when all are."""
+        if self.judge_model is None:
+            return "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
+        if self.openai_base_url is None and self.openai_api_key is None:
+            return (
+                "no judge endpoint is configured: set OPENAI_BASE_URL to an OpenAI-compatible "
+                "endpoint, or OPENAI_API_KEY to use OpenAI's own"
+            )
+        return None
+
+
+class JudgeBudgetSettings(BaseSettings):
+    """What judging may cost."""
+
+    judge_max_sessions: int | None = Field(
+        default=None, ge=0, description="judge: sessions in one run; unlimited unless set"
+    )
+    judge_max_cost_usd: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="judge: US dollars that one run may spend; unlimited unless set",
+    )
+    judge_max_cost_per_day_usd: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="judge: US dollars that all runs of a day (UTC) may spend; unlimited unless "
+        "set",
+    )
+    judge_input_usd_per_mtok: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="judge: US dollars for a million input tokens of `EVAL_JUDGE_MODEL`, where the "
+        "shipped price table lacks it or is wrong; 0 for a model of your own",
+    )
+    judge_cached_usd_per_mtok: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="judge: the same for input tokens from the provider's cache; the price of "
+        "input tokens unless set",
+    )
+    judge_output_usd_per_mtok: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        validate_default=True,
+        description="judge: the same for output tokens; input and output are set together",
+    )
+
+    @field_validator("judge_output_usd_per_mtok")
+    @classmethod
+    def _both_or_none(cls, output: float | None, info: ValidationInfo) -> float | None:
+        paid = info.data.get("judge_input_usd_per_mtok")
+        cached = info.data.get("judge_cached_usd_per_mtok")
+        if (output is None) != (paid is None) or (output is None and cached is not None):
+            raise ValueError(
+                "EVAL_JUDGE_INPUT_USD_PER_MTOK and EVAL_JUDGE_OUTPUT_USD_PER_MTOK go together"
+            )
+        return output
+
+
+class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
+    """What is judged, when, and with which rubric; its bases say where and for how much."""
+
+    judge_rubric: str = Field(
+        default="agent-methodology",
+        min_length=1,
+        description="judge: rubric of sessions that no profile decides about",
+    )
+    judge_rubrics_dir: _Folder | None = Field(
+        default=None, description="judge: folder of rubrics of your own, beside those that ship"
+    )
+    judge_samples: int = Field(
+        default=1,
+        ge=1,
+        le=15,
+        description="judge: how often each session is scored; the lower median counts",
+    )
+    judge_sample_rate: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="judge: share of the sessions that is judged, always the same ones",
+    )
+    judge_max_transcript_tokens: int = Field(
+        default=100_000,
+        ge=1000,
+        description="judge: longest transcript; what is longer is cut in the middle and says so",
+    )
+    judge_redact_emails: bool = Field(
+        default=True,
+        description="judge: hide e-mail addresses too, as keys and passwords always are",
+    )
+    judge_nightly_hour: int = Field(
+        default=2, ge=0, le=23, description="judge: hour at which all that is due is judged"
+    )
+    judge_time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+        default="UTC", description="judge: time zone of that hour"
+    )
+    judge_fresh_sessions: int = Field(
+        default=10, gt=0, description="judge: newly ended sessions that a sensor tick hands over"
+    )
+    judge_lease_seconds: int = Field(
+        default=600,
+        gt=0,
+        description="judge: how long a scoring may go without a sign of life before another run "
+        "takes it over",
+    )

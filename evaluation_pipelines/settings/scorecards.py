@@ -1,0 +1,25 @@
+"""Settings: judge profiles, scorecards and the people who correct them."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings
+
+
+class ScorecardSettings(BaseSettings):
+    """Where profiles lie, what is done without a judge, how much people are asked."""
+
+    profiles_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+        default_factory=lambda known: known["data_dir"] / "profiles",
+        description="folder of your own judge profiles, YAML; one with the id of a shipped profile "
+        "takes its place; `profiles` in the data folder unless set",
+    )
+    allow_fallback: bool = Field(
+        default=False,
+        description="write a placeholder card at the midpoint for sessions that only a judge can "
+        "score and none has scored; it counts nowhere",
+    )
+    audit_sample_size: int = Field(
+        default=5, ge=0, description="sessions drawn at random every night for people to look at"
+    )

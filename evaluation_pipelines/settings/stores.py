@@ -1,0 +1,61 @@
+"""Settings: where everything lies."""
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings
+
+_LEDGER_SCHEMES = ("sqlite", "postgresql")
+
+
+def _ledger_url(url: str) -> str:
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme.partition("+")[0] not in _LEDGER_SCHEMES:
+        message = "must begin with sqlite:/// or postgresql+<driver>://"
+        raise ValueError(message)
+    return url
+
+
+# "~" in .env is not expanded by a shell, and would become a folder of that name.
+_Path = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class StoreSettings(BaseSettings):
+    """Folders, databases and the range of the partitions."""
+
+    data_dir: _Path = Field(
+        default=Path("data"),
+        description="folder of everything the project keeps; relative to the working directory",
+    )
+    landing_dir: _Path = Field(
+        default_factory=lambda known: known["data_dir"] / "landing",
+        description="folder that collectors write telemetry to; only ever read; `landing` in the "
+        "data folder unless set",
+    )
+    lake_dir: _Path = Field(
+        default_factory=lambda known: known["data_dir"] / "lake",
+        description="folder of the Parquet tables; `lake` in the data folder unless set",
+    )
+    ledger_url: Annotated[str, AfterValidator(_ledger_url)] = Field(
+        default_factory=lambda known: f"sqlite:///{known['data_dir'] / 'ledger.db'}",
+        description="database of positions, session index and scores, as `sqlite:///<path>` or "
+        "`postgresql+<driver>://...`; `ledger.db` in the data folder unless set",
+        repr=False,
+    )
+    analytics_path: _Path = Field(
+        default_factory=lambda known: known["data_dir"] / "analytics.duckdb",
+        description="link to the analysts' database; `analytics.duckdb` in the data folder unless "
+        "set",
+    )
+    reports_dir: _Path = Field(
+        default_factory=lambda known: known["data_dir"] / "reports",
+        description="folder of the reports, HTML and markdown; `reports` in the data folder unless "
+        "set",
+    )
+    start_date: date = Field(
+        default=date(2025, 1, 1),
+        ge=date(2020, 1, 1),
+        description="first day (UTC) of the partitions; older sessions are filed under it",
+    )

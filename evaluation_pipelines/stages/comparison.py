@@ -1,0 +1,86 @@
+"""Model comparison: from the effective scores of the lake to tables and a report."""
+
+from datetime import UTC, datetime, time, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.domain.comparison.audits import audits_of
+from evaluation_pipelines.domain.comparison.compare import Comparison, Question, compare
+from evaluation_pipelines.domain.comparison.runs import runs_of
+from evaluation_pipelines.domain.schemas import (
+    AGENT_SESSIONS,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SESSION_EVALUATIONS,
+    UTC_TIME,
+    Table,
+)
+from evaluation_pipelines.stages.comparison_as_of import evaluations_as_of
+from evaluation_pipelines.stages.overrides import overrides_with_states
+from evaluation_pipelines.stages.stores import Stores
+
+DAYS = 28
+"""So many complete days before today are compared unless told otherwise."""
+
+_SAMPLE = {"organization_id": pl.String, "session_key": pl.String, "profile_id": pl.String}
+
+
+def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
+    """The last complete days (UTC): their beginning, and the midnight that ends them."""
+    until = datetime.combine(now.date(), time(), UTC)
+    return until - timedelta(days=days), until
+
+
+def compare_models(
+    stores: Stores, question: Question, now: datetime, as_of: datetime | None = None
+) -> Comparison:
+    """Compare the models; what people said until now (or ``as_of``) counts.
+
+    Args:
+        stores: the stores.
+        question: what is compared.
+        now: the time of the comparison.
+        as_of: with the scores as they were at this past time.
+
+    Raises:
+        LakeError: a file cannot be read.
+    """
+    # Not by partition: a session that was taken up again lies on the day of its first event.
+    started = pl.col("started_at").is_between(
+        pl.lit(question.watched_since).cast(UTC_TIME),
+        pl.lit(question.until).cast(UTC_TIME),
+        closed="left",
+    )
+    if as_of is None:
+        evaluations = stores.lake.select(SESSION_EVALUATIONS, started)
+    else:
+        evaluations = evaluations_as_of(stores, started, as_of)
+    sessions = stores.lake.select(AGENT_SESSIONS, started)
+    runs = runs_of(evaluations, sessions)
+    return compare(runs, _audits(stores, as_of), question, now, as_of)
+
+
+def write_comparison(stores: Stores, found: Comparison) -> None:
+    """Replace the tables of the comparison in the lake; raises LakeError."""
+    for table, frame in tables_of(found):
+        stores.lake.write_whole(frame, table)
+
+
+def tables_of(found: Comparison) -> tuple[tuple[Table, pl.DataFrame], ...]:
+    """The tables of a comparison with their rows."""
+    return (
+        (MODEL_COMPARISON, found.models),
+        (MODEL_COMPARISON_PAIRS, found.pairs),
+        (MODEL_REGRESSIONS, found.regressions),
+    )
+
+
+def _audits(stores: Stores, as_of: datetime | None) -> pl.DataFrame:
+    overrides = overrides_with_states(stores)
+    samples = stores.ledger.overrides.samples()
+    if as_of is not None:
+        overrides = overrides.filter(pl.col("made_at") <= as_of)
+        samples = [each for each in samples if each.drawn_at <= as_of]
+    rows = [(each.organization_id, each.session_key, each.profile_id) for each in samples]
+    return audits_of(overrides, pl.DataFrame(rows, schema=_SAMPLE, orient="row"))

@@ -1,0 +1,72 @@
+"""What an ingest and its helpers say to each other: MessagePack behind its length."""
+
+import struct
+from collections import Counter
+from datetime import datetime
+from io import BytesIO
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+import polars as pl
+
+from evaluation_pipelines.adapters.landing import LandingFile
+from evaluation_pipelines.domain.telemetry.counts import IngestCounts
+from evaluation_pipelines.domain.telemetry.reader import EventBatch, QuarantinedLine
+
+_LENGTH = struct.Struct(">Q")
+
+Message = TypeVar("Message", bound=msgspec.Struct)
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Decode a stretch of a file of the folder ``root``; ``settings`` are those of telemetry."""
+
+    root: str
+    file: LandingFile
+    file_id: str
+    start: int
+    end: int
+    now: datetime
+    settings: dict[str, Any]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An event batch, its events in Arrow's format for streams; empty when there is none."""
+
+    events: bytes = b""
+    quarantined: list[QuarantinedLine] = []
+    counts: IngestCounts | None = None
+    names: list[tuple[tuple[str, str], int]] = []
+
+    @classmethod
+    def of(cls, batch: EventBatch) -> "Reply":
+        """A batch as a message."""
+        events = BytesIO()
+        batch.events.write_ipc_stream(events, compat_level=pl.CompatLevel.newest())
+        names = list(batch.names.items())
+        return cls(events.getvalue(), batch.quarantined, batch.counts, names)
+
+    def batch(self) -> EventBatch | None:
+        """The batch of the message."""
+        if self.counts is None:
+            return None
+        events = pl.read_ipc_stream(self.events)
+        return EventBatch(events, self.quarantined, self.counts, Counter(dict(self.names)))
+
+
+def send(pipe: BinaryIO, message: msgspec.Struct) -> None:
+    """Write a message to a pipe."""
+    packed = msgspec.msgpack.encode(message)
+    pipe.write(_LENGTH.pack(len(packed)))
+    pipe.write(packed)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO, kind: type[Message]) -> Message | None:
+    """Read a message from a pipe; None when the other side has gone."""
+    prefix = pipe.read(_LENGTH.size)
+    if len(prefix) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(prefix)
+    packed = pipe.read(length)
+    return msgspec.msgpack.decode(packed, type=kind) if len(packed) == length else None

@@ -1,0 +1,103 @@
+"""What all scorings of one run share: the ledger, the endpoint, the money and the clock."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import import_module
+from typing import Self
+
+from evaluation_pipelines.adapters.judge_client import JudgeClient
+from evaluation_pipelines.adapters.lake import Lake
+from evaluation_pipelines.adapters.ledger.score_records import Lease
+from evaluation_pipelines.domain.judging.budget import Budget, Deferred, Limit, Reservation
+from evaluation_pipelines.domain.judging.pricing import PlannedCall, Pricing, most_usd
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.judge_endpoint import judge_client, judge_pricing
+from evaluation_pipelines.stages.judging.ledger_desk import LedgerDesk
+from evaluation_pipelines.stages.judging.slots import Slots
+
+
+class Till:
+    """Admits sessions to the budget; who must wait waits until money has become free again."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._freed = asyncio.Event()
+
+    async def admit(self, most: float | None) -> Reservation | Deferred:
+        """Reserve the most that a session can cost, or say why it does not fit.
+
+        Much of what is reserved for sessions under way is given back when they are done: only what
+        does not fit beside nothing is deferred.
+        """
+        while True:
+            freed = self._freed
+            answer = self.budget.admit(most)
+            if isinstance(answer, Reservation):
+                return answer
+            of_money = answer.limit in {Limit.RUN_COST, Limit.DAY_COST}
+            if not of_money or self.budget.reserved_usd == 0:
+                return answer
+            await freed.wait()
+
+    def note_freed(self) -> None:
+        """Something was settled or given back: let those who wait try again."""
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+
+@dataclass(slots=True)
+class Desk:
+    """One run's tools; use as ``async with``.
+
+    There is one client a model, opened when it is needed first. ``slots`` bounds the calls whose
+    reply is not in the ledger yet.
+    """
+
+    ledger: LedgerDesk
+    till: Till
+    lake: Lake
+    settings: Settings
+    lease: Lease
+    clock: Callable[[], datetime]
+    slots: Slots = field(init=False)
+    _warm: asyncio.Task[object] = field(init=False)
+    _clients: dict[str, JudgeClient] = field(default_factory=dict)
+    _prices: dict[str, Pricing] = field(default_factory=dict)
+    _open: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    def __post_init__(self) -> None:
+        self.slots = Slots(self.settings.judge_concurrency)
+
+    async def __aenter__(self) -> Self:
+        await self._open.__aenter__()
+        # It takes a second, in which the first sessions can be read.
+        self._warm = asyncio.create_task(asyncio.to_thread(import_module, "openai"))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._warm
+        await self._open.aclose()
+
+    async def client(self, model: str) -> JudgeClient:
+        """Who asks that model.
+
+        Raises:
+            RuntimeError: no endpoint is configured; look at ``why_no_judge`` before a run.
+        """
+        await self._warm
+        if model not in self._clients:
+            made = judge_client(self.settings, self.clock(), model)
+            if made is None:
+                raise RuntimeError(f"{self.settings.why_no_judge}")
+            self._clients[model] = made
+            await self._open.enter_async_context(made)
+        return self._clients[model]
+
+    def most_usd(self, model: str, *calls: PlannedCall) -> float | None:
+        """The most that calls of a model can cost; None when its price is unknown."""
+        if model not in self._prices:
+            self._prices[model] = judge_pricing(self.settings, model, self.clock())
+        return most_usd(calls, self._prices[model])

@@ -1,0 +1,58 @@
+"""The scores of the ledger put into the lake, and those told who make something of them."""
+
+from collections.abc import Callable, Collection
+from datetime import date, datetime
+
+import polars as pl
+
+from evaluation_pipelines.adapters.lake import LakeError
+from evaluation_pipelines.domain.schemas import JUDGE_SCORES
+from evaluation_pipelines.domain.telemetry.times import to_us
+from evaluation_pipelines.stages.build import Build, DateFailed
+from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.judging.judge import utc_now
+from evaluation_pipelines.stages.stores import Stores
+
+_NEWEST_FIRST = ("completed_at", "started_at", "scored_at")
+
+
+def unpublished_dates(stores: Stores, days: Collection[date] | None = None) -> set[date]:
+    """The dates, among some or all, of which the ledger knows more than the lake shows.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+    """
+    changes = stores.ledger.scores.newest_changes()
+    return {
+        day
+        for day, change in changes.items()
+        if (days is None or day in days) and change != _shown(stores, day)
+    }
+
+
+def publish_scores(
+    stores: Stores,
+    days: Collection[date],
+    on_made: Callable[[date, Made], None] = lambda _day, _made: None,
+    clock: Callable[[], datetime] = utc_now,
+) -> list[DateFailed]:
+    """Write ``judge_scores`` of some dates; gives those that could not be written.
+
+    The daily tables of dates with news become due, since some are made from the scores. That comes
+    last: whoever builds them must find what is new.
+    """
+    news = unpublished_dates(stores, days)
+    outcome = Build(stores, [JUDGE_SCORES.name], on_made, clock).run(days)
+    failed = [each for each in outcome if isinstance(each, DateFailed)]
+    stores.ledger.touched.touch(news - {each.session_date for each in failed}, clock())
+    return failed
+
+
+def _shown(stores: Stores, day: date) -> tuple[int, int | None]:
+    """How many scorings the lake shows of a date, and when the newest of them changed last."""
+    try:
+        rows = stores.lake.read(JUDGE_SCORES, [day], _NEWEST_FIRST)
+    except LakeError:
+        return -1, None  # damaged: the ledger has all of it, and it is written anew
+    newest = rows.select(pl.coalesce(*_NEWEST_FIRST).max()).item()
+    return rows.height, None if newest is None else to_us(newest)

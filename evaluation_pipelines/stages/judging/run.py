@@ -1,0 +1,109 @@
+"""A judge run: what is due of some dates, who is left unfinished, and what it may cost."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import TypeVar
+
+from evaluation_pipelines.adapters.lease_owner import new_owner
+from evaluation_pipelines.adapters.ledger.errors import ScoreEndedError, ScoreLeaseLostError
+from evaluation_pipelines.adapters.ledger.score_records import Failure, Lease
+from evaluation_pipelines.domain.judging.budget import Budget, Limits
+from evaluation_pipelines.domain.telemetry.times import to_us
+from evaluation_pipelines.stages.judge_endpoint import judge_budget_limits
+from evaluation_pipelines.stages.judging.desk import Desk, Till
+from evaluation_pipelines.stages.judging.ledger_desk import LedgerDesk
+from evaluation_pipelines.stages.judging.order import Order
+from evaluation_pipelines.stages.judging.plans import Plans
+from evaluation_pipelines.stages.judging.report import JudgeReport
+from evaluation_pipelines.stages.judging.shift import Shift
+from evaluation_pipelines.stages.judging.survey import Survey, survey
+from evaluation_pipelines.stages.progress import Progress, Silent
+from evaluation_pipelines.stages.stores import Stores
+
+_Number = TypeVar("_Number", int, float)
+
+
+@dataclass(slots=True)
+class JudgeRun:
+    """Judges sessions; one object a run.
+
+    ``clock`` gives the time; tests give it another.
+    """
+
+    stores: Stores
+    plans: Plans
+    order: Order
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    progress: Progress = field(default_factory=Silent)
+    _report: JudgeReport = field(default_factory=JudgeReport)
+
+    def run(self, days: Sequence[date]) -> JudgeReport:
+        """Judge what is due of some session dates; says why where no judge is configured.
+
+        Whatever ends it, its scorings are free for others afterwards, with the replies they have.
+
+        Raises:
+            LedgerError: the ledger cannot be used.
+        """
+        now, settings = self.clock(), self.stores.settings
+        self._report.skipped = settings.why_no_judge
+        if self._report.skipped is not None:
+            return self._report
+        found = survey(self.stores, self.plans, days, now, self.order.asked, self.order.chosen)
+        self._report.states, self._report.unreadable = found.states, found.unreadable
+        self._report.candidates = len(found.candidates)
+        lease = Lease(new_owner(), settings.judge_lease_seconds)
+        self._give_up_lost(found, lease)
+        if found.candidates:
+            self._judge_all(found, lease, self._spent_today(now))
+        return self._report
+
+    def _judge_all(self, found: Survey, lease: Lease, spent_today_usd: float) -> None:
+        ledger = LedgerDesk(self.stores.ledger.scores)
+        till = Till(Budget(self._limits(), spent_today_usd))
+        desk = Desk(ledger, till, self.stores.lake, self.stores.settings, lease, self.clock)
+        try:
+            shift = Shift(desk, self._report, self.order, self.progress)
+            asyncio.run(shift.judge(found.candidates))
+        except BaseExceptionGroup as group:  # of tasks: the first one ended all others
+            raise _first(group) from group
+        finally:
+            ledger.close()
+            self.stores.ledger.scores.release(lease.owner)
+        self._report.booked_usd = till.budget.spent_usd
+
+    def _limits(self) -> Limits:
+        limits = judge_budget_limits(self.stores.settings)
+        return replace(
+            limits,
+            max_sessions=_tighter(limits.max_sessions, self.order.max_sessions),
+            max_run_usd=_tighter(limits.max_run_usd, self.order.max_cost_usd),
+        )
+
+    def _spent_today(self, now: datetime) -> float:
+        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return self.stores.ledger.scores.spent(to_us(midnight)).cost_usd
+
+    def _give_up_lost(self, found: Survey, lease: Lease) -> None:
+        """Bring scorings to their end that somebody left unfinished and that cannot go on."""
+        scores = self.stores.ledger.scores
+        for score, reason in found.lost:
+            with suppress(ScoreLeaseLostError, ScoreEndedError):  # somebody else was faster
+                now = self.clock()
+                scores.claim(score.score_id, lease, now, instead_of=score.lease_owner)
+                what = Failure(f"left unfinished, and cannot go on: {reason}", retriable=True)
+                failed = scores.fail(score.score_id, lease.owner, what, now)
+                self._report.note_loss(failed, reason)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _tighter(one: _Number | None, other: _Number | None) -> _Number | None:
+    given = [each for each in (one, other) if each is not None]
+    return min(given, default=None)

@@ -1,0 +1,225 @@
+"""One session with the judge, from its first open request to the end."""
+
+import asyncio
+from dataclasses import dataclass
+
+from evaluation_pipelines.adapters.breaker import BreakerOpenError
+from evaluation_pipelines.adapters.judge_client import Answer
+from evaluation_pipelines.adapters.judge_errors import BudgetReachedError, JudgeCallError
+from evaluation_pipelines.adapters.ledger.score_records import Arrived, Completion, Failure
+from evaluation_pipelines.domain.judging.budget import MeteredCall, Reservation
+from evaluation_pipelines.domain.judging.conversation import (
+    MISSING_TOOLS_TURN,
+    Conversation,
+    Failed,
+    Judgement,
+    Request,
+)
+from evaluation_pipelines.domain.judging.pricing import PlannedCall
+from evaluation_pipelines.domain.judging.score import LoggedTurn, Score
+from evaluation_pipelines.domain.judging.tokens import estimated_message_tokens
+from evaluation_pipelines.domain.telemetry.times import to_us
+from evaluation_pipelines.stages.judging.desk import Desk
+from evaluation_pipelines.stages.judging.report import JudgeReport, Why
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """A session that is left half done: another run goes on from its replies."""
+
+    why: Why
+    reason: str
+
+
+class _NoMoneyError(Exception):
+    """A call that was not planned does not fit into the budget."""
+
+
+@dataclass(slots=True)
+class SessionScoring:
+    """Asks what is open, keeps each reply before it counts, and brings the scoring to its end.
+
+    Attributes:
+        before_usd: What earlier runs have booked for it.
+        planned: Turns for which money is reserved already, besides the last one.
+        planned_usd: The most that the last call was planned to cost; None for an unknown price.
+    """
+
+    desk: Desk
+    score: Score
+    conversation: Conversation
+    reservation: Reservation
+    report: JudgeReport
+    before_usd: float
+    planned: frozenset[str]
+    planned_usd: float | None
+
+    async def run(self) -> Score | LeftOpen:
+        """Judge the session.
+
+        Returns:
+            The scoring as it ended, completed or failed; or why it is left half done.
+
+        Raises:
+            ScoreLeaseLostError: somebody else has taken it over.
+        """
+        while (outcome := self.conversation.outcome()) is None:
+            requests = self.conversation.open_requests()
+            asked = [self._ask(each) for each in requests]
+            # All of them are waited for: what has been paid is kept, whatever became of the others.
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            problems = [
+                (request, answer)
+                for request, answer in zip(requests, answers, strict=True)
+                if answer is not None
+            ]
+            # What says nothing about the session comes first: it shall not be to blame.
+            for request, problem in sorted(problems, key=lambda each: _is_about(each[1])):
+                ended = await self._cope(request, problem)
+                if ended is not None:
+                    return ended
+        return await self._end(outcome)
+
+    @property
+    def booked_usd(self) -> float | None:
+        """What counts against the budget by now; None when the price is unknown."""
+        if self.planned_usd is None:
+            return None
+        return self.before_usd + self.reservation.spent_usd
+
+    async def _ask(self, request: Request) -> None:
+        model, limit = self.score.judge_model, self.desk.settings.judge_max_output_tokens
+        call = PlannedCall(estimated_message_tokens(request.messages), limit)
+        most = self.desk.most_usd(model, call)
+        self._reserve(request, most)
+        metered = MeteredCall(self.reservation, most)
+        # The slot is held until the reply is kept: a kill costs no more replies than there are
+        # slots.
+        turns_left = 1 if request.turn == MISSING_TOOLS_TURN else 2
+        async with self.desk.slots.taken(turns_left):
+            answer = await self._answer(request, metered)
+            await self._keep(request, answer)
+
+    async def _answer(self, request: Request, metered: MeteredCall) -> Answer:
+        """Ask, and book what that cost."""
+        client = await self.desk.client(self.score.judge_model)
+        try:
+            answer = await client.ask(request.messages, metered.may_pay_again)
+        except (JudgeCallError, BreakerOpenError, BudgetReachedError) as error:
+            metered.settle(error.cost_usd)
+            raise
+        except BaseException:  # cancelled, or an error of ours: nobody knows what it cost
+            metered.settle(None)
+            raise
+        finally:
+            self.desk.till.note_freed()
+        metered.settle(answer.cost_usd)
+        return answer
+
+    def _reserve(self, request: Request, most: float | None) -> None:
+        """Reserve what was not planned: reminders, and what they add to the last call."""
+        if most is None or request.turn in self.planned:
+            return
+        unplanned = most
+        if request.turn == MISSING_TOOLS_TURN:
+            unplanned = max(most - (self.planned_usd or 0.0), 0.0)
+        refused = self.reservation.extend(unplanned) if unplanned else None
+        if refused is not None:
+            raise _NoMoneyError(refused.reason)
+
+    async def _keep(self, request: Request, answer: Answer) -> None:
+        """Note a reply in the ledger; only then the conversation goes on from it."""
+        usage = answer.usage
+        turn = LoggedTurn(
+            turn=request.turn,
+            text=answer.reply.text,
+            finish_reason=answer.reply.finish_reason,
+            input_tokens=None if usage is None else usage.input_tokens,
+            cached_tokens=None if usage is None else usage.cached_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
+            cost_usd=answer.cost_usd,
+            latency_ms=answer.latency_ms,
+            attempts=answer.attempts,
+            at_us=to_us(self.desk.clock()),
+        )
+        went_on = self.conversation.with_reply(request.turn, answer.reply)
+        self.conversation = went_on
+        is_last = any(each.turn == MISSING_TOOLS_TURN for each in went_on.open_requests())
+        booked = self.booked_usd
+        await self.desk.ledger.keep(
+            Arrived(
+                self.score.score_id,
+                self.desk.lease.owner,
+                turn,
+                None if booked is None else booked + self.reservation.reserved_usd,
+                "identifying_missing_tools" if is_last else None,
+            )
+        )
+        tokens = (
+            None
+            if usage is None
+            else (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+        )
+        self.report.note_reply(answer.cost_usd, tokens)
+
+    async def _cope(self, request: Request, problem: BaseException) -> Score | LeftOpen | None:
+        """What a call without a reply means for the scoring; None: it goes on without it."""
+        match problem:
+            case BreakerOpenError():
+                return await self._leave(Why.ENDPOINT_DOWN, str(problem))
+            case BudgetReachedError() | _NoMoneyError():
+                return await self._leave(Why.NO_MONEY, str(problem))
+            case JudgeCallError() if request.turn == MISSING_TOOLS_TURN:
+                self.conversation = self.conversation.with_missing_tools_failed(problem.reason)
+                return None
+            case JudgeCallError():
+                return await self._fail(
+                    Failure(f"{request.turn}: {problem.reason}", problem.retriable)
+                )
+        raise problem
+
+    async def _end(self, outcome: Judgement | Failed) -> Score:
+        if isinstance(outcome, Failed):
+            return await self._fail(Failure(outcome.reason, outcome.retriable))
+        ledger = self.desk.ledger
+        return await ledger.do(
+            ledger.store.complete,
+            self.score.score_id,
+            self.desk.lease.owner,
+            completion_of(outcome),
+            self.desk.clock(),
+            self.booked_usd,
+        )
+
+    async def _fail(self, failure: Failure) -> Score:
+        ledger, owner = self.desk.ledger, self.desk.lease.owner
+        now, booked = self.desk.clock(), self.booked_usd
+        return await ledger.do(ledger.store.fail, self.score.score_id, owner, failure, now, booked)
+
+    async def _leave(self, why: Why, reason: str) -> LeftOpen:
+        ledger, owner = self.desk.ledger, self.desk.lease.owner
+        now, booked = self.desk.clock(), self.booked_usd
+        await ledger.do(ledger.store.leave, self.score.score_id, owner, now, booked)
+        return LeftOpen(why, reason)
+
+
+def _is_about(problem: BaseException) -> bool:
+    """Whether a problem is one of the session's own."""
+    return isinstance(problem, JudgeCallError)
+
+
+def completion_of(judgement: Judgement) -> Completion:
+    """What the ledger keeps of a judgement."""
+    verdict = judgement.verdict
+    return Completion(
+        total_score=verdict.total,
+        criteria_scores=verdict.criteria,
+        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
+        sample_totals=list(judgement.sample_totals),
+        sample_errors=list(judgement.sample_errors),
+        score_spread=judgement.spread,
+        score_analysis=verdict.analysis,
+        missing_tools_analysis=judgement.missing_tools,
+        missing_tools_error=judgement.missing_tools_error,
+        inconsistent_total=verdict.inconsistent_total,
+    )

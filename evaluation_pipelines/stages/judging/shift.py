@@ -1,0 +1,233 @@
+"""The work of one judge run: sessions beside each other, as far as endpoint and money go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import polars as pl
+
+from evaluation_pipelines.adapters.lake import LakeError
+from evaluation_pipelines.adapters.ledger.errors import (
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    ScoringOpenError,
+)
+from evaluation_pipelines.adapters.ledger.score_records import Failure, NewScore, Shown
+from evaluation_pipelines.adapters.queries import QueryError
+from evaluation_pipelines.domain.judging.budget import Deferred, Limit
+from evaluation_pipelines.domain.judging.score import Score
+from evaluation_pipelines.stages.judging.desk import Desk
+from evaluation_pipelines.stages.judging.material import Material, prepare
+from evaluation_pipelines.stages.judging.order import Order
+from evaluation_pipelines.stages.judging.report import JudgeReport, Why
+from evaluation_pipelines.stages.judging.scoring import LeftOpen, SessionScoring
+from evaluation_pipelines.stages.judging.survey import Candidate
+from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_events
+from evaluation_pipelines.stages.progress import Progress
+
+_CHUNK = 32
+"""Sessions whose events are read at once: what a run keeps in memory beside what it asks about."""
+
+_MOST_REFUSALS = 20
+"""Sessions in a row that do not fit into the money before the rest is not looked at."""
+
+
+@dataclass(slots=True)
+class Shift:
+    """Judges the candidates of one run with what its desk holds, and counts in its report."""
+
+    desk: Desk
+    report: JudgeReport
+    order: Order
+    progress: Progress
+    _refusals: int = 0
+    _why_stopped: str = "run_stopped"
+
+    async def judge(self, candidates: Sequence[Candidate]) -> None:
+        """Judge them all, in their order; what is not reached or does not fit is deferred."""
+        self.progress.begin("judging sessions", len(candidates))
+        concurrency = self.desk.settings.judge_concurrency
+        # Twice as many as can be asked at once: when all replies come together, their ends and
+        # the beginnings of others are noted one by one, and slots must not wait for that.
+        workers = 2 * concurrency
+        queue: asyncio.Queue[Material | None] = asyncio.Queue(concurrency)
+        async with self.desk, asyncio.TaskGroup() as tasks:
+            sign_of_life = tasks.create_task(self._renew())
+            working = [tasks.create_task(self._work(queue)) for _ in range(workers)]
+            async for material in self._materials(candidates):
+                await queue.put(material)
+            for _ in working:
+                await queue.put(None)
+            await asyncio.wait(working)
+            sign_of_life.cancel()
+        rest = len(candidates) - self.report.ended
+        if rest:
+            self.report.deferred[self._why_stopped] += rest
+
+    async def _materials(self, candidates: Sequence[Candidate]) -> AsyncIterator[Material]:
+        """Prompts of all candidates, read and written in threads, some at a time."""
+        for start in range(0, len(candidates), _CHUNK):
+            chunk = candidates[start : start + _CHUNK]
+            events = await self._events(chunk)
+            for each in chunk:
+                if self.report.stopped is not None:
+                    return
+                if each.window.session_date in self.report.unreadable:
+                    self._defer("unreadable", self.report.unreadable[each.window.session_date])
+                elif key_of(each.window) not in events:
+                    self.report.changed += 1
+                    self._tell()
+                elif material := await self._material(each, events.pop(key_of(each.window))):
+                    yield material
+
+    async def _events(self, chunk: Sequence[Candidate]) -> dict[WindowKey, pl.DataFrame]:
+        """Events of some windows; a date that cannot be read leaves the others alone."""
+        found: dict[WindowKey, pl.DataFrame] = {}
+        for day in sorted({each.window.session_date for each in chunk}):
+            windows = [each.window for each in chunk if each.window.session_date == day]
+            try:
+                found |= await asyncio.to_thread(read_events, self.desk.lake, day, windows)
+            except (LakeError, QueryError) as error:
+                self.report.unreadable[day] = str(error)
+        return found
+
+    async def _material(self, candidate: Candidate, events: pl.DataFrame) -> Material | None:
+        """The prompt of a session; None for one of which none can be made, which has failed."""
+        try:
+            return await asyncio.to_thread(prepare, candidate, events, self.desk.settings)
+        except Exception as error:  # noqa: BLE001 - one odd session must not stop the others
+            what = f"the session cannot be shown to the judge: {type(error).__name__}: {error}"
+            await self._give_up(candidate, Failure(what, candidate.unfinished is not None))
+            return None
+
+    async def _give_up(self, candidate: Candidate, failure: Failure) -> None:
+        desk, unfinished = self.desk, candidate.unfinished
+        score_id = str(uuid4()) if unfinished is None else unfinished.score_id
+        try:
+            await self._take(candidate, score_id, None, None)
+            ended = await desk.ledger.do(
+                desk.ledger.store.fail, score_id, desk.lease.owner, failure, desk.clock()
+            )
+            self.report.note_end(ended)
+        except (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError):
+            self.report.elsewhere += 1
+        self._tell()
+
+    async def _work(self, queue: asyncio.Queue[Material | None]) -> None:
+        while (material := await queue.get()) is not None:
+            if self.report.stopped is None:
+                await self._score(material)
+
+    async def _score(self, material: Material) -> None:
+        model = material.candidate.plan.judging.model
+        calls = material.remaining_calls(self.desk.settings.judge_max_output_tokens)
+        most = self.desk.most_usd(model, *calls)
+        reservation = await self.desk.till.admit(most)
+        if isinstance(reservation, Deferred):
+            self._refuse(reservation)
+            return
+        self._refusals = 0
+        if self.report.stopped is not None:
+            reservation.close()
+            return
+        try:
+            score = await self._take(material.candidate, material.score_id, material.shown, most)
+            last = self.desk.most_usd(model, calls[-1]) if calls else 0.0
+            scoring = SessionScoring(
+                self.desk,
+                score,
+                material.conversation,
+                reservation,
+                self.report,
+                before_usd=(score.booked_cost_usd or 0.0) - (most or 0.0),
+                planned=frozenset(each.turn for each in material.conversation.open_requests()),
+                planned_usd=None if most is None else last,
+            )
+            await self._judged(scoring)
+        except (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError):
+            self.report.elsewhere += 1
+        finally:
+            reservation.close()
+            self.desk.till.note_freed()
+        self._tell()
+
+    async def _judged(self, scoring: SessionScoring) -> None:
+        try:
+            ended = await scoring.run()
+        except asyncio.CancelledError:
+            # A run that is stopped says what it has booked; its leases it gives back at its end.
+            desk, score_id = self.desk, scoring.score.score_id
+            now, booked = desk.clock(), scoring.booked_usd
+            desk.ledger.later(desk.ledger.store.leave, score_id, desk.lease.owner, now, booked)
+            raise
+        if isinstance(ended, LeftOpen):
+            self.report.note_deferred(ended.why, ended.reason)
+            if ended.why is Why.ENDPOINT_DOWN:
+                self._stop(ended.why, ended.reason)
+        else:
+            self.report.note_end(ended)
+
+    async def _take(
+        self, candidate: Candidate, score_id: str, shown: Shown | None, most: float | None
+    ) -> Score:
+        """Begin the scoring in the ledger, or take it over."""
+        ledger, lease, now = self.desk.ledger, self.desk.lease, self.desk.clock()
+        unfinished = candidate.unfinished
+        if unfinished is not None:
+            self.report.continued += bool(unfinished.turn_log)
+            holder = unfinished.lease_owner
+            return await ledger.do(ledger.store.claim, score_id, lease, now, shown, most, holder)
+        new = new_score(candidate, score_id, self.order.triggered_by)
+        return await ledger.do(ledger.store.create, new, now, lease, shown, most)
+
+    def _refuse(self, refused: Deferred) -> None:
+        self._defer(refused.limit, refused.reason)
+        self._refusals += 1
+        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
+        if is_final or self._refusals >= _MOST_REFUSALS:
+            self._stop(refused.limit, refused.reason)
+
+    def _defer(self, kind: str, reason: str) -> None:
+        self.report.note_deferred(kind, reason)
+        self._tell()
+
+    def _stop(self, why: str, reason: str) -> None:
+        """Begin nothing more; what is under way goes on."""
+        if self.report.stopped is None:
+            self._why_stopped, self.report.stopped = why, reason
+
+    async def _renew(self) -> None:
+        """Say that we live, often enough that nobody takes our scorings over."""
+        desk = self.desk
+        while True:
+            await asyncio.sleep(desk.lease.seconds / 3)
+            await desk.ledger.do(desk.ledger.store.renew, desk.lease, desk.clock())
+
+    def _tell(self) -> None:
+        self.progress.advance(1)
+        self.progress.tell(f"${self.report.cost_usd:.4f} spent")
+
+
+def new_score(candidate: Candidate, score_id: str, triggered_by: str) -> NewScore:
+    """A scoring of a session that is to begin."""
+    window, plan = candidate.window, candidate.plan
+    judging = plan.judging
+    return NewScore(
+        score_id=score_id,
+        organization_id=window.organization_id,
+        session_key=window.session_key,
+        session_id=window.session_id,
+        content_hash=window.content_hash,
+        agent_id=window.agent_id,
+        agent_model=window.agent_model,
+        session_date=window.session_date,
+        judge_profile_id=judging.profile_id,
+        judge_profile_version=judging.profile_version,
+        judge_model=judging.model,
+        rubric=judging.rubric,
+        prompt_hash=judging.prompt_hash,
+        samples=judging.samples,
+        score_triggered_by=triggered_by,
+        seen=candidate.seen,
+    )

@@ -1,0 +1,143 @@
+"""Which sessions are to be judged now, and where all others stand."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from evaluation_pipelines.adapters.lake import LakeError
+from evaluation_pipelines.adapters.lease_owner import is_gone
+from evaluation_pipelines.domain.judging.due import (
+    Asked,
+    Standing,
+    Window,
+    oldest_first,
+    standing,
+    why_not_continued,
+)
+from evaluation_pipelines.domain.judging.score import Score
+from evaluation_pipelines.domain.telemetry.times import to_us
+from evaluation_pipelines.stages.judging.plans import JudgePlan, Plans
+from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_windows
+from evaluation_pipelines.stages.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A session to be judged.
+
+    ``unfinished`` is a scoring of it that nobody works on, with the replies it has so far; ``seen``
+    counts the scorings by its profile that were there when it was looked at.
+    """
+
+    window: Window
+    plan: JudgePlan
+    seen: int
+    unfinished: Score | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found.
+
+    Attributes:
+        candidates: What is to be judged: unfinished scorings first, then the oldest sessions.
+        lost: Unfinished scorings that cannot go on, with the reason.
+        states: How many windows stand where.
+        standings: The same for each window.
+        unreadable: Dates of which the sessions cannot be read, with the reason.
+    """
+
+    candidates: list[Candidate] = field(default_factory=list)
+    lost: list[tuple[Score, str]] = field(default_factory=list)
+    states: Counter[str] = field(default_factory=Counter)
+    standings: dict[WindowKey, Standing] = field(default_factory=dict)
+    unreadable: dict[date, str] = field(default_factory=dict)
+
+
+def survey(
+    stores: Stores,
+    plans: Plans,
+    days: Sequence[date],
+    as_of: datetime,
+    asked: Asked,
+    chosen: WindowKey | None = None,
+) -> Survey:
+    """Look at the session windows of some dates.
+
+    Args:
+        stores: Where everything lies.
+        plans: By what each is judged.
+        days: Session dates.
+        as_of: The time of the run.
+        asked: What the run wants beyond what is due.
+        chosen: The one window that the run is about; None for all of them.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+    """
+    found = Survey()
+    windows = {
+        key_of(each): each
+        for each in _windows(stores, days, as_of, found)
+        if chosen in {None, key_of(each)}
+    }
+    past, planned = stores.ledger.scores.past(days), plans.of(windows.values())
+    due: list[Candidate] = []
+    for key, window in windows.items():
+        plan = planned[key]
+        judging = None if plan is None else plan.judging
+        scores = past.get((*key, judging.profile_id), []) if judging else []
+        stands = standing(window, judging, scores, as_of, asked)
+        found.standings[key] = stands
+        found.states[stands.state] += 1
+        if plan is not None and stands.state == "due":
+            due.append(Candidate(window, plan, len(scores)))
+    unfinished = [
+        each
+        for each in stores.ledger.scores.open_scores()
+        if each.session_date in days
+        and each.session_date not in found.unreadable
+        and chosen in {None, (each.organization_id, each.session_key)}
+        and is_abandoned(each, as_of)
+    ]
+    is_usual = not plans.overrides.change_what_is_scored
+    _take_up(unfinished, windows, planned, found, is_usual=is_usual)
+    found.candidates.extend(sorted(due, key=lambda each: oldest_first(each.window)))
+    return found
+
+
+def _windows(
+    stores: Stores, days: Sequence[date], as_of: datetime, found: Survey
+) -> Iterator[Window]:
+    """The windows of all dates that can be read; a damaged file leaves the others alone."""
+    for day in days:
+        try:
+            yield from read_windows(stores.lake, [day], as_of, stores.settings.session_idle_minutes)
+        except LakeError as error:
+            found.unreadable[day] = str(error)
+
+
+def is_abandoned(score: Score, as_of: datetime) -> bool:
+    """Whether nobody works on an open scoring: not yet, not any more, or its process is gone."""
+    owner = score.lease_owner
+    return not score.is_leased(to_us(as_of)) or (owner is not None and is_gone(owner))
+
+
+def _take_up(
+    unfinished: Sequence[Score],
+    windows: Mapping[WindowKey, Window],
+    planned: Mapping[WindowKey, JudgePlan | None],
+    found: Survey,
+    *,
+    is_usual: bool,
+) -> None:
+    """Go on with what somebody left, or give it up; an unusual run leaves the latter to others."""
+    for score in unfinished:
+        key = (score.organization_id, score.session_key)
+        window, plan = windows.get(key), planned.get(key)
+        why = why_not_continued(score, window, None if plan is None else plan.judging)
+        if window is not None and plan is not None and why is None:
+            found.candidates.append(Candidate(window, plan, 0, score))
+        elif why is not None and is_usual:
+            found.lost.append((score, why))

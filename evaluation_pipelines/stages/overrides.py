@@ -1,0 +1,213 @@
+"""Overrides: what people say of a score, one by one or from a file."""
+
+import csv
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from evaluation_pipelines.adapters.ledger.overrides import NewOverride
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.domain.scorecards.overrides import newest_of_content, with_states
+from evaluation_pipelines.domain.scorecards.profile import ProfileError, Scale
+from evaluation_pipelines.domain.scorecards.registry import Registry
+from evaluation_pipelines.stages.evaluated import Target, Wanted, find_target
+from evaluation_pipelines.stages.score import SessionNotFoundError
+from evaluation_pipelines.stages.stores import Stores
+
+LONGEST_NAME = 200
+LONGEST_REASON = 4000
+CSV_COLUMNS = ("session", "score", "annotator", "reason")
+"""What every row of an import must have; ``organization`` and ``profile`` may be there, too."""
+
+_SAME = 1e-9
+
+
+class OverrideError(ValueError):
+    """An override cannot be taken; the message says why and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person says: a score, or None to confirm the automatic one."""
+
+    score: float | None
+    annotator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An override as it was stored."""
+
+    override_id: int
+    new: NewOverride
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of the rows of a file: stored, there already, and bad ones by line number."""
+
+    stored: int
+    known: int
+    bad: tuple[tuple[int, str], ...]
+
+
+def override(
+    stores: Stores, target: Target, verdict: Verdict, source: str, now: datetime
+) -> Recorded:
+    """Store what a person says of a score; its date becomes due.
+
+    Raises:
+        OverrideError: the score is not on the scale, or somebody or something is not named.
+    """
+    new = new_override(target, verdict, source)
+    (override_id,) = stores.ledger.overrides.add([new], now)
+    return Recorded(override_id, new)
+
+
+def new_override(target: Target, verdict: Verdict, source: str) -> NewOverride:
+    """An override, checked but not stored.
+
+    Raises:
+        OverrideError: as above.
+    """
+    annotator = _named("annotator", verdict.annotator, LONGEST_NAME)
+    reason = _named("reason", verdict.reason, LONGEST_REASON)
+    score = _score(target, verdict)
+    session, profile = target.session, target.profile
+    automatic = target.automatic_score
+    return NewOverride(
+        organization_id=session["organization_id"],
+        session_key=session["session_key"],
+        session_date=session["session_date"],
+        profile_id=profile.id,
+        profile_version=profile.version,
+        content_hash=session["content_hash"],
+        override_score=score,
+        scale_min=profile.scale.min,
+        scale_max=profile.scale.max,
+        automatic_score=automatic,
+        is_confirmation=automatic is not None and abs(score - automatic) <= _SAME,
+        source=source,
+        annotator=annotator,
+        reason=reason,
+    )
+
+
+def import_overrides(
+    stores: Stores, lines: Iterable[str], now: datetime, *, skip_bad: bool = False
+) -> Imported:
+    """Store the overrides of a CSV file; none at all if a row is bad, unless those are skipped.
+
+    A row that says what already counts is not stored again, so that a mended file can be imported
+    as a whole.
+
+    Raises:
+        OverrideError: the file has no heading, or lacks a column.
+    """
+    registry = stores.ledger.profiles.registry()
+    good: list[NewOverride] = []
+    bad: list[tuple[int, str]] = []
+    for number, row in _rows(lines):
+        try:
+            good.append(_from_row(stores, registry, row))
+        except (OverrideError, ProfileError, SessionNotFoundError) as error:
+            bad.append((number, str(error)))
+    if bad and not skip_bad:
+        return Imported(0, 0, tuple(bad))
+    counting = _counting(stores, good)
+    new = [each for each in dict.fromkeys(good) if _said(each) not in counting]
+    stores.ledger.overrides.add(new, now)
+    return Imported(len(new), len(good) - len(new), tuple(bad))
+
+
+def overrides_with_states(stores: Stores) -> pl.DataFrame:
+    """OVERRIDES: everything people ever said, and whether it counts now."""
+    told = stores.ledger.overrides.of_dates()
+    dates = sorted(told["session_date"].unique())
+    columns = ("organization_id", "session_key", "content_hash")
+    return with_states(told, stores.lake.read(AGENT_SESSIONS, dates, columns))
+
+
+def _score(target: Target, verdict: Verdict) -> float:
+    scale = target.profile.scale
+    if verdict.score is None:
+        if target.automatic_score is None:
+            raise OverrideError(
+                f"{target.session['session_key']} has no automatic score of {target.profile.id} "
+                "that could be confirmed: give a score"
+            )
+        return target.automatic_score
+    if not _is_on(scale, verdict.score):
+        raise OverrideError(
+            f"score {verdict.score:g} is not on the scale of {target.profile.id}, "
+            f"{scale.min:g} to {scale.max:g}"
+        )
+    return verdict.score
+
+
+def _is_on(scale: Scale, score: float) -> bool:
+    return math.isfinite(score) and scale.min <= score <= scale.max
+
+
+def _named(what: str, text: str, longest: int) -> str:
+    said = text.strip()
+    if not said:
+        raise OverrideError(f"{what} is empty: a correction without it helps nobody")
+    if len(said) > longest:
+        raise OverrideError(f"{what} has {len(said)} letters, {longest} are the most")
+    return said
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]]:
+    reader = csv.DictReader(lines, restval=None, strict=True)
+    try:
+        missing = [each for each in CSV_COLUMNS if each not in (reader.fieldnames or ())]
+        if missing:
+            columns = ", ".join(CSV_COLUMNS)
+            raise OverrideError(
+                f"the heading lacks {', '.join(missing)}; its columns are {columns} and, where "
+                "they are needed, organization and profile"
+            )
+        for row in reader:
+            yield reader.line_num, dict(row)
+    except csv.Error as error:
+        raise OverrideError(f"line {reader.line_num} is not CSV: {error}") from None
+
+
+def _from_row(stores: Stores, registry: Registry, row: dict[str | None, object]) -> NewOverride:
+    if None in row:
+        raise OverrideError("it has more cells than the heading")
+    texts = {str(name): str(value or "").strip() for name, value in row.items()}
+    try:
+        score = float(texts["score"])
+    except ValueError:
+        raise OverrideError(f"score {texts['score']!r} is not a number") from None
+    organization, profile = (texts.get(each) or None for each in ("organization", "profile"))
+    target = find_target(stores, registry, Wanted(texts["session"], organization, profile))
+    return new_override(target, Verdict(score, texts["annotator"], texts["reason"]), "import")
+
+
+def _counting(stores: Stores, new: Iterable[NewOverride]) -> set[tuple[object, ...]]:
+    """What people's newest overrides on the dates of some new ones say."""
+    told = stores.ledger.overrides.of_dates({each.session_date for each in new})
+    said = newest_of_content(told).select(_SAID)
+    return set(said.iter_rows())
+
+
+_SAID = (
+    "organization_id",
+    "session_key",
+    "profile_id",
+    "content_hash",
+    "override_score",
+    "annotator",
+    "reason",
+)
+
+
+def _said(new: NewOverride) -> tuple[object, ...]:
+    return tuple(getattr(new, name) for name in _SAID)

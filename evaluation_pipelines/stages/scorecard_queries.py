@@ -1,0 +1,131 @@
+"""Questions about scorecards, answered from the lake with what people said just now."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
+from evaluation_pipelines.domain.scorecards.overrides import with_overrides
+from evaluation_pipelines.stages.stores import Stores
+
+_SESSION = ["organization_id", "session_key"]
+_HUMAN = ("human_override", "effective_score", "effective_100")
+
+
+class QueryTooWideError(ValueError):
+    """A query names neither session nor agent nor a time range."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardQuery:
+    """Which cards are asked for.
+
+    Attributes:
+        session: A session key, or a session id.
+        agent: An ``agent_id``.
+        since: Sessions that started then or later.
+        until: Sessions that started before.
+        label: A ``classification_label``.
+        model: A model.
+        profile: A profile id; ``best`` for each session's best match.
+        history: Also cards of older content and older profile versions.
+        limit: How many at most, the newest sessions.
+    """
+
+    session: str | None = None
+    agent: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    label: str | None = None
+    model: str | None = None
+    profile: str | None = None
+    history: bool = False
+    limit: int | None = None
+
+    def conditions(self) -> list[pl.Expr]:
+        """What a row must meet: of ``scorecards``, or of ``session_evaluations``.
+
+        Raises:
+            QueryTooWideError: nothing narrows it.
+        """
+        if all(each is None for each in (self.session, self.agent, self.since, self.until)):
+            raise QueryTooWideError(
+                "Name a session, an agent or a time range: --session, --agent, --from, --to."
+            )
+        start = pl.col("started_at")
+        wanted = {
+            "agent_id": self.agent,
+            "classification_label": self.label,
+            "model": self.model,
+        }
+        found = [pl.col(name) == value for name, value in wanted.items() if value is not None]
+        if self.session is not None:
+            found.append(pl.any_horizontal(pl.col("session_key", "session_id") == self.session))
+        if self.since is not None:
+            found.append(start >= pl.lit(self.since).cast(UTC_TIME))
+        if self.until is not None:
+            found.append(start < pl.lit(self.until).cast(UTC_TIME))
+        return found
+
+
+def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
+    """SCORECARDS that meet a query, the oldest session first.
+
+    Overrides are those of the ledger: they count at once. ``is_best_match`` is as of the newest
+    evaluation of the session.
+
+    Raises:
+        QueryTooWideError: nothing narrows it.
+        LakeError: a file cannot be read.
+    """
+    conditions = query.conditions()
+    cards = stores.lake.select(SCORECARDS, *conditions)
+    evaluations = stores.lake.select(SESSION_EVALUATIONS, *conditions)
+    if not query.history:
+        cards = _current(cards, evaluations)
+    cards = _with_best_match(cards, evaluations)
+    if query.profile == "best":
+        cards = cards.filter("is_best_match")
+    elif query.profile is not None:
+        cards = cards.filter(pl.col("profile_id") == query.profile)
+    order = ["started_at", *SCORECARDS.order]
+    return (
+        _with_what_people_said(stores, cards)
+        .sort(order)
+        .tail(cards.height if query.limit is None else query.limit)
+    )
+
+
+def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
+    """Sessions that meet a query and have no card of their best match: SESSION_EVALUATIONS."""
+    found = stores.lake.select(SESSION_EVALUATIONS, *query.conditions())
+    return found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
+
+
+def _current(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:
+    """Cards of the content that was evaluated last, in the newest version of each profile."""
+    same = [*_SESSION, "content_hash"]
+    return (
+        cards.join(evaluations.select(same), on=same, how="semi")
+        .sort("profile_version")
+        .unique([*same, "profile_id"], keep="last")
+    )
+
+
+def _with_best_match(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:
+    best = evaluations.select(*_SESSION, best_id="profile_id", best_version="profile_version")
+    is_best = (pl.col("profile_id") == pl.col("best_id")) & (
+        pl.col("profile_version") == pl.col("best_version")
+    )
+    return (
+        cards.join(best, on=_SESSION, how="left")
+        .with_columns(is_best_match=is_best.fill_null(value=False))
+        .drop("best_id", "best_version")
+    )
+
+
+def _with_what_people_said(stores: Stores, cards: pl.DataFrame) -> pl.DataFrame:
+    dates = cards["session_date"].unique().to_list()
+    told = stores.ledger.overrides.of_dates(dates)
+    return with_overrides(cards.drop(_HUMAN), told).select(SCORECARDS.schema.names())

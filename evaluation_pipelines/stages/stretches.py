@@ -1,0 +1,107 @@
+"""What is new in a landing file, batch by batch."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from evaluation_pipelines.adapters.documents import Documents, Form
+from evaluation_pipelines.adapters.landing import LandingFile, cut_at_lines
+from evaluation_pipelines.domain.telemetry.reader import EventBatch
+from evaluation_pipelines.settings.telemetry import TelemetrySettings
+from evaluation_pipelines.stages.crew import Crew
+from evaluation_pipelines.stages.crew_messages import Order
+from evaluation_pipelines.stages.reading import Stretch, event_reader, read_line, read_stretch
+
+Batches = Iterator[tuple[EventBatch, Stretch]]
+
+
+@dataclass(frozen=True, slots=True)
+class StretchReader:
+    """Reads one file in batches of about ``batch_bytes``, which come in the order of the file.
+
+    Several stretches of a large file are decoded at a time. Nothing here depends on their order:
+    that is up to whoever takes the batches.
+    """
+
+    root: Path
+    file: LandingFile
+    file_id: str
+    handle: BinaryIO
+    documents: Documents
+    settings: TelemetrySettings
+    crew: Crew
+    clock: Callable[[], datetime]
+
+    def batches(self, position: int) -> Batches:
+        """The complete lines from ``position`` on."""
+        if self._is_worth_a_crew(position):
+            for batch, stretch in self._side_by_side(position):
+                yield batch, stretch
+                position = stretch.end
+        yield from self._one_by_one(position)
+
+    def _is_worth_a_crew(self, position: int) -> bool:
+        unread = os.fstat(self.handle.fileno()).st_size - position
+        # Of a compressed file nobody can read the middle; a .json may be one document.
+        has_lines = self.documents.form is Form.PLAIN and not self.file.path.endswith(".json")
+        return self.crew.helpers > 0 and has_lines and unread >= self.settings.parallel_from_bytes
+
+    def _one_by_one(self, position: int) -> Batches:
+        reader = event_reader(self.settings, self.clock())
+        start = end = position
+        for line in self.documents.read(position):
+            read_line(reader, line, self.file_id, self.settings.max_line_bytes)
+            end = line.next_offset
+            if end - start >= self.settings.batch_bytes:
+                yield reader.take(end - start), Stretch(start, end)
+                start = end
+        if end > start:
+            yield reader.take(end - start), Stretch(start, end)
+
+    def _side_by_side(self, position: int) -> Batches:
+        """Whole stretches; what is left over at the end of the file is less than one."""
+        cuts = cut_at_lines(self.handle, position, self.settings.batch_bytes)
+        stretches = (Stretch(*cut) for cut in cuts)
+        ahead: deque[tuple[Stretch, Future[EventBatch | None]]] = deque()
+        while True:
+            while len(ahead) <= 2 * self.crew.helpers and (stretch := next(stretches, None)):
+                ahead.append((stretch, self.crew.begin(self._order(stretch))))
+            if not ahead:
+                return
+            if ahead[0][1].done() or not self._lend_a_hand(ahead):
+                stretch, batch = ahead.popleft()
+                yield batch.result() or self._read(stretch), stretch
+
+    def _lend_a_hand(self, ahead: deque[tuple[Stretch, Future[EventBatch | None]]]) -> bool:
+        """Decode the first stretch that no helper has begun; False when there is none."""
+        for index, (stretch, batch) in enumerate(ahead):
+            if batch.cancel():
+                done: Future[EventBatch | None] = Future()
+                done.set_result(
+                    read_stretch(self.documents, self.file_id, stretch, self.settings, self.clock())
+                )
+                ahead[index] = stretch, done
+                return True
+        return False
+
+    def _read(self, stretch: Stretch) -> EventBatch:
+        self.handle.seek(stretch.start)  # another stretch was read before, perhaps a later one
+        now = self.clock()
+        return read_stretch(self.documents, self.file_id, stretch, self.settings, now)
+
+    def _order(self, stretch: Stretch) -> Order:
+        settings = self.settings.model_dump(include=set(TelemetrySettings.model_fields))
+        return Order(
+            root=str(self.root.absolute()),
+            file=self.file,
+            file_id=self.file_id,
+            start=stretch.start,
+            end=stretch.end,
+            now=self.clock(),
+            settings=settings,
+        )

@@ -1,0 +1,49 @@
+"""What the racers of the tests of double scoring do; spawned, so they must be importable."""
+
+from evaluation_pipelines.adapters.ledger.errors import (
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    ScoringOpenError,
+)
+from evaluation_pipelines.adapters.ledger.ledger import open_ledger
+from evaluation_pipelines.adapters.ledger.score_records import Lease
+from evaluation_pipelines_tests.adapters.ledger.ledger_builders import NOON, at
+from evaluation_pipelines_tests.adapters.ledger.score_builders import DONE, new_score, turn
+
+
+def score_all(url: str, owner: str, sessions: int) -> list[str]:
+    """Score sessions that others score at once, from the request to the end; gives those won."""
+    ledger, won = open_ledger(url), []
+    for number in range(sessions):
+        key = f"s{number}#baseline-1"
+        try:
+            score = ledger.scores.create(new_score(key, seen=0), NOON, Lease(owner, 60))
+        except ScoringOpenError:
+            continue
+        ledger.scores.log_turn(score.score_id, owner, turn())
+        ledger.scores.complete(score.score_id, owner, DONE, NOON)
+        won.append(key)
+    ledger.close()
+    return won
+
+
+def take_over_all(url: str, owner: str, score_ids: list[str]) -> list[str]:
+    """Take scorings over from one who is gone, as others do at once; gives those won."""
+    ledger, won = open_ledger(url), []
+    for score_id in score_ids:
+        try:
+            ledger.scores.claim(score_id, Lease(owner, 60), at(seconds=61))
+        except (ScoreLeaseLostError, ScoreEndedError):
+            continue
+        ledger.scores.complete(score_id, owner, DONE, at(seconds=62))
+        won.append(score_id)
+    ledger.close()
+    return won
+
+
+def log_turns(url: str, score_id: str, owner: str, names: list[str]) -> None:
+    """Log the replies of a conversation that asks several things at once."""
+    ledger = open_ledger(url)
+    for name in names:
+        ledger.scores.log_turn(score_id, owner, turn(name))
+    ledger.close()

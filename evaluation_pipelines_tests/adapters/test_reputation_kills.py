@@ -1,0 +1,104 @@
+"""Upserts that are killed, that run twice at once, and that meet a full disk or a dead server."""
+
+import random
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.adapters.clickhouse import ClickHouseUnavailableError, open_clickhouse
+from evaluation_pipelines.adapters.reputation_store import ReputationStore
+from evaluation_pipelines.domain.schemas import REPUTATION_EVENTS
+from evaluation_pipelines_tests.adapters.reputation_signals import expected_scores
+from evaluation_pipelines_tests.adapters.reputation_worker import NOW, begin, put, state, worker
+from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
+
+
+def assert_holds(dsn: str, expected: pl.DataFrame) -> None:
+    """The store holds these signals, each once, and the scores that follow from them."""
+    with open_clickhouse(dsn, patience_s=30) as clickhouse:
+        store = ReputationStore(clickhouse)
+        live = store.live(REPUTATION_EVENTS, expected["event_id"].to_list())
+        assert live["event_id"].n_unique() == live.height == expected.height
+        assert store.status().filter(name="reputation_events")["row_count"].to_list() == [
+            expected.height
+        ]
+        found = {row["identity_id"]: row for row in store.scores_as_of(NOW).to_dicts()}
+        for identity, scores in expected_scores(expected, NOW).items():
+            row = {name: found[identity][name] for name in scores}
+            assert row == pytest.approx(scores, abs=1e-6)
+
+
+def is_between_two_states(dsn: str) -> bool:
+    """Whether an upsert was cut off: some signals lie at two places."""
+    with open_clickhouse(dsn, patience_s=30) as clickhouse:
+        status = ReputationStore(clickhouse).status()
+    return bool(status.filter(name="reputation_events")["row_count"].item() > state(0).height)
+
+
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 3), pytest.param(2, 100, marks=pytest.mark.slow)])
+def test_an_upsert_that_is_killed_anywhere_is_made_good_by_the_next_one(
+    tmp_path: Path, seed: int, rounds: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - the same moments every time
+    dsn, interrupted = f"chdb://{tmp_path / 'engine'}", 0
+    put(dsn, 0)
+    for number in range(rounds):
+        with worker("repeat", dsn) as process:
+            begin(process)
+            time.sleep(chance.uniform(0, 0.6))
+            process.kill()
+            process.wait()
+        interrupted += is_between_two_states(dsn)
+        put(dsn, number)
+        assert_holds(dsn, state(number))
+    assert interrupted > 0 or rounds < 10
+
+
+def test_two_writers_at_once_leave_what_one_does(tmp_path: Path) -> None:
+    with clickhouse_server(tmp_path / "engine") as dsn:
+        put(dsn, 0)
+        with worker("once", dsn) as one, worker("once", dsn) as other:
+            begin(one)
+            begin(other)
+            assert (one.wait(), other.wait()) == (0, 0)
+        assert_holds(dsn, state(1))
+
+
+def test_writers_of_different_states_at_once_leave_each_signal_once(tmp_path: Path) -> None:
+    with clickhouse_server(tmp_path / "engine") as dsn:
+        with worker("repeat", dsn) as one, worker("repeat", dsn) as other:
+            begin(one)
+            begin(other)
+            time.sleep(2)
+        put(dsn, 7)
+        assert_holds(dsn, state(7))
+
+
+def test_a_server_that_dies_under_an_upsert_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "engine"
+    with ExitStack() as stack, clickhouse_server(folder) as dsn:
+        put(dsn, 0)
+        process = stack.enter_context(worker("repeat", dsn))
+        begin(process)
+        time.sleep(0.5)
+    # The server was killed while the worker wrote to it.
+    assert process.wait() != 0
+    with pytest.raises(ClickHouseUnavailableError), open_clickhouse(dsn, patience_s=0):
+        pass
+    with clickhouse_server(folder) as dsn:
+        put(dsn, 3)
+        assert_holds(dsn, state(3))
+
+
+def test_an_insert_that_the_disk_refuses_says_so_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    dsn = f"chdb://{tmp_path / 'engine'}"
+    put(dsn, 0)
+    with worker("full", dsn) as process:
+        begin(process)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("error: insert into reputation_events: ")
+        assert process.stdout.readline() == "done\n"
+    assert_holds(dsn, state(1))

@@ -1,0 +1,260 @@
+"""What the backfill is measured on, and the ways to do it."""
+
+import hashlib
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.adapters.ledger.records import IngestBatch, NewPart, SourceFile
+from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS_LANDED,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines.domain.scorecards.disqualifiers import TRIGGERED
+from evaluation_pipelines.domain.scorecards.heuristics import evidence
+from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS
+from evaluation_pipelines.domain.scorecards.scorecard import score_cards
+from evaluation_pipelines.domain.sessions.performance import score_sessions
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.scoring_inputs import tool_effectiveness
+from evaluation_pipelines.stages.session_tables import query_events, query_sessions
+from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines_tests.benchmarks.telemetry_file import END
+
+EVENTS = 100
+"""Of a session: 4 prompts, 48 tool calls, 48 requests."""
+
+Event = Mapping[str, Any]
+
+
+def land(folder: str, days: int, sessions: int) -> dict[str, int]:
+    """Landed events of some dates, named by the ledger, as after an ingest."""
+    with open_stores(_settings(folder)) as stores:
+        parts = []
+        for number in range(days):
+            day = END - timedelta(days=days - number)
+            events = _events(day, sessions)
+            path, size = stores.lake.write_part(events, AGENT_EVENTS_LANDED, day, "landed")
+            parts.append(NewPart(AGENT_EVENTS_LANDED.name, day, path, events.height, size))
+        _commit(stores, parts)
+    return {"events": days * sessions * EVENTS}
+
+
+def build(first: str, last: str) -> None:
+    """Run the job of the daily tables, and print what came out."""
+    import dagster as dg
+    from dagster._core.storage.tags import (
+        ASSET_PARTITION_RANGE_END_TAG,
+        ASSET_PARTITION_RANGE_START_TAG,
+    )
+
+    from evaluation_pipelines.definitions import defs
+
+    tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+    job = defs().get_repository_def().get_job("build_daily_tables")
+    with dg.DagsterInstance.get() as instance:
+        job.execute_in_process(instance=instance, tags=tags)
+    with open_stores(_settings(os.environ["EVAL_DATA_DIR"])) as stores:
+        dates = _dates(first, last)
+        evaluations = stores.lake.read(SESSION_EVALUATIONS, dates)
+        answer = {
+            "cards": stores.lake.read(SCORECARDS, dates).height,
+            "effective": round(evaluations["effective_100"].sum() / 1000, 3),
+        }
+    sys.stdout.write(f"{json.dumps(answer)}\n")
+
+
+def loop(folder: str, first: str, last: str) -> dict[str, float]:
+    """The same scores, session by session in plain Python, written a file a date."""
+    cards, effective = 0, 0.0
+    with open_stores(_settings(folder)) as stores:
+        for day in _dates(first, last):
+            (part,) = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+            rows = [
+                _scored(key, events)
+                for key, events in _by_session(stores.lake.root / part.path).items()
+            ]
+            cards += 2 * len(rows)
+            effective += sum(row["effective_100"] for row in rows)
+            target = Path(folder) / "loop" / f"{day}.json"
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(json.dumps(rows))
+    return {"cards": cards, "effective": round(effective / 1000, 3)}
+
+
+def one_by_one(folder: str, day: str, sessions: int) -> dict[str, float]:
+    """The program's own steps, called for one session at a time."""
+    effective = 0.0
+    with open_stores(_settings(folder)) as stores:
+        (part,) = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, date.fromisoformat(day))
+        profile = stores.ledger.profiles.registry().find("efficiency-simple").profile
+        landed = pl.scan_parquet(stores.lake.root / part.path)
+        for number in range(sessions):
+            mine = landed.filter(session_id=f"s-{day}-{number}").collect()
+            windows = query_sessions(query_events(mine), stores.settings)
+            tools = tool_effectiveness(stores, date.fromisoformat(day))
+            seen = evidence(windows, score_sessions(windows), tools)
+            best = seen.with_columns(is_best_match=pl.lit(value=True))
+            made = score_cards(profile, best, JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame())
+            effective += float(made.cards["overall_score"].sum())
+        stored = stores.lake.read(SESSION_EVALUATIONS, [date.fromisoformat(day)]).filter(
+            pl.col("session_id").is_in([f"s-{day}-{number}" for number in range(sessions)])
+        )
+        assert abs(effective - float(stored["effective_100"].sum())) < 1e-6
+    return {"effective": round(effective, 3)}
+
+
+def _by_session(path: Path) -> dict[tuple[str, str], list[Event]]:
+    columns = (
+        "event_id organization_id session_id event_name event_time success model input_tokens "
+        "output_tokens cache_read_tokens cache_creation_tokens cost_usd tool_class duration_ms"
+    ).split()
+    seen: set[bytes] = set()
+    sessions: defaultdict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in pl.read_parquet(path, columns=columns).iter_rows(named=True):
+        if event["event_id"] not in seen:
+            seen.add(event["event_id"])
+            sessions[event["organization_id"], event["session_id"]].append(event)
+    return sessions
+
+
+def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
+    events = sorted(unsorted, key=lambda each: each["event_time"])
+    prompts = ok = total = tokens_in = tokens_out = cached = 0
+    cost = active_s = 0.0
+    before = events[0]["event_time"]
+    for event in events:
+        active_s += min((event["event_time"] - before).total_seconds(), 1800)
+        before = event["event_time"]
+        if event["event_name"] == "user_prompt":
+            prompts += 1
+        elif event["event_name"] == "tool_result":
+            total += 1
+            ok += event["success"]
+        else:
+            cached += event["cache_read_tokens"]
+            tokens_in += event["input_tokens"] + event["cache_read_tokens"]
+            tokens_in += event["cache_creation_tokens"]
+            tokens_out += event["output_tokens"]
+            cost += event["cost_usd"]
+    dimensions = (
+        ok / total * 10,
+        total / max(prompts, 1) * 2,
+        ok / max(active_s / 60, 1) * 10,
+        cached / (tokens_in + tokens_out) * 10,
+        10 - cost / max(ok, 1) * 100,
+    )
+    weights = (0.30, 0.25, 0.20, 0.15, 0.10)
+    composite = sum(min(max(d, 0), 10) * w for d, w in zip(dimensions, weights, strict=True))
+    criteria = (
+        (120 - active_s / prompts) / 110,
+        (5 - tokens_out / tokens_in) / 4.5,
+        1 - total / prompts / 10,
+    )
+    shares = [min(max(each, 0), 1) for each in criteria]
+    efficiency = (shares[0] * 40 + shares[1] * 30 + shares[2] * 30) / 100
+    return {
+        "session": key,
+        "composite": composite,
+        "general-performance": composite * 10,
+        "efficiency-simple": efficiency * 100,
+        "effective_100": efficiency * 100,
+    }
+
+
+def _events(day: date, sessions: int) -> pl.DataFrame:
+    """100 events for each session, 3 seconds apart; no two sessions are alike."""
+    count = sessions * EVENTS
+    began = datetime(day.year, day.month, day.day, 8, tzinfo=UTC)
+    number = pl.int_range(count, eager=True)
+    frame = pl.DataFrame({"n": number, "session": number // EVENTS, "place": number % EVENTS})
+    is_prompt = pl.col("place") % 25 == 0
+    is_call = ~is_prompt & (pl.col("place") % 2 == 1)
+    is_request = ~is_prompt & ~is_call
+    seconds = pl.col("session") % 600 * 60 + pl.col("place") * (2 + pl.col("session") % 7)
+    time = pl.lit(began) + pl.duration(seconds=seconds)
+    ids = [hashlib.blake2b(f"{day}-{n}".encode(), digest_size=16).digest() for n in range(count)]
+
+    def of(when: pl.Expr, value: pl.Expr | float | str) -> pl.Expr:
+        return pl.when(when).then(value if isinstance(value, pl.Expr) else pl.lit(value))
+
+    name_of_call = pl.when(is_call).then(pl.lit("tool_result")).otherwise(pl.lit("api_request"))
+    given: dict[str, pl.Expr] = {
+        "event_id": pl.lit(pl.Series(ids, dtype=pl.Binary)),
+        "event_time": time,
+        "observed_time": time,
+        "session_id": pl.format("s-{}-{}", pl.lit(str(day)), pl.col("session")),
+        "session_date": pl.lit(day),
+        "organization_id": pl.lit("default"),
+        "source_cli": pl.lit("claude_code"),
+        "service_name": pl.lit("claude-code"),
+        "event_name": pl.when(is_prompt).then(pl.lit("user_prompt")).otherwise(name_of_call),
+        "model": of(is_request, "model-a"),
+        "provider": of(is_request, "provider-a"),
+        "tool_name": of(is_call, "Read"),
+        "tool_class": of(is_call, "read"),
+        "success": of(is_call, (pl.col("n") * 7919 % 10 != 0)),
+        "duration_ms": of(~is_prompt, pl.col("n") % 977),
+        "cost_usd": of(is_request, 0.001),
+        "cost_source": of(is_request, "reported"),
+        "input_tokens": of(is_request, pl.col("n") % 500 + 10),
+        "output_tokens": of(is_request, pl.col("n") * 31 % 700),
+        "cache_read_tokens": of(is_request, pl.col("n") * 17 % 900),
+        "cache_creation_tokens": of(is_request, pl.lit(0)),
+        "classification_label": pl.lit("simple"),
+        "time_anomaly": pl.lit(value=False),
+        "source_file_id": pl.lit("file"),
+        "source_offset": pl.col("n"),
+    }
+    schema = AGENT_EVENTS_LANDED.schema
+    return frame.select(
+        given.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in schema.items()
+    )
+
+
+def _commit(stores: Stores, parts: list[NewPart]) -> None:
+    now = datetime.now(UTC)
+    stores.ledger.files.add(
+        SourceFile(
+            file_id="file",
+            device=1,
+            inode=1,
+            head_bytes=1,
+            head_sha256="0",
+            path="made-up.jsonl",
+            size_bytes=1,
+            first_seen_at=now,
+        )
+    )
+    epoch = stores.ledger.files.acquire_lease("file", "benchmark", 600, now)
+    assert epoch is not None
+    stores.ledger.ingest.commit_batch(
+        IngestBatch(
+            file_id="file",
+            epoch=epoch,
+            from_offset=0,
+            to_offset=1,
+            head_bytes=1,
+            head_sha256="0",
+            ingested_at=now,
+            parts=tuple(parts),
+        )
+    )
+
+
+def _dates(first: str, last: str) -> list[date]:
+    start, end = date.fromisoformat(first), date.fromisoformat(last)
+    return [start + timedelta(days=number) for number in range((end - start).days + 1)]
+
+
+def _settings(folder: str) -> Settings:
+    # Settings of the person who measures must not change what is measured.
+    return Settings(_env_file=None, data_dir=Path(folder))

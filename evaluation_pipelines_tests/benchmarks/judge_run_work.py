@@ -1,0 +1,27 @@
+"""What the benchmark of judge runs measures: all that is due, from the lake to the ledger."""
+
+from pathlib import Path
+
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.judging.judge import judge
+from evaluation_pipelines.stages.judging.order import Order
+from evaluation_pipelines.stages.stores import open_stores
+
+
+def judge_all(
+    folder: str, base_url: str, concurrency: int, max_sessions: int | None
+) -> dict[str, float]:
+    """Judge what is due; how many sessions were scored, and with how many calls."""
+    settings = Settings(
+        _env_file=None,
+        data_dir=Path(folder),
+        OPENAI_BASE_URL=base_url,
+        judge_model="judge-1",
+        judge_concurrency=concurrency,
+        judge_samples=1,
+    )
+    with open_stores(settings) as stores:
+        days = stores.lake.partitions(AGENT_SESSIONS)
+        report = judge(stores, Order("benchmark", max_sessions=max_sessions), days)
+    return {"scored": len(report.totals), "failed": report.failed.total(), "calls": report.calls}

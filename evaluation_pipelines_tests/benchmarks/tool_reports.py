@@ -1,0 +1,41 @@
+"""Tool reports of many sessions beside a plain loop over all pairs of their calls."""
+
+from dataclasses import replace
+
+from evaluation_pipelines_tests.benchmarks.measure import BenchmarkError, run_function
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
+
+_PARTS = (
+    # Short sessions: the loop has little to compare, and makes neither rows nor places.
+    ("500 sessions of 60 calls", {"sessions": 500, "calls": 60, "edits": 2}, None),
+    ("4 sessions of 2000 calls", {"sessions": 4, "calls": 2000, "edits": 0}, 3.0),
+)
+
+
+def run(options: Options) -> Section:
+    """Both in turn; they must agree on everything that they find."""
+    section = Section(sizes={"calls": 38_000})
+    for what, size, target in _PARTS:
+        ours, loop = f"tool reports, {what}: package", f"tool reports, {what}: loop"
+        answers = []
+        for _ in range(max(options.rounds - 1, 1)):
+            for name, function in ((ours, "package"), (loop, "loop")):
+                measured = run_function(f"tool_reports_work:report_with_{function}", **size)
+                # Making the calls is not what is measured: the function timed its own work.
+                measured = replace(measured, seconds=measured.answer.pop("seconds"))
+                section.add(name, measured)
+                answers.append(measured.answer)
+        if any(answer != answers[0] for answer in answers):
+            raise BenchmarkError(f"the package and the loop disagree: {answers}")
+        ratio = section.best(loop) / section.best(ours)
+        section.outcomes.append(
+            Outcome(
+                f"tool reports, {what}, against a Python loop",
+                f"{section.best(ours):.2f} s",
+                f"{section.best(loop):.2f} s",
+                f"{ratio:.1f}x",
+                "known" if target is None else f">= {target:.0f}x",
+                None if target is None else ratio >= target,
+            )
+        )
+    return section

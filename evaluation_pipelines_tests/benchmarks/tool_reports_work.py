@@ -1,0 +1,115 @@
+"""Made-up tool calls, reported on by the package and by a plain loop over all pairs."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
+from evaluation_pipelines.domain.tools.mutation import changes_something
+from evaluation_pipelines.domain.tools.report import tool_reports
+from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.domain.tools import reference
+
+_START = datetime(2026, 11, 2, 9, tzinfo=UTC)
+_CLASSES = {"Read": "read", "Grep": "search", "Bash": "shell", "Edit": "edit"}
+_WORDS = "cart checkout stock invoice total rounding search index alert route shipping".split()
+
+
+def report_with_package(sessions: int, calls: int, edits: int) -> dict[str, Any]:
+    """The package; gives seconds and what was found, in numbers."""
+    rows = _rows(sessions, calls, edits)
+    windows = sessions_frame(
+        session(session_id=f"s{number}", session_key=f"s{number}#baseline-1")
+        for number in range(sessions)
+    )
+    began = perf_counter()
+    found = tool_reports(rows, windows)
+    seconds = perf_counter() - began
+    return {
+        "seconds": seconds,
+        "repeats": int(found["repeated_calls"].sum()),
+        "corrections": int(found["corrected_calls"].sum()),
+        "loops": int(found["loops"].list.len().sum()),
+        "score": round(float(found["effectiveness_score"].sum()), 6),
+    }
+
+
+def report_with_loop(sessions: int, calls: int, edits: int) -> dict[str, Any]:
+    """The plain loop, over rows that are in memory already."""
+    rows = _rows(sessions, calls, edits).to_dicts()
+    by_session = [list(group) for _, group in groupby(rows, key=lambda row: row["session_id"])]
+    began = perf_counter()
+    found = [reference.report(each, _changes) for each in by_session]
+    seconds = perf_counter() - began
+    return {
+        "seconds": seconds,
+        "repeats": sum(len(each["repeats"]) for each in found),
+        "corrections": sum(len(each["corrections"]) for each in found),
+        "loops": sum(len(each["loops"]) for each in found),
+        "score": round(sum(each["effectiveness_score"] for each in found), 6),
+    }
+
+
+def _changes(row: Mapping[str, Any]) -> bool:
+    return changes_something(row["tool_class"], row["tool"], row["parameters"])
+
+
+def _rows(sessions: int, calls: int, edits: int) -> pl.DataFrame:
+    """Calls as agents make them: some repeats, a tenth fails; ``edits`` of ``18 + edits`` edit."""
+    random = Random(1)  # noqa: S311 - it has to be repeatable, not secret
+    rows = []
+    for number in range(sessions):
+        made: list[tuple[str, str]] = []
+        for position in range(1, calls + 1):
+            if made and random.random() < 0.15:
+                made.append(random.choice(made[-20:]))
+            else:
+                tool = random.choices(tuple(_CLASSES), (8, 4, 6, edits))[0]
+                made.append((tool, json.dumps(_arguments(random, tool))))
+            tool, parameters = made[-1]
+            at = _START + timedelta(seconds=position)
+            rows.append(
+                {
+                    "organization_id": "default",
+                    "session_id": f"s{number}",
+                    "session_key": f"s{number}#baseline-1",
+                    "position": position,
+                    "kind": "call",
+                    "outcome": "failed" if random.random() < 0.1 else "ok",
+                    "event_time": at,
+                    "prompt": f"p{position // 8}",
+                    "tool": tool,
+                    "tool_class": _CLASSES[tool],
+                    "duration_ms": 100.0,
+                    "parameters": parameters,
+                    "said": None,
+                    "has_content": False,
+                    "hides_replies": False,
+                    "returned_bytes": 400,
+                }
+            )
+    return pl.DataFrame(rows, schema=TOOL_CALLS, orient="row")
+
+
+def _arguments(random: Random, tool: str) -> dict[str, Any]:
+    folder, stem = random.choice(_WORDS), random.choice(_WORDS)
+    path = f"/home/dev/shop/src/{folder}/{stem}_{random.randrange(99)}.py"
+    match tool:
+        case "Read":
+            return {"file_path": path}
+        case "Grep":
+            pattern = f"def {random.choice(_WORDS)}_{random.choice(_WORDS)}"
+            return {"pattern": pattern, "path": path, "output_mode": "lines"}
+        case "Edit":
+            old = " ".join(random.choices(_WORDS, k=30))
+            return {"file_path": path, "old_string": old, "new_string": f"{old} and more"}
+    command = (
+        f"pytest -q {path} -k {random.choice(_WORDS)} && grep -n {random.choice(_WORDS)} {path}"
+    )
+    return {"command": command, "description": "Check"}

@@ -1,0 +1,204 @@
+"""``ingest`` and ``build`` as somebody runs them, and what all commands have in common."""
+
+import gzip
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from evaluation_pipelines.adapters.ledger.ledger import open_ledger
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
+from evaluation_pipelines_tests.program import Program, Ran
+
+
+def built(ran: Ran) -> list[list[str]]:
+    """Date, landed, duplicates, events, sessions and scored of each date that was built."""
+    return ran.table()
+
+
+# -- ingest ----------------------------------------------------------------------------------------
+
+
+def test_ingest_says_what_it_read_and_a_second_one_that_there_is_nothing_new(
+    program: Program,
+) -> None:
+    content = session("a") + session("b", DAY_S)
+    program.land("logs.jsonl", content)
+    first = program("ingest")
+    assert (first.code, first.err) == (0, "")
+    assert first.out == f"ingest: 2 lines ({len(content)} bytes) of 1 file, 4 events on 2 dates\n"
+    assert program("ingest").out == "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n"
+
+
+def test_ingest_passes_over_a_file_that_another_one_is_reading(program: Program) -> None:
+    program.land("logs.jsonl", session("a"))
+    program("ingest")
+    program.land("logs.jsonl", session("b"), "ab")
+    ledger = open_ledger("sqlite:///data/ledger.db")
+    (source,) = ledger.files.all()
+    ledger.files.acquire_lease(source.file_id, "somebody", 600, datetime.now(UTC))
+    ledger.close()
+    ran = program("ingest")
+    assert (ran.code, ran.err) == (0, "warning: logs.jsonl is being read by another ingest\n")
+    assert ran.out.startswith("ingest: 0 lines ")
+
+
+def test_ingest_leaves_nothing_of_what_it_did_not_use_untold(program: Program) -> None:
+    don = b'{"session_id": "a", "masque": "M", "donned_at": "2026-06-01T11:00:00Z"}\n'
+    odd = line(claude("api_request", session__id="a", output_tokens="undefined"))
+    early = line(claude("user_prompt", -40 * 365 * DAY_S, session__id="a"))
+    foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
+    nobody = line(claude("user_prompt", session__id=""))
+    program.land("logs.jsonl", session("a") + don + odd + early + foreign + nobody)
+    program.land("more.jsonl", b'{"resourceSpans": []}\nnot json\n')
+    program.land("old.jsonl.gz", gzip.compress(b"{}\n")[:-4])
+    ran = program("ingest")
+    assert ran.out.splitlines()[1:] == [
+        "  attribution lines: 1",
+        "  metrics and traces, not used: 1",
+        "  records of agents that are not understood: 1",
+        "  records without a session: 1",
+        "  impossible times, replaced by the time observed: 1",
+        "  impossible values, now null: 1",
+    ]
+    assert ran.err.splitlines() == [
+        "warning: 1 line or record could not be read and went to quarantine: see quarantine list",
+        "warning: old.jsonl.gz is not read: its end is missing",
+    ]
+
+
+# -- build -----------------------------------------------------------------------------------------
+
+
+def test_build_makes_the_dates_that_are_due_and_then_none(three_days: Program) -> None:
+    ran = three_days("build")
+    assert (ran.code, ran.err) == (0, "")
+    assert built(ran) == [[f"2026-06-0{day}", "2", "0", "2", "1", "1"] for day in (1, 2, 3)]
+    assert three_days("build").out == "build: nothing new\n"
+
+
+@pytest.mark.parametrize(
+    ("dates", "days"),
+    [
+        ("2026-06-02", ["2026-06-02"]),
+        ("2020-01-01..2026-06-02", ["2026-06-01", "2026-06-02"]),
+    ],
+)
+def test_build_makes_the_dates_it_is_told_where_something_landed(
+    three_days: Program, dates: str, days: list[str]
+) -> None:
+    ran = three_days("build", "--date", dates)
+    assert [row[0] for row in built(ran)] == days
+    folder = three_days.folder / "data" / "lake" / "agent_sessions"
+    assert sorted(each.name for each in folder.iterdir()) == [f"session_date={day}" for day in days]
+
+
+def test_build_of_a_date_without_telemetry_is_an_error_and_makes_nothing(
+    three_days: Program,
+) -> None:
+    ran = three_days("build", "--date", "2026-05-31")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "error: no telemetry has landed on these dates: see status\n"
+    assert not (three_days.folder / "data" / "lake" / "agent_events").exists()
+
+
+@pytest.mark.parametrize("command", ["build", "sessions"])
+@pytest.mark.parametrize(
+    ("dates", "fault"),
+    [
+        ("yesterday", "Invalid isoformat string: 'yesterday'"),
+        ("2026-06-31", "day"),
+        ("2026-06-01..", "Invalid isoformat string: ''"),
+        ("..2026-06-01", "Invalid isoformat string: ''"),
+        ("2026-06-01..2026-06-02..2026-06-03", "Invalid isoformat string"),
+        ("2026-06-02..2026-06-01", "the range ends before it begins"),
+        ("", "Invalid isoformat string: ''"),
+    ],
+)
+def test_dates_that_are_none_are_refused_before_anything_is_touched(
+    program: Program, command: str, dates: str, fault: str
+) -> None:
+    ran = program(command, "--date", dates)
+    assert (ran.code, ran.out) == (2, "")
+    assert fault in re.sub(r"[\s│]+", " ", ran.err)
+    assert list(program.folder.iterdir()) == []
+
+
+def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
+    three_days: Program,
+) -> None:
+    (landed,) = (three_days.folder / "data" / "lake").glob(
+        "agent_events_landed/session_date=2026-06-02/*.parquet"
+    )
+    content = landed.read_bytes()
+    landed.write_bytes(b"not parquet")
+
+    failed = three_days("build")
+    assert failed.code == 1
+    assert [row[0] for row in built(failed)] == ["2026-06-01", "2026-06-03"]
+    assert failed.err.startswith("error: 2026-06-02: agent_events was not built: QueryError: ")
+    assert str(landed.relative_to(three_days.folder)) in failed.err
+
+    # It waits for its second attempt: nothing else is due, but it is not forgotten.
+    waiting = three_days("build")
+    assert (waiting.code, waiting.out) == (0, "build: nothing new\n")
+    assert waiting.err.startswith("warning: 2026-06-02 is not built: QueryError: ")
+    assert re.search(
+        r"\(1 attempt, due \d\d:\d\d UTC; at once: "
+        r"evaluation-pipelines build --date 2026-06-02\)\n$",
+        waiting.err,
+    )
+    status = three_days("status").out
+    assert re.search(r"^2026-06-02 +due +2 ", status, re.MULTILINE)
+    assert re.search(r"^2026-06-02 is not built: QueryError: ", status, re.MULTILINE)
+
+    for _ in range(3):
+        three_days("build", "--date", "2026-06-02")
+    status = three_days("status").out
+    assert re.search(r"^2026-06-02 +given up ", status, re.MULTILINE)
+    assert "(4 attempts, given up; at once: " in status
+
+    landed.write_bytes(content)
+    mended = three_days("build", "--date", "2026-06-02")
+    assert (mended.code, mended.err) == (0, "")
+    assert built(mended) == [["2026-06-02", "2", "0", "2", "1", "1"]]
+    assert "not built" not in three_days("status").out
+
+
+# -- settings and help --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["ingest", "build", "sessions", "status", "demo"])
+def test_a_setting_that_cannot_be_used_is_told_without_a_traceback(
+    program: Program, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("EVAL_START_DATE", "soon")
+    ran = program(command)
+    assert (ran.code, ran.out) == (1, "")
+    first, second = ran.err.splitlines()
+    assert first == "error: These settings cannot be used:"
+    assert second.startswith("  EVAL_START_DATE='soon': ")
+    assert list(program.folder.iterdir()) == []
+
+
+def test_a_ledger_that_is_none_is_told_in_one_line(program: Program) -> None:
+    (program.folder / "data").mkdir()
+    (program.folder / "data" / "ledger.db").write_bytes(b"something else" * 100)
+    ran = program("status")
+    assert (ran.code, ran.out) == (1, "")
+    assert re.fullmatch(r"error: The ledger .*ledger\.db failed .*\n", ran.err)
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_names_every_command(program: Program, option: str) -> None:
+    ran = program(option)
+    assert ran.code == 0
+    for command in ("ingest", "build", "score", "sessions", "status", "demo"):
+        assert command in ran.out
+    assert "- for standard input" in " ".join(program("score", option).out.split())
+
+
+def test_the_version_is_the_installed_one(program: Program) -> None:
+    ran = program("--version")
+    assert (ran.code, ran.err) == (0, "")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", ran.out)

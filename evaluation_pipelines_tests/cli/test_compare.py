@@ -1,0 +1,128 @@
+"""``compare``: answers, figures for people and programs, and what is told when it cannot be."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines_tests.comparison_builders import scores
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.stages.test_comparison import evaluation, put_sessions
+from evaluation_pipelines_tests.workplace import Workplace
+
+SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
+
+
+@pytest.fixture
+def compared(program: Program) -> Program:
+    """A good and a bad model with 40 runs each, and three runs of another label."""
+    settings = Settings(_env_file=None, data_dir=program.folder / "data")
+    with open_stores(settings) as stores:
+        place = Workplace(settings, stores.landing, stores.lake, stores.ledger)
+        rows = [
+            evaluation(100 * side + at, score, model=f"model-{'ab'[side]}", provider=None)
+            for side, mean in enumerate((85.0, 60.0))
+            for at, score in enumerate(scores(mean, 40, 5, side + 1))
+        ]
+        rows += [
+            evaluation(900 + at, 50.0, classification_label="\x1b[31mred", model="model-a")
+            for at in range(3)
+        ]
+        put_sessions(place, rows)
+    return program
+
+
+def test_it_answers_first_and_then_shows_what_that_rests_on(compared: Program) -> None:
+    ran = compared("compare", *SPAN)
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("Sessions that started from 2026-11-01 until 2026-11-08 (UTC).")
+    assert lines[2] == "code: take model-a for quality; model-b is shown to be worse."
+    assert lines[3].startswith("  model-a scores 2")
+    assert "Too few runs to compare models: �[31mred." in ran.out
+    assert "code: scorecards, profile p version 1\nModel " in ran.out
+    assert "model-a better" in ran.out
+    assert "\nNot in the ranking\n" in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_programs_get_all_tables_as_json_and_the_models_as_csv(compared: Program) -> None:
+    tables = json.loads(compared("compare", *SPAN, "--format", "json", "--label", "code").out)
+    assert set(tables) == {"model_comparison", "model_comparison_pairs", "model_regressions"}
+    assert [row["verdict"] for row in tables["model_comparison_pairs"]] == ["A better"]
+    assert tables["model_comparison"][0]["since"] == "2026-11-01 00:00:00+00:00"
+
+    text = compared("compare", *SPAN, "--format", "csv", "--label", "code").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["model"], row["rank"]) for row in rows] == [("model-a", "1"), ("model-b", "2")]
+
+
+def test_the_report_goes_to_the_screen_or_to_a_file(compared: Program) -> None:
+    assert compared("compare", *SPAN, "--format", "html").out.startswith("<!doctype html>")
+    assert compared("compare", *SPAN, "--format", "markdown").out.startswith("# Which model")
+    ran = compared("compare", *SPAN, "--format", "html", "--output", "report.html")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("report.html: Sessions that started from 2026-11-01")
+    assert Path("report.html").read_text("utf-8").endswith("</html>\n")
+    # A table is for the screen: a file gets what programs read.
+    compared("compare", *SPAN, "--output", "models.csv")
+    assert Path("models.csv").read_text("utf-8").startswith("classification_label,")
+    assert sorted(path.name for path in compared.folder.iterdir()) == [
+        "data",
+        "models.csv",
+        "report.html",
+    ]
+
+
+def test_a_smaller_number_of_runs_can_be_asked_for(compared: Program) -> None:
+    ran = compared("compare", *SPAN, "--min-runs", "3")
+    assert "�[31mred: only model-a (provider-a) has 3 runs" in ran.out
+
+
+def test_the_range_is_that_of_28_days_before_its_end(compared: Program) -> None:
+    ran = compared("compare", "--to", "2026-11-08")
+    assert "from 2026-10-11 until 2026-11-08" in ran.out
+    ran = compared("compare", "--as-of", "2026-11-08T12:00")
+    assert "from 2026-10-11 until 2026-11-08 (UTC), with scores as of 2026-11-08 12:00" in ran.out
+    # No card was ever written there, so nothing had a score.
+    assert "no score" in ran.out
+
+
+def test_a_time_without_any_session_says_so(compared: Program) -> None:
+    ran = compared("compare", "--from", "2026-01-01", "--to", "2026-01-02")
+    assert ran.code == 0
+    assert "There is no scored session in this time: " in ran.out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--from", "2026-11-08", "--to", "2026-11-01"), "before it begins"),
+        (("--from", "someday"), "--from someday"),
+        (("--as-of", "x"), "--as-of x"),
+    ],
+)
+def test_times_that_make_no_sense_are_refused(
+    compared: Program, options: tuple[str, ...], told: str
+) -> None:
+    ran = compared("compare", *options)
+    assert ran.code == 2
+    assert told in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_nothing_ingested_is_told_and_nothing_is_made(program: Program) -> None:
+    ran = program("compare")
+    assert ran.code == 1
+    assert "evaluation-pipelines ingest" in ran.err
+    assert list(program.folder.iterdir()) == []
+
+
+def test_publishing_writes_the_tables_and_the_report(compared: Program) -> None:
+    ran = compared("publish")
+    assert ran.code == 0
+    assert "report data/reports/model_comparison.html" in ran.out
+    assert (compared.folder / "data/lake/model_comparison/model_comparison.parquet").exists()

@@ -1,0 +1,54 @@
+"""``demo``: everything once, shown and explained; never mixed with somebody's own telemetry."""
+
+import re
+
+import polars as pl
+
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.program import Program
+
+
+def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_reading_anything(
+    program: Program,
+) -> None:
+    first, second = program("demo"), program("demo")
+    assert (first.code, second.code, second.err) == (0, 0, "")
+    assert "lines or records could not be read and went to quarantine" in first.err
+    assert "That is meant to be: " in first.out
+    assert "That is meant to be: " not in second.out
+    assert "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n" in second.out
+    assert "build: nothing new\n" in second.out
+    sessions = "\nThe newest sessions of each agent program"
+    assert first.out.partition(sessions)[2] == second.out.partition(sessions)[2] != ""
+    assert re.search(r"^Firefighter +\d+ +\d\.\d +(keep|review) ", first.out, re.MULTILINE)
+    assert (program.folder / "data/analytics.duckdb").is_symlink()
+    assert "The best one with all dimensions known, " in first.out
+    assert "\nremove     rm -r data " in first.out
+    table = program.folder / "data/lake/agent_events/session_date=2026-11-21/agent_events.parquet"
+    # The genuine sessions name no organization, the made-up team has two.
+    is_genuine = (pl.col("source_cli") == "claude_code") & (pl.col("organization_id") == "default")
+    assert pl.read_parquet(table).filter(is_genuine).height == 269
+
+    # Agents by their score: one whose window is full, and some that are not calibrated yet.
+    board = first.out.partition("\nAgents, 0 to 1000 by their last 500 evaluations\n")[2]
+    assert re.search(r"^release-gate +orchard +\d{3} .* mature *$", board, re.MULTILINE)
+    assert re.search(r"^Scout +orchard +(\d+/50|\d{3}) ", board, re.MULTILINE)
+    assert "  That, too, is meant to be: two lines of signals are broken on purpose.\n" in first.out
+    assert "meant to be" not in second.out
+
+    # Two of each program in each organization: Claude Code in three, three others in one.
+    newest = first.out.partition(sessions)[2].partition("─\n")[2].partition(" others: ")[0]
+    agents = re.findall(r" (claude_code|codex|gemini_cli|qwen_code) ", newest)
+    assert agents == ["claude_code"] * 6 + ["codex"] * 2 + ["gemini_cli"] * 2 + ["qwen_code"] * 2
+
+
+def test_demo_leaves_telemetry_alone_that_somebody_has_put_there(program: Program) -> None:
+    program.land("mine.jsonl", session("a"))
+    before = sorted(program.folder.rglob("*"))
+    ran = program("demo")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "error: data/landing holds telemetry already (mine.jsonl): the demo would mix made-up "
+        "sessions with it. Give the demo a folder of its own: EVAL_DATA_DIR=data-demo make demo\n"
+    )
+    assert sorted(program.folder.rglob("*")) == before

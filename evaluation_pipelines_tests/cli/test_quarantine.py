@@ -1,0 +1,159 @@
+"""``quarantine list``, ``show`` and ``retry``: what could not be read, on the screen."""
+
+import re
+import subprocess
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.program import Program, Ran
+
+LONG = line(claude("user_prompt", prompt="x" * 2_000, session__id="long"))
+HOSTILE = b'{"\x1b[2J\x1b[31mred": "\xe2\x80\xae", "x": \x00\n'
+
+
+def rows(ran: Ran) -> list[str]:
+    """Lines of the table, one blank between cells."""
+    _, _, table = ran.out.partition("─\n")
+    return [re.sub(r" +", " ", row) for row in table.partition("\n\n")[0].splitlines()]
+
+
+def names(program: Program) -> list[str]:
+    """Names of all entries, the newest first."""
+    table = program("quarantine", "list", "--entries")
+    return [row.split()[0] for row in rows(table) if ":" in row.split()[0]]
+
+
+@pytest.fixture
+def filled(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A file with a good line, a long one, and one that is none."""
+    program.land("logs.jsonl", line(claude("user_prompt")) + LONG + HOSTILE)
+    monkeypatch.setenv("EVAL_MAX_LINE_BYTES", "2000")
+    assert program("ingest").code == 0
+    monkeypatch.delenv("EVAL_MAX_LINE_BYTES")
+    return program
+
+
+def test_an_empty_quarantine_says_so(program: Program) -> None:
+    assert program("quarantine", "list").code == 1  # nothing was ever ingested
+    assert program("ingest").code == 0
+    ran = program("quarantine", "list")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.endswith("0 entries of 0 files\n")
+    ran = program("quarantine", "retry")
+    assert (ran.code, ran.out, ran.err) == (
+        0,
+        "retry: 0 of 0 entries could be read, 0 events on 0 dates\n",
+        "",
+    )
+
+
+def test_list_groups_by_file_and_reason_and_names_every_entry_when_asked(filled: Program) -> None:
+    ran = filled("quarantine", "list")
+    assert (ran.code, ran.err) == (0, "")
+    second, first, *_ = rows(ran)
+    assert first.startswith(
+        "logs.jsonl 1 longer than N bytes; raise EVAL_MAX_LINE_BYTES to read it"
+    )
+    assert second.startswith("logs.jsonl 1 not JSON: ")
+    assert ran.out.endswith("2 entries of 1 file\n")
+    assert len(names(filled)) == 2
+    ran = filled("quarantine", "list", "--entries", "--limit", "1")
+    assert ran.out.endswith("2 entries of 1 file; 1 not shown: use --limit\n")
+
+
+def test_show_says_where_a_line_stands_and_obeys_nothing_that_is_in_it(filled: Program) -> None:
+    ran = filled("quarantine", "show", names(filled)[0])
+    told = dict(
+        re.split(r" {2,}|(?<=^look at it) |(?<=^begins with) ", each, maxsplit=1)
+        for each in ran.out.splitlines()
+    )
+    offset = len(line(claude("user_prompt")) + LONG)
+    assert (ran.code, ran.err) == (0, "")
+    assert told["file"] == "logs.jsonl"
+    assert told["line"] == f"from byte {offset}, {len(HOSTILE) - 1} bytes long"
+    assert told["reason"].startswith("not JSON")
+    assert "\x1b" not in ran.out
+    assert "\u202e" not in ran.out
+    assert told["begins with"].startswith('{"\ufffd[2J\ufffd[31mred": "\ufffd"')
+    seen = subprocess.run(
+        ["/bin/sh", "-c", told["look at it"]], cwd=filled.folder, capture_output=True, check=True
+    )
+    assert seen.stdout == HOSTILE.rstrip(b"\n")
+
+
+def messages(content: bytes) -> bytes:
+    packed = pa.compress(content, codec="zstd", asbytes=True)
+    return len(packed).to_bytes(4, "big") + bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("it's a file.jsonl.gz", lambda content: pa.compress(content, "gzip", asbytes=True)),
+        pytest.param("logs.jsonl", messages, id="messages"),
+    ],
+)
+def test_show_names_the_command_for_a_compressed_file(
+    program: Program, name: str, packed: Callable[[bytes], bytes]
+) -> None:
+    program.land(name, packed(b'{"no": "telemetry"}\n'))
+    program("ingest")
+    ran = program("quarantine", "show", *names(program))
+    command = re.search(r"^look at it +(.*)$", ran.out, re.MULTILINE)
+    assert command
+    if "zstd" in command[1]:
+        assert re.fullmatch(r"tail -c \+1 .*logs.jsonl \| tail -c \+5 \| zstd -dc", command[1])
+        return
+    seen = subprocess.run(
+        ["/bin/sh", "-c", command[1]], cwd=program.folder, capture_output=True, check=True
+    )
+    assert seen.stdout == b'{"no": "telemetry"}'
+
+
+def test_retry_tells_what_it_stored_and_why_the_rest_stays(filled: Program) -> None:
+    ran = filled("quarantine", "retry")
+    assert ran.code == 0
+    assert ran.out == (
+        "retry: 1 of 2 entries could be read, 1 event on 1 date\n"
+        "Dagster builds these dates by itself; by hand: evaluation-pipelines build\n"
+    )
+    assert ran.err.startswith("warning: logs.jsonl: 1 entry stays in quarantine: not JSON: ")
+    assert filled("quarantine", "list").out.endswith(
+        "1 entry of 1 file, 1 more could be read later\n"
+    )
+    assert "quarantine: 1 of 3 lines" in filled("status").out
+    filled("build")
+    assert len(rows(filled("sessions"))) == 2
+
+    again = filled("quarantine", "retry")
+    assert again.out == "retry: 0 of 1 entry could be read, 0 events on 0 dates\n"
+    (filled.folder / "data/landing/logs.jsonl").unlink()
+    gone = filled("quarantine", "retry")
+    assert gone.err == (
+        "warning: logs.jsonl: 1 entry stays in quarantine: "
+        "the file is no longer in the landing folder\n"
+    )
+    (name,) = names(filled)
+    shown = filled("quarantine", "show", name).out
+    assert "look at it   the file is no longer in the landing folder\n" in shown
+    assert re.search(r"^read again +.* UTC: still not readable$", shown, re.MULTILINE)
+
+
+def test_retry_of_one_entry_or_one_file_leaves_the_others_alone(filled: Program) -> None:
+    hostile, long = names(filled)
+    assert "0 of 1 entry" in filled("quarantine", "retry", hostile).out
+    assert "0 of 0 entries" in filled("quarantine", "retry", "--file", "other.jsonl").out
+    assert "1 of 1 entry" in filled("quarantine", "retry", long, "--file", "logs.jsonl").out
+
+
+def test_a_name_that_is_no_entry_is_told_in_one_line(filled: Program) -> None:
+    for command in ("show", "retry"):
+        ran = filled("quarantine", command, "1-2-3:4")
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err == (
+            "error: There is no entry '1-2-3:4' in the quarantine. See the names with: "
+            "evaluation-pipelines quarantine list --entries\n"
+        )

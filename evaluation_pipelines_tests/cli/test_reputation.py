@@ -1,0 +1,211 @@
+"""The reputation commands, as somebody uses them at the terminal."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import polars as pl
+import pytest
+
+from evaluation_pipelines.domain.reputation.identity import identity_id
+from evaluation_pipelines.domain.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines_tests.clickhouse_databases import PASSWORD
+from evaluation_pipelines_tests.program import Program
+
+NOW = datetime.now(UTC)
+
+
+def evaluations(agent: str, number: int, organization: str = "default") -> bytes:
+    """Passed gates of an agent, a minute apart, the last one a minute ago."""
+    return b"".join(
+        msgspec.json.encode(
+            {
+                "evaluation_id": f"{organization}-{agent}-{each}",
+                "agent_id": agent,
+                "organization_id": organization,
+                "evaluated_at": (NOW - timedelta(minutes=each + 1)).isoformat(),
+                "passed": True,
+                "latency_ms": 50,
+                "source": "gate",
+            }
+        )
+        + b"\n"
+        for each in range(number)
+    )
+
+
+def payment(agent: str, delta: float) -> bytes:
+    signal = {
+        "timestamp": (NOW - timedelta(days=1)).isoformat(),
+        "event_type": "payment_completed",
+        "reference_type": "transaction",
+        "reference_id": f"t{delta}",
+        "agent_id": agent,
+        "score_delta": delta,
+    }
+    return msgspec.json.encode(signal) + b"\n"
+
+
+def test_looking_before_anything_is_there_says_what_to_do_and_makes_nothing(
+    program: Program,
+) -> None:
+    for arguments in (["status"], ["show", "scout"], ["leaderboard"]):
+        ran = program("reputation", *arguments)
+        assert (ran.code, ran.out) == (1, "")
+        assert "/data/clickhouse holds no reputation yet. Run evaluation-pipelines" in ran.err
+    assert list(program.folder.iterdir()) == []
+
+
+def test_migrations_are_listed_and_applied_once(program: Program) -> None:
+    first, second = program("reputation", "migrate"), program("reputation", "migrate")
+    assert (first.code, first.err) == (0, "")
+    assert first.out.count("\n") == 6
+    assert first.out.splitlines()[0].endswith("  0001_create_reputation_events")
+    assert second.out == first.out
+    status = program("reputation", "status")
+    assert [row[:2] for row in status.table()[:3]] == [
+        ["agent_evaluations", "0"],
+        ["reputation_events", "0"],
+        ["reputation_scores", "0"],
+    ]
+
+
+def test_files_become_scores_that_are_shown_as_text_as_json_and_side_by_side(
+    program: Program,
+) -> None:
+    program.land("evaluations/a.jsonl", evaluations("scout", 50) + evaluations("novice", 12))
+    bad = payment("scout", 3.0) + b"\x1b[31mno json\n" + b"{}\n" * 3
+    program.land("signals/a.jsonl", payment("scout", 1.0) + payment("scout", 0.6) + bad)
+    updated = program("reputation", "update")
+    assert updated.out == (
+        "reputation: 0 sessions on 0 dates: 0 new or changed, 0 taken back\n"
+        "  evaluations/a.jsonl: 62 of 62 lines loaded\n"
+        "  signals/a.jsonl: 2 of 7 lines loaded\n"
+        "  1 identity and 2 agents scored\n"
+    )
+    assert updated.err.splitlines() == [
+        "warning: signals/a.jsonl, line 3: Expected `float` <= 1.0 - at `$.score_delta`",
+        "warning: signals/a.jsonl, line 4: JSON is malformed: invalid character (byte 0)",
+        "warning: signals/a.jsonl, line 5: Object missing required field `timestamp`",
+        "warning: signals/a.jsonl: 2 more could not be used, see external_signals",
+    ]
+    # Files that did not change are not named again.
+    assert "jsonl" not in (again := program("reputation", "update")).out + again.err
+
+    # 400 + 250 * (1 - 50 / 100) + 200 + 150 * 50 / 500 = 740
+    shown = program("reputation", "show", "scout")
+    assert "  score            740 of 1000, active\n" in shown.out
+    assert "  passed           100% of 50 evaluations, the last 50 in a row\n" in shown.out
+    # 0.35 * (1 + 0.6) / 2 = 0.28; of what is known (1 + 0.6) / 2
+    assert "  overall          +0.280  ············▅  (13 weeks, -1 to 1)\n" in shown.out
+    assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
+    assert "  of what is known +0.800\n  before           unknown and unknown" in shown.out
+    assert "2 in 90 days, 2 for it, 0 against it; confidence 0.02\n" in shown.out
+    record = json.loads(program("reputation", "show", "scout", "--json").out)
+    assert record.pop("updated_at") > NOW.isoformat()
+    assert record == {
+        "agent_id": "scout",
+        "organization_id": "default",
+        "score": 740,
+        "lifecycle": "active",
+        "eval_count": 50,
+        "window_size": 500,
+        "pass_rate": 1.0,
+        "avg_latency_ms": 50.0,
+        "streak": 50,
+    }
+
+    novice = program("reputation", "show", "novice")
+    assert "  score            12/50, calibrating\n" in novice.out
+    assert "no signal in the last 90 days" in novice.out
+    assert json.loads(program("reputation", "show", "novice", "--json").out)["score"] is None
+    board = program("reputation", "leaderboard", "--limit", "1")
+    assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
+    assert "1 other: reputation leaderboard --limit 2\n" in board.out
+
+    lake = program.folder / "data/lake"
+    agents = pl.read_parquet(lake / "agent_scores/agent_scores.parquet")
+    assert agents.schema == AGENT_SCORES.schema
+    assert agents["score"].to_list() == [None, 740]
+    identities = pl.read_parquet(lake / "reputation_scores/reputation_scores.parquet")
+    assert identities.schema == REPUTATION_SCORES.schema
+
+
+def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) -> None:
+    program("reputation", "migrate")
+    nobody = program("reputation", "show", "no\x1bbody")
+    assert nobody.code == 0
+    assert nobody.out.startswith("no\N{REPLACEMENT CHARACTER}body of default\n")
+    assert "  score            0 of 1000, new\n  evaluations      none yet\n" in nobody.out
+    record = json.loads(program("reputation", "show", "nobody", "--json").out)
+    assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
+    who = "00000000-0000-0000-0000-000000000001"
+    record = json.loads(program("reputation", "show", "--identity", who, "--json").out)
+    assert (record["identity_id"], record["overall_score"], record["total_events"]) == (who, 0, 0)
+    assert "no signal" in program("reputation", "show", "--identity", who).out
+
+
+def test_an_agent_of_several_organizations_is_asked_for_by_one(program: Program) -> None:
+    program.land("evaluations/a.jsonl", evaluations("x", 1, "left") + evaluations("x", 2, "right"))
+    program("reputation", "update")
+    unclear = program("reputation", "show", "x")
+    assert unclear.code == 2
+    assert "x is known in left, right" in unclear.err
+    assert (
+        "  score            2/50"
+        in program("reputation", "show", "x", "--organization", "right").out
+    )
+    other = program("reputation", "show", "x", "--organization", "up", "--json").out
+    assert json.loads(other)["organization_id"] == "up"
+    for arguments in ([], ["x", "--identity", str(identity_id("left", "x"))]):
+        assert program("reputation", "show", *arguments).code == 2
+
+
+def test_sessions_count_as_they_are_scored_now_and_overrides_change_that(
+    three_days: Program,
+) -> None:
+    three_days("build")
+    first = three_days("reputation", "update", "--date", "2026-06-01..2026-06-02")
+    assert first.out.startswith("reputation: 2 sessions on 2 dates: 2 new or changed, 0 taken")
+    every = three_days("reputation", "update")
+    assert every.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 taken")
+    key = "s0#baseline-1"
+    three_days(
+        *("scorecards", "override", key, "--score", "0", "--annotator", "Ada", "--reason", "wrong")
+    )
+    three_days("build")
+    again = three_days("reputation", "update")
+    assert again.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 taken")
+    agents = three_days.folder / "data/lake/agent_scores/agent_scores.parquet"
+    assert pl.read_parquet(agents)["pass_rate"].to_list() == [pytest.approx(2 / 3)]
+
+
+def test_a_server_that_is_not_there_or_a_dsn_that_is_none_is_told_without_the_password(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_CLICKHOUSE_PATIENCE_S", "0")
+    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db")
+    down = program("reputation", "status")
+    assert (down.code, down.out) == (1, "")
+    assert down.err.startswith("error: ClickHouse at clickhouse://me@127.0.0.1:1/db could not be")
+    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "mysql://me:topsecret@127.0.0.1/db")
+    wrong = program("reputation", "status")
+    assert wrong.code == 1
+    assert "EVAL_CLICKHOUSE_DSN" in wrong.err
+    assert "topsecret" not in down.err + wrong.err
+
+
+def test_the_same_commands_work_on_a_server(
+    program: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", clickhouse_over_http_database)
+    empty = program("reputation", "status")
+    assert (empty.code, empty.out) == (1, "")
+    assert "ClickHouse lacks 0001_create_reputation_events" in empty.err
+    assert program("reputation", "migrate").out.count("\n") == 6
+    program.land("evaluations/a.jsonl", evaluations("scout", 1))
+    updated = program("reputation", "update")
+    assert "0 identities and 1 agent scored" in updated.out
+    assert PASSWORD not in empty.err + updated.out + updated.err
+    assert "1/50" in program("reputation", "show", "scout").out
+    assert not (program.folder / "data" / "clickhouse").exists()

@@ -1,0 +1,212 @@
+"""``score``: telemetry straight from files to scores on the screen, with nothing stored."""
+
+import json
+
+import pytest
+import yaml
+
+from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines_tests.otlp_builders import SESSION, claude, line, session
+from evaluation_pipelines_tests.program import Program
+
+SAMPLE = str(SAMPLES / "claude_code" / "logs.jsonl")
+
+# Its figures are worked out by hand in stages/test_golden_claude_code.py.
+NEWEST = """\
+masque: baseline
+duration_min: 1
+dimensions:
+  quality: 10.0
+  autonomy: 8.0
+  productivity: 10.0
+  token_efficiency: null
+  cost_efficiency: 9.8
+composite: 9.4
+recommendation: keep
+stats:
+  total_cost: 0.01
+  total_tools: 4
+  tools_ok: 4
+  tool_success_pct: 100
+  prompts: 1
+  total_tokens: null
+  cache_tokens: null
+"""
+
+# One prompt, one answered request of 2311 + 5 tokens for 0.002336 USD, no tool call.
+UNSCORABLE = """\
+masque: baseline
+duration_min: 1
+dimensions:
+  quality: null
+  autonomy: null
+  productivity: null
+  token_efficiency: null
+  cost_efficiency: null
+composite: null
+recommendation: null
+reason: no tool call with a known outcome
+stats:
+  total_cost: 0.00
+  total_tools: 0
+  tools_ok: 0
+  tool_success_pct: null
+  prompts: 1
+  total_tokens: 2316
+  cache_tokens: 0
+"""
+
+
+def test_the_newest_session_is_shown_in_yaml_and_it_is_said_that_there_are_others(
+    program: Program,
+) -> None:
+    ran = program("score", SAMPLE)
+    assert (ran.code, ran.out) == (0, NEWEST)
+    assert ran.err == (
+        "97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1 is the newest of 17 sessions: "
+        "--all shows every one, --session another\n"
+    )
+    assert list(program.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["", "#baseline-1"])
+def test_a_session_is_found_by_its_key_or_its_id(program: Program, suffix: str) -> None:
+    wanted = f"6747efea-76a5-4f49-bc13-322b873d7c25{suffix}"
+    ran = program("score", SAMPLE, "--session", wanted)
+    assert (ran.code, ran.out, ran.err) == (0, UNSCORABLE, "")
+
+
+def test_an_unknown_session_is_an_error(program: Program) -> None:
+    ran = program("score", SAMPLE, "--session", "nobody")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "error: There is no session nobody among the 17 in this telemetry. Use --all to see them.\n"
+    )
+
+
+def test_a_session_with_several_windows_has_to_be_named_by_its_key(program: Program) -> None:
+    don = {"session_id": "s", "masque": "Codesmith", "donned_at": "2026-06-01T12:01:00Z"}
+    content = session("s") + session("s", 100) + json.dumps(don).encode()
+    (program.folder / "logs.jsonl").write_bytes(content)
+    ran = program("score", "logs.jsonl", "--session", "s")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "error: s has several windows; name one of: "
+        "s#baseline-1 of default, s#codesmith-1 of default\n"
+    )
+    assert program("score", "logs.jsonl", "--session", "s#codesmith-1").out.startswith(
+        "masque: Codesmith\n"
+    )
+
+
+def test_all_sessions_are_documents_of_one_yaml_stream_each_under_its_key(
+    program: Program,
+) -> None:
+    ran = program("score", SAMPLE, "--all")
+    documents = list(yaml.safe_load_all(ran.out))
+    assert (ran.code, ran.err, len(documents)) == (0, "", 17)
+    keys = [each for each in ran.out.splitlines() if each.startswith("# ")]
+    assert keys[0] == "# 69f7cc18-63ff-4845-9b92-b41477e9aa18#baseline-1"
+    assert keys[1] == "# 6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1"
+    assert keys[-1] == "# 97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1"
+    assert documents[1] == yaml.safe_load(UNSCORABLE)
+    assert documents[-1] == yaml.safe_load(NEWEST)
+    assert list(documents[-1]) == list(yaml.safe_load(NEWEST))
+
+
+def test_json_is_an_array_of_unrounded_records_with_their_identity_in_front(
+    program: Program,
+) -> None:
+    one = json.loads(program("score", SAMPLE, "--format", "json").out)
+    every = json.loads(program("score", SAMPLE, "--format", "json", "--all").out)
+    assert (len(one), len(every)) == (1, 17)
+    assert one[0] == every[-1]
+    assert list(one[0])[:4] == ["session_key", "session_id", "source_cli", "scorable"]
+    assert list(one[0])[4:] == list(yaml.safe_load(NEWEST))
+    assert one[0]["composite"] == pytest.approx(7.9847 / 0.85, rel=1e-12)
+    assert one[0]["stats"]["total_cost"] == pytest.approx(0.00612, rel=1e-12)
+    assert every[1]["scorable"] is False
+    assert every[1]["reason"] == "no tool call with a known outcome"
+
+
+def test_a_table_has_one_line_a_session(program: Program) -> None:
+    rows = program("score", SAMPLE, "--format", "table", "--all").table()
+    assert len(rows) == 17
+    assert rows[-1][:3] == ["97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1", "9.4", "keep"]
+    assert rows[1][:3] == ["6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1", "-", "-"]
+    (row,) = program("score", SAMPLE, "--format", "table").table()
+    assert row == rows[-1]
+
+
+def test_standard_input_is_a_file_too(program: Program) -> None:
+    ran = program("score", "-", "--format", "json", stdin=session("s"))
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)[0]["session_key"] == "s#baseline-1"
+
+
+def test_several_files_and_folders_are_read_together(program: Program) -> None:
+    folder = program.folder / "landing"
+    (folder / "agent").mkdir(parents=True)
+    (folder / "agent" / "a.jsonl").write_bytes(session("a"))
+    (folder / "notes.txt").write_bytes(b"no telemetry")
+    (program.folder / "b.jsonl").write_bytes(session("b", 60))
+    ran = program("score", "landing", "b.jsonl", "-", "--all", "--format", "json", stdin=b"{}\n")
+    assert [each["session_id"] for each in json.loads(ran.out)] == ["a", "b"]
+
+
+def test_a_file_that_is_not_there_is_told_in_one_line(program: Program) -> None:
+    ran = program("score", SAMPLE, "missing.jsonl")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "error: missing.jsonl: No such file or directory\n"
+
+
+def test_lines_that_cannot_be_read_are_named_and_the_others_scored(program: Program) -> None:
+    (program.folder / "logs.jsonl").write_bytes(session("s") + b"not json\n\xff\n")
+    ran = program("score", "logs.jsonl")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "masque: baseline")
+    first, second = ran.err.splitlines()
+    assert first.startswith(f"warning: logs.jsonl, byte {len(session('s'))}: not read: not JSON: ")
+    assert (
+        second
+        == f"warning: logs.jsonl, byte {len(session('s')) + 9}: not read: not UTF-8 at byte 0"
+    )
+
+
+def test_of_very_many_bad_lines_only_the_first_are_named(program: Program) -> None:
+    (program.folder / "logs.jsonl").write_bytes(b"bad\n" * 1_000 + session("s"))
+    complaints = program("score", "logs.jsonl").err.splitlines()
+    assert len(complaints) == 6
+    assert complaints[-1] == "warning: and 995 more that were not read"
+
+
+def test_telemetry_without_a_session_says_what_it_holds_instead(program: Program) -> None:
+    foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
+    content = foreign + b'{"resourceMetrics": []}\n' + line(claude("user_prompt", session__id=""))
+    ran = program("score", "-", stdin=content)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        "warning: metrics and traces, not used: 1",
+        "warning: records of agents that are not understood: 1",
+        "warning: records without a session: 1",
+        "error: There is no session in this telemetry.",
+    ]
+
+
+@pytest.mark.parametrize("form", ["yaml", "json", "table"])
+def test_nothing_to_score_is_an_error_also_for_all_sessions(program: Program, form: str) -> None:
+    ran = program("score", "--all", "--format", form, "-", stdin=b"")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "error: There is no session in this telemetry.\n"
+
+
+def test_one_session_and_all_sessions_exclude_each_other(program: Program) -> None:
+    ran = program("score", SAMPLE, "--all", "--session", SESSION)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--session names one session, --all means every one" in ran.err
+
+
+def test_json_stays_json_when_telemetry_claims_more_money_than_there_is(program: Program) -> None:
+    calls = [claude("api_request", n, cost_usd=1.7e308, output_tokens=1) for n in range(3)]
+    ran = program("score", "-", "--format", "json", stdin=session(SESSION) + line(*calls))
+    record = json.loads(ran.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert (ran.code, record[0]["stats"]["total_tools"]) == (0, 1)

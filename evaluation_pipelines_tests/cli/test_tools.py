@@ -1,0 +1,156 @@
+"""``tools``: what the tool calls of a session were worth, and where the fleet loses."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.program import Program, Ran
+
+CODEX = "01a1fff1-058a-7a22-b650-3d3fbe10a8dd"
+"""Four times "make check", six other failures, one success."""
+
+
+def result(second: float, tool: str, success: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """A call of session ``s`` that came back with 400 bytes."""
+    return claude(
+        "tool_result",
+        second,
+        session__id="s",
+        tool_name=tool,
+        success=success,
+        tool_input=json.dumps(parameters),
+        tool_result_size_bytes="400",
+        duration_ms="10",
+    )
+
+
+@pytest.fixture
+def lake(program: Program) -> Program:
+    """The genuine sessions of Codex, and one of Claude Code with a model of its own."""
+    tokens = {"input_tokens": 900, "output_tokens": 100, "cache_read_tokens": 0}
+    program.land("codex.jsonl", (SAMPLES / "codex" / "logs.jsonl").read_bytes())
+    program.land(
+        "claude.jsonl",
+        line(
+            claude("user_prompt", session__id="s"),
+            claude("api_request", 1, session__id="s", model="model-a", cost_usd=0.09, **tokens),
+            result(2, "Read", "true", {"file_path": "src/cart.py"}),
+            result(3, "Read", "true", {"file_path": "src/cart.py"}),
+            result(4, "Grep", "false", {"pattern": "\x1b[31m cart\ntotal"}),
+            result(5, "Bash", "true", {"command": "grep cart"}),
+        ),
+    )
+    program("ingest")
+    program("build")
+    return program
+
+
+def lines(ran: Ran) -> list[list[str]]:
+    """Words of each line."""
+    return [each.split() for each in ran.out.splitlines()]
+
+
+def test_a_report_tells_what_was_lost_at_which_tool_and_where(lake: Program) -> None:
+    ran = lake("tools", "s")
+
+    assert (ran.code, ran.err) == (0, "")
+    # A repeat and a corrected failure: 0.5 + 0.5 of 4 calls; (400 * 0.5 + 400 * 0.5) / 4 tokens,
+    # of 0.09 / 1000 USD each.
+    assert ran.out.splitlines()[:4] == [
+        "s#baseline-1 of default: baseline, model-a, review, 2026-06-01 12:00 UTC",
+        "effectiveness 75.0 of 100: 1 of 4 calls lost",
+        "counted: failed, corrected, repeated; unknown: wasted (no results logged)",
+        "what lost calls gave back: about 100 tokens, 0.0090 USD, at the least",
+    ]
+    assert "Read 2 0 0 1 - 0.5 10 10 800".split() in lines(ran)
+    assert "Grep 1 1 1 0 - 0.5 10 10 400".split() in lines(ran)
+    assert '2 12:00:03 1 100 Read {"file_path": "src/cart.py"}'.split() in lines(ran)
+    assert "Failing loops" not in ran.out
+    assert "Wasted" not in ran.out
+
+
+def test_parameters_cannot_harm_the_terminal(lake: Program) -> None:
+    ran = lake("tools", "s")
+
+    (corrected,) = [each for each in ran.out.splitlines() if "Grep  " in each and "Bash" in each]
+    assert corrected.split()[:3] == ["3", "12:00:04", "Grep"]
+    assert "Bash (call 4)" in corrected
+    assert "\x1b" not in ran.out
+
+
+def test_loops_and_results_that_no_call_uses_are_shown(lake: Program) -> None:
+    ran = lake("tools", CODEX)
+
+    assert "effectiveness 9.1 of 100, below 60: 10 of 11 calls lost" in ran.out
+    assert '1-4 21:09:08 4 exec_command {"cmd": "make check"}'.split() in lines(ran)
+    assert "Used by no later call; replies are not logged, so they may have served one" in ran.out
+
+
+def test_the_report_as_json_is_the_whole_row(lake: Program) -> None:
+    report = json.loads(lake("tools", f"{CODEX}#baseline-1", "--format", "json").out)
+
+    assert report["session_id"] == CODEX
+    assert [each["call"] for each in report["repeats"]] == [2, 3, 4]
+    assert report["wasted"] is None
+
+
+def test_the_fleet_is_told_by_tool_and_by_model_worst_first(lake: Program) -> None:
+    ran = lake("tools", "--fleet")
+
+    assert ran.out.startswith("10 sessions with tool calls from 2026-06-01 to 2026-11-21; ")
+    tools, models = ran.out.split("By model")
+    first = tools.split("─\n")[1].splitlines()[0].split()
+    # exec_command: see the golden reports; four sessions more, without a loss.
+    assert first[0] == "exec_command"
+    assert "Read 2 0.5 25.0 0 1 - 50 0.00 0.01 1 of 1".split() in lines(Ran(0, tools, ""))
+    # 1 of 4 calls of 0.09 USD.
+    assert "model-a 4 1 25.0 1 1 - 100 0.01 0.02 1 of 1".split() in lines(Ran(0, models, ""))
+
+
+def test_the_fleet_of_some_dates(lake: Program) -> None:
+    found = json.loads(lake("tools", "--fleet", "--date", "2026-06-01", "--format", "json").out)
+
+    assert [each["tool"] for each in found["tools"]] == ["Grep", "Read", "Bash"]
+    assert [(each["model"], each["lost_calls"]) for each in found["models"]] == [("model-a", 1.0)]
+    none = lake("tools", "--fleet", "--date", "2026-05-01")
+    assert none.out.startswith("There are no tool reports of these dates in data/lake.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name one SESSION, or give --fleet"),
+        (("s", "--fleet"), "name one SESSION, or give --fleet"),
+        (("s", "--date", "2026-06-01"), "--date goes with --fleet"),
+    ],
+)
+def test_what_does_not_go_together_is_told(
+    program: Program, arguments: tuple[str, ...], message: str
+) -> None:
+    ran = program("tools", *arguments)
+
+    assert ran.code == 2
+    assert message in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_a_session_that_is_not_there_is_told(lake: Program) -> None:
+    ran = lake("tools", "nobody")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: There is no session nobody among the ")
+
+
+def test_a_session_of_which_no_outcome_is_known_and_one_with_many_places(program: Program) -> None:
+    told = [claude("tool_decision", 1, session__id="d", tool_name="Read", decision="reject")]
+    many = [result(n, "Read", "true", {"file_path": "a"}) for n in range(22)]
+    program.land("logs.jsonl", line(*told) + line(*many))
+    program("ingest")
+    program("build")
+
+    denied = program("tools", "d").out
+    assert "effectiveness unknown: no call with a known outcome" in denied
+    assert "beside these calls: 1 denied" in denied
+    assert "1 more not shown: use --format json" in program("tools", "s").out

@@ -1,0 +1,98 @@
+"""Runs of models with sensible defaults, for tests of the comparison."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from evaluation_pipelines.domain.comparison.audits import AUDITS
+from evaluation_pipelines.domain.comparison.compare import Comparison, Question, compare
+from evaluation_pipelines.domain.comparison.differences import Arm
+from evaluation_pipelines.domain.comparison.runs import RUNS
+from evaluation_pipelines_tests.builders import Row
+
+UNTIL = datetime(2026, 11, 21, tzinfo=UTC)
+SINCE = UNTIL - timedelta(days=28)
+QUESTION = Question(SINCE, UNTIL)
+COMPUTED_AT = datetime(2026, 11, 21, 6, tzinfo=UTC)
+
+
+def run(number: int, score: float | None = 80.0, **columns: object) -> Row:
+    """One run of ``model-a`` under ``code``, by a user of its own, two days before the end."""
+    defaults: Row = {
+        "organization_id": "default",
+        "session_key": f"s{number}#baseline-1",
+        "classification_label": "code",
+        "effective_source": "none" if score is None else "composite",
+        "model": "model-a",
+        "provider": "provider-a",
+        "task_class": "debug",
+        "started_at": UNTIL - timedelta(days=2),
+        "score": score,
+        "is_disqualified": False,
+        "cost_usd": 0.5,
+        "total_tokens": 1000,
+        "active_ms": 60_000.0,
+        "user": f"user {number}",
+        "agent": "agent",
+        "status": "completed",
+    }
+    row = dict.fromkeys(RUNS, None) | defaults | columns
+    if unknown := row.keys() - RUNS.keys():
+        raise ValueError(f"no columns of RUNS: {sorted(unknown)}")
+    return row
+
+
+def runs(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
+    """RUNS."""
+    return pl.DataFrame(list(rows), schema=RUNS, orient="row")
+
+
+def sample(
+    model: str, scores: Sequence[float], start: int, users: int = 12, **columns: object
+) -> list[Row]:
+    """A run for each score, dealt to users in turn; ``start`` is the number of the first."""
+    return [
+        run(start + at, score, **({"model": model, "user": f"user {at % users}"} | columns))
+        for at, score in enumerate(scores)
+    ]
+
+
+def scores(mean: float, number: int, spread: float = 8.0, seed: int = 1) -> list[float]:
+    """Scores with about this mean and spread, 0-100."""
+    drawn = np.random.default_rng(seed).normal(mean, spread, number)
+    return [float(each) for each in np.clip(drawn, 0, 100)]
+
+
+def audits(*rows: Mapping[str, object]) -> pl.DataFrame:
+    """AUDITS."""
+    return pl.DataFrame(list(rows), schema=AUDITS, orient="row")
+
+
+def compared(
+    rows: Iterable[Mapping[str, object]], question: Question = QUESTION, **more: Any
+) -> Comparison:
+    """The comparison of some runs, without any audit unless given."""
+    asked = more.pop("audits", audits())
+    return compare(runs(rows), asked, question, COMPUTED_AT, **more)
+
+
+def three_models() -> list[Row]:
+    """A good, an equally good and a worse, cheaper model with 48 runs each."""
+    return [
+        *sample("aspen", scores(85, 48, seed=1), 0, cost_usd=0.4),
+        *sample("birch", scores(70, 48, seed=2), 100, cost_usd=0.1),
+        *sample("cedar", scores(85, 48, seed=3), 200, cost_usd=0.5),
+    ]
+
+
+def arm(values: Sequence[float], classes: Sequence[int] | None = None, users: Any = None) -> Arm:
+    """A side of a comparison; one class, and each run by itself, unless told otherwise."""
+    number = len(values)
+    return Arm(
+        np.asarray(values, dtype=np.float64),
+        np.asarray(classes if classes is not None else [0] * number, dtype=np.int64),
+        np.asarray(users if users is not None else range(number), dtype=np.int64),
+    )

@@ -1,0 +1,116 @@
+"""The comparison as assets: written with what people see of it, or not at all."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from evaluation_pipelines.defs.comparison import models
+from evaluation_pipelines.domain.comparison.compare import Comparison
+from evaluation_pipelines.domain.comparison.rules import RULES
+from evaluation_pipelines.domain.quality import RuleResult
+from evaluation_pipelines.domain.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
+from evaluation_pipelines_tests.comparison_builders import scores
+from evaluation_pipelines_tests.defs.code_location import CodeLocation
+from evaluation_pipelines_tests.stages.test_comparison import evaluation, put_sessions
+
+
+def put_models(location: CodeLocation) -> None:
+    """A good and a bad model with 40 runs each, of the last days."""
+    start = datetime.now(UTC) - timedelta(days=3)
+    rows = [
+        evaluation(100 * side + at, score, model=f"model-{'ab'[side]}", started_at=start)
+        for side, mean in enumerate((85.0, 60.0))
+        for at, score in enumerate(scores(mean, 40, 5, side + 1))
+    ]
+    put_sessions(location.workplace, rows, start.date())
+
+
+def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
+    (made,) = [
+        each.step_materialization_data.materialization.metadata
+        for each in result.get_asset_materialization_events()
+        if each.asset_key == dg.AssetKey(asset)
+    ]
+    return {name: each.value for name, each in made.items()}
+
+
+def test_tables_are_written_with_their_checks(location: CodeLocation) -> None:
+    put_models(location)
+    result = location.execute_assets(
+        "model_comparison", "model_comparison_pairs", "model_regressions"
+    )
+    assert result.success
+    lake = location.workplace.lake
+    assert lake.read_whole(MODEL_COMPARISON)["rank"].to_list() == [1, 2]
+    assert lake.read_whole(MODEL_COMPARISON_PAIRS)["verdict"].to_list() == ["A better"]
+    checks = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    assert checks == {
+        "models_and_pairs_stand_once": True,
+        "figures_lie_in_their_intervals": True,
+        "every_session_is_accounted_for": True,
+        "no_model_got_worse": True,
+    }
+    shown = metadata(result, "model_comparison")
+    assert shown["dagster/row_count"] == 2
+    assert "| code | model\\-a | ranked | 1 | 40 |" in str(shown["preview"])
+
+
+def test_the_report_shows_its_answer_a_table_and_a_picture(location: CodeLocation) -> None:
+    put_models(location)
+    result = location.execute_assets("model_comparison_report")
+    shown = metadata(result, "model_comparison_report")
+    assert str(shown["answer"]).startswith("**code: take model\\-a")
+    assert "| Model | Rank | Runs |" in str(shown["models"])
+    assert "](data:image/svg+xml;base64," in str(shown["cost and quality"])
+    assert "| ranked | in the ranking | 80 |" in str(shown["all sessions"])
+    report = location.workplace.settings.reports_dir / "model_comparison.html"
+    assert str(shown["report"]) == str(report.absolute())
+    assert report.exists()
+
+
+def test_an_empty_lake_gives_an_empty_report(location: CodeLocation) -> None:
+    shown = metadata(location.execute_assets("model_comparison_report"), "model_comparison_report")
+    assert shown["answer"] == "There is no scored session in this time."
+    assert shown["models"] == "none ranked"
+    assert shown["cost and quality"] == "none ranked"
+
+
+def test_a_comparison_that_breaks_a_rule_leaves_the_one_of_before(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_models(location)
+    names = ("model_comparison", "model_comparison_pairs", "model_regressions")
+    assert location.execute_assets(*names).success
+    before = location.workplace.lake.read_whole(MODEL_COMPARISON)
+
+    def broken(_: Comparison) -> RuleResult:
+        name = "every_session_is_accounted_for"
+        return RuleResult("model_comparison", name, passed=False, expected="81", found="80")
+
+    monkeypatch.setattr(models, "RULES", (*RULES[:2], broken, RULES[3]))
+    with pytest.raises(dg.Failure, match="every_session_is_accounted_for: 80"):
+        location.execute_assets(*names)
+    assert location.workplace.lake.read_whole(MODEL_COMPARISON).equals(before)
+
+
+def test_a_model_that_got_worse_is_a_warning_that_names_it(location: CodeLocation) -> None:
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for ago, mean, start in ((3, 60.0, 0), (20, 85.0, 500)):
+        started = midnight - timedelta(days=ago)
+        rows = [
+            evaluation(start + at, score, model="model-a", started_at=started)
+            for at, score in enumerate(scores(mean, 30, 5, ago))
+        ]
+        put_sessions(location.workplace, rows, started.date())
+    result = location.execute_assets(
+        "model_comparison", "model_comparison_pairs", "model_regressions"
+    )
+    assert result.success
+    (check,) = [
+        each
+        for each in result.get_asset_check_evaluations()
+        if each.check_name == "no_model_got_worse"
+    ]
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "model-a (provider-a) (code): -" in str(check.metadata["examples"].value)

@@ -1,0 +1,178 @@
+"""Reputation in Dagster: asked for, computed, checked; and alone in failing without ClickHouse."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
+from evaluation_pipelines.domain.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
+from evaluation_pipelines_tests.defs.code_location import (
+    FIRST_DAY,
+    CodeLocation,
+    day,
+    failure_of,
+    session_line,
+)
+
+SENSOR = "reputation_sensor"
+ASSETS = {"reputation_events", "reputation_scores", "agent_scores"}
+GATE = (
+    b'{"evaluation_id": "g", "agent_id": "scout", "evaluated_at": "2026-06-01T12:00:00Z", '
+    b'"passed": true, "source": "gate"}\n'
+)
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The port of a server that is down; nobody waits for it."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = int(listener.getsockname()[1])
+    monkeypatch.setenv(
+        "EVAL_CLICKHOUSE_DSN", f"clickhouse://evaluation:topsecret@127.0.0.1:{port}/default"
+    )
+    monkeypatch.setenv("EVAL_CLICKHOUSE_PATIENCE_S", "0")
+    return port
+
+
+@contextmanager
+def instead_of_pauses(act: Callable[[], object] = int) -> Iterator[None]:
+    """Steps are tried again at once, after ``act``."""
+
+    def no_delay(_policy: dg.RetryPolicy, _attempt: int) -> float:
+        act()
+        return 0.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dg.RetryPolicy, "calculate_delay", no_delay)
+        yield
+
+
+def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
+    (made, *_) = result.asset_materializations_for_node(asset)
+    return {name: each.value for name, each in made.metadata.items()}
+
+
+def checks(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
+    return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+
+
+def test_dates_with_new_scores_are_asked_for_and_then_the_scores_of_all(
+    location: CodeLocation,
+) -> None:
+    assert location.wanted(SENSOR) == {}
+    # A score is of the last 90 days.
+    newest = (datetime.now(UTC).date() - FIRST_DAY - timedelta(days=2)).days
+    first, last = newest - 2, newest
+    location.run_ingest(session_line(first) + session_line(last))
+    location.build(first, last)
+    assert location.wanted(SENSOR)["reputation_events"] == 3
+
+    result = location.materialize_range(first, last, "reputation_events")
+    assert metadata(result, "reputation_events") == {
+        "sessions with a score": 2,
+        "new or changed": 2,
+        "taken back": 0,
+    }
+    assert location.materialized("reputation_events") == [
+        day(number) for number in range(first, last + 1)
+    ]
+    assert checks(result) == {"every_signal_has_its_session": True}
+    assert location.aggregates_asked_for(SENSOR) == ASSETS - {"reputation_events"}
+
+    scores = location.execute_asset("reputation_scores")
+    agents = location.execute_asset("agent_scores")
+    assert metadata(scores, "reputation_scores")["dagster/row_count"] == 1
+    assert "calibrating | 2 |" in str(metadata(agents, "agent_scores")["preview"])
+    assert checks(scores) | checks(agents) == {
+        "reputation_is_in_range": True,
+        "agent_scores_are_in_range": True,
+    }
+    lake = location.workplace.lake
+    assert lake.read_whole(REPUTATION_SCORES).height == lake.read_whole(AGENT_SCORES).height == 1
+    # One date again: only that one is asked for.
+    location.wanted(SENSOR)
+    location.build(last)
+    assert location.wanted(SENSOR)["reputation_events"] == 1
+
+
+def test_files_of_other_systems_are_loaded_when_they_change_and_bad_lines_are_a_warning(
+    location: CodeLocation,
+) -> None:
+    assert location.tick("outside_signals_sensor").run_requests == []
+    location.workplace.land("evaluations/a.jsonl", GATE + b"<script>\n")
+    (request,) = location.tick("outside_signals_sensor").run_requests or []
+    (again,) = location.tick("outside_signals_sensor").run_requests or []
+    # Dagster starts no second run for the same key.
+    assert request.run_key == again.run_key
+    assert request.tags.items() >= CLICKHOUSE_RUN.items()
+
+    result = location.execute_asset("external_signals")
+    shown = metadata(result, "external_signals")
+    assert (shown["accepted lines"], shown["rejected lines"]) == (1, 1)
+    (check,) = result.get_asset_check_evaluations()
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert location.tick("outside_signals_sensor").run_requests == []
+    location.workplace.land("evaluations/a.jsonl", GATE, "ab")
+    (request,) = location.tick("outside_signals_sensor").run_requests or []
+    assert request.run_key != again.run_key
+
+
+def test_without_clickhouse_only_reputation_fails_and_says_why(
+    location: CodeLocation, unreachable: int
+) -> None:
+    location.run_ingest(session_line(0))
+    assert location.build(0).success
+    with instead_of_pauses():
+        result = location.materialize(0, "reputation_events")
+    told = failure_of(result)
+    assert (
+        f"ClickHouse at clickhouse://evaluation@127.0.0.1:{unreachable}/default could not be"
+        in told
+    )
+    assert "topsecret" not in told
+    assert sum(event.is_step_up_for_retry for event in result.all_events) == 3
+    assert location.execute_asset("analytics_database").success
+    assert location.aggregates_asked_for() == set()
+
+
+def test_a_date_that_failed_for_lack_of_clickhouse_is_asked_for_again_within_an_hour(
+    location: CodeLocation, unreachable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unreachable
+    location.wanted(SENSOR, at=datetime(2026, 11, 21, 11, 55, tzinfo=UTC))
+    location.run_ingest(session_line(0))
+    location.build(0)
+    asked = location.wanted(SENSOR, at=datetime(2026, 11, 21, 11, 56, tzinfo=UTC))
+    assert asked["reputation_events"] == 1
+    with instead_of_pauses():
+        assert not location.materialize(0, "reputation_events").success
+    later = location.wanted(SENSOR, at=datetime(2026, 11, 21, 11, 57, tzinfo=UTC))
+    assert "reputation_events" not in later
+    hour = location.wanted(SENSOR, at=datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC))
+    assert hour["reputation_events"] == 1
+
+    monkeypatch.delenv("EVAL_CLICKHOUSE_DSN")
+    assert location.materialize(0, "reputation_events").success
+    hour = location.wanted(SENSOR, at=datetime(2026, 11, 21, 13, 0, 30, tzinfo=UTC))
+    assert "reputation_events" not in hour
+
+
+def test_a_step_goes_on_when_clickhouse_comes_back(
+    location: CodeLocation, unreachable: int, tmp_path: Path
+) -> None:
+    location.run_ingest(session_line(0))
+    location.build(0)
+    with ExitStack() as stack:
+        server = clickhouse_server(tmp_path / "engine", "topsecret", unreachable)
+        with instead_of_pauses(lambda: stack.enter_context(server)):
+            result = location.materialize(0, "reputation_events")
+    assert result.success
+    assert sum(event.is_step_up_for_retry for event in result.all_events) == 1
+    assert metadata(result, "reputation_events")["new or changed"] == 1

@@ -1,0 +1,147 @@
+"""Scorecards in the code location: events, the audit sample, the calibration watch, waking up."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from evaluation_pipelines.defs.scorecards.events import SHOWN_ONE_BY_ONE, observations
+from evaluation_pipelines.domain.scorecards.announcements import Announcement
+from evaluation_pipelines.stages.evaluated import Wanted, find_target
+from evaluation_pipelines.stages.overrides import Verdict, override
+from evaluation_pipelines_tests.defs.code_location import (
+    CodeLocation,
+    check_texts,
+    day,
+)
+from evaluation_pipelines_tests.defs.misfortunes import touched
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, session
+
+
+def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:
+    """Kind and partition of every event of effective scores, oldest first."""
+    key = dg.AssetKey("session_evaluations")
+    records = location.instance.fetch_observations(key, limit=100).records
+    found = [each.asset_observation for each in records]
+    return [(each.description, each.partition) for each in reversed(found) if each is not None]
+
+
+def correct(location: CodeLocation, number: int, score: float) -> None:
+    """A person's score of the session of a day."""
+    stores = location.workplace.stores
+    target = find_target(stores, stores.ledger.profiles.registry(), Wanted(f"s-{number}"))
+    override(stores, target, Verdict(score, "Ada", "because"), "person", datetime.now(UTC))
+
+
+def test_every_new_score_is_an_event_of_the_asset_and_only_once(location: CodeLocation) -> None:
+    location.land(0, 1)
+    location.build(0, 1)
+    feedback = "evaluation.model_feedback"
+    assert observed(location) == [(feedback, str(day(0))), (feedback, str(day(1)))]
+
+    location.build(0, 1)
+    assert len(observed(location)) == 2
+
+
+def test_an_override_starts_the_run_that_takes_it_over(location: CodeLocation) -> None:
+    location.land(0, 1)
+    location.build(0, 1)
+    assert location.asks("touched_dates_sensor") == 0
+    correct(location, 1, 5)
+    assert location.follow("touched_dates_sensor").success
+
+    assert observed(location)[2:] == [
+        ("evaluation.model_feedback", str(day(1))),
+        ("evaluation.quality_risk", str(day(1))),
+    ]
+    assert touched(location.workplace)[day(1)].is_built
+
+
+def news(count: int) -> list[Announcement]:
+    return [
+        Announcement(f"id-{n}", "kind", day(0), "default", f"s-{n}", None, 50.0, '{"a": 1}')
+        for n in range(count)
+    ]
+
+
+def test_events_are_shown_one_by_one_up_to_a_number_and_counted_above() -> None:
+    few = list(observations("session_evaluations", day(0), news(SHOWN_ONE_BY_ONE)))
+    assert len(few) == SHOWN_ONE_BY_ONE
+    assert few[0].metadata["session_key"].value == "s-0"
+    assert few[0].metadata["payload"].value == {"a": 1}
+
+    (many,) = observations("session_evaluations", day(0), news(SHOWN_ONE_BY_ONE + 1))
+    assert many.metadata["events"].value == SHOWN_ONE_BY_ONE + 1
+    assert (many.partition, many.tags) == (str(day(0)), {"event": "kind"})
+
+
+def test_a_session_that_falls_silent_is_scored_without_new_telemetry(
+    location: CodeLocation,
+) -> None:
+    workplace = location.workplace
+    now = datetime.now(UTC)
+    second = now.timestamp() - NOON_NS / 1e9 - 5
+    workplace.land("logs.jsonl", session("open", second))
+    workplace.ingest()
+    assert location.follow("touched_dates_sensor").success
+    assert location.asks("touched_dates_sensor") == 0
+
+    today = workplace.ledger.touched.all()[0].session_date
+    workplace.ledger.waiting.expect(today, now - timedelta(seconds=1))  # the half hour is over
+    assert location.requested("touched_dates_sensor") == [(today, today)]
+
+
+def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> None:
+    noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    second = (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
+    location.workplace.land("logs.jsonl", b"".join(session(f"y{n}", second + n) for n in range(7)))
+    location.workplace.ingest()
+    location.follow("touched_dates_sensor")
+    for _ in range(2):
+        assert location.execute("draw_audit_samples").success
+
+    samples = location.workplace.ledger.overrides.samples()
+    assert len(samples) == 5
+    assert {each.session_date for each in samples} == {(noon - timedelta(days=1)).date()}
+
+
+@pytest.mark.parametrize(("corrections", "passed"), [(4, True), (5, False)])
+def test_corrections_in_one_direction_warn(
+    location: CodeLocation, corrections: int, passed: bool
+) -> None:
+    location.land(*range(corrections))
+    location.build(0, corrections - 1)
+    for number in range(corrections):
+        correct(location, number, 1)
+    location.run_checks("scorecards", "profiles_are_calibrated")
+    check = location.check("scorecards", "profiles_are_calibrated")
+
+    assert (check.passed, check.severity) == (passed, dg.AssetCheckSeverity.WARN)
+    shown = check_texts(check)
+    assert ("all made the score lower" in str(shown["found"])) is not passed
+    assert "chosen" in str(shown["agreement, automatic minus human"])
+
+
+def test_a_broken_profile_warns_and_the_date_is_published(location: CodeLocation) -> None:
+    folder = location.workplace.settings.profiles_dir
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text("id: [")
+    location.land(0)
+    assert location.build(0).success
+
+    check = location.check("scorecards", "profiles_are_sound")
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "broken.yaml is not YAML" in str(check_texts(check)["examples"])
+    assert location.materialized("scorecards") == [day(0)]
+
+
+def test_the_distribution_of_effective_scores_is_a_picture(location: CodeLocation) -> None:
+    location.land(0)
+    location.build(0)
+    event = location.instance.get_latest_materialization_event(dg.AssetKey("session_evaluations"))
+    assert event is not None
+    assert event.asset_materialization is not None
+    shown = str(event.asset_materialization.metadata["effective scores"].value)
+
+    assert shown.endswith("1 of 1 sessions have an effective score")
+    assert "data:image/svg+xml;base64," in shown

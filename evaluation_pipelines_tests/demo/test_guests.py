@@ -1,0 +1,70 @@
+"""Made-up sessions of every other agent: what the pipeline finds is what really happened."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.demo.guests import GuestTruth, write_guests
+from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
+from evaluation_pipelines_tests.workplace import Workplace
+
+END = date(2026, 11, 21)
+
+
+def write(folder: Path, seed: int = 1) -> list[GuestTruth]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_guests(folder, seed=seed, end=END, days=4, sessions_each=6)
+
+
+def test_samples_and_generator_together_cover_every_dialect(tmp_path: Path) -> None:
+    """Claude Code is what the team of the generator works with."""
+    guests = {each.source_cli for each in write(tmp_path)}
+    assert guests | {"claude_code"} == {each.source_cli for each in DIALECTS}
+    shipped = {path.parent.name for path in SAMPLES.rglob("*.jsonl")}
+    assert shipped == {"claude_code", "codex", "gemini_cli", "qwen_code", "opencode"}
+
+
+def test_every_session_of_every_agent_is_found_as_it_was(workplace: Workplace) -> None:
+    told = write(workplace.landing.root)
+    counts = workplace.ingest().counts
+    assert (counts.quarantined, counts.unknown_records, counts.unattributed) == (0, 0, 0)
+    assert (counts.value_anomalies, counts.time_anomalies) == (0, 0)
+    assert counts.events + counts.repeated_records == sum(each.records for each in told)
+    # Gemini tells each API call a second time.
+    twice = sum(each.api_requests for each in told if each.source_cli == "gemini_cli")
+    assert counts.repeated_records == twice > 0
+    workplace.build()
+    found = {row["session_id"]: row for row in workplace.sessions().iter_rows(named=True)}
+
+    assert len(found) == len(told) == 5 * 6
+    for each in told:
+        row = found[each.session_id]
+        same = ("source_cli", "prompts", "tools_ok", "tools_failed", "tools_denied", "api_requests")
+        sums = ("input_tokens", "cache_read_tokens", "output_tokens")
+        assert {name: row[name] for name in (*same, *sums)} == {
+            name: getattr(each, name) for name in (*same, *sums)
+        }, each.source_cli
+        assert row["models"] == [each.model]
+        assert row["started_at"] == datetime.fromtimestamp(each.started_ms / 1000, UTC)
+        assert row["ended_at"] == datetime.fromtimestamp(each.ended_ms / 1000, UTC)
+        assert row["session_date"] == row["started_at"].date()
+        assert row["status"] == "completed"
+
+
+def test_everything_happens_to_somebody(tmp_path: Path) -> None:
+    told = write(tmp_path)
+    for agent in {each.source_cli for each in told}:
+        of_agent = [each for each in told if each.source_cli == agent]
+        assert sum(each.tools_failed for each in of_agent) > 0
+        assert sum(each.tools_ok for each in of_agent) > 0
+        assert (sum(each.tools_denied for each in of_agent) > 0) == (agent != "genai")
+
+
+@pytest.mark.parametrize(("seed", "same"), [(1, True), (2, False)])
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, seed: int, *, same: bool) -> None:
+    write(tmp_path / "first")
+    write(tmp_path / "second", seed)
+    contents = [(tmp_path / name / "guests.jsonl").read_bytes() for name in ("first", "second")]
+    assert (contents[0] == contents[1]) is same

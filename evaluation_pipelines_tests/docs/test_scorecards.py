@@ -1,0 +1,88 @@
+"""``docs/scorecards.md`` says what the code does: criteria, sources, fields and defaults."""
+
+import re
+
+import polars as pl
+import pytest
+import yaml
+
+from evaluation_pipelines.adapters.profile_files import SHIPPED, read_profile
+from evaluation_pipelines.domain.schemas.scorecards import EFFECTIVE_SOURCES
+from evaluation_pipelines.domain.scorecards.disqualifiers import TRIGGERED
+from evaluation_pipelines.domain.scorecards.heuristics import heuristic
+from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS, confidence
+from evaluation_pipelines.domain.scorecards.profile import (
+    VERSIONED,
+    JudgeProfile,
+    Thresholds,
+    parse_profile,
+)
+from evaluation_pipelines.domain.scorecards.scorecard import score_cards
+from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
+from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
+
+TEXT = named("scorecards.md")
+
+
+@pytest.mark.parametrize("row", table_rows(TEXT, "### Worked out\n"), ids=lambda row: row[1])
+def test_a_worked_example_is_what_the_code_makes_of_it(row: list[str]) -> None:
+    name, figures, arithmetic, result = row
+    values = yaml.safe_load("\n".join(each.replace("=", ": ") for each in figures.split()))
+    if "active_s" in values:
+        values["active_s"] = float(values["active_s"])
+    frame = evidence_of([answered(**values)])
+    found = frame.select(value=heuristic(name.strip("`"), Thresholds()).cast(pl.Float64)).item()
+
+    expected = yaml.safe_load(result)
+    assert found == (None if expected is None else pytest.approx(expected))
+    if re.fullmatch(r"[\d\s.()/*+-]+", arithmetic):
+        assert eval(arithmetic) == pytest.approx(expected)  # noqa: S307 - figures of our own page
+
+
+def test_the_limits_of_the_criteria_are_the_defaults() -> None:
+    limits = Thresholds()
+    for row in table_rows(TEXT, "### What is computed\n"):
+        for cell in row[1:3]:
+            if named_limit := re.fullmatch(r"([\d.]+)\D*\(`(\w+)`\)", cell):
+                value, field = named_limit.groups()
+                assert float(value) == getattr(limits, field)
+
+
+def test_every_field_of_a_profile_is_explained() -> None:
+    cells = [row[0] for row in table_rows(TEXT, "## Profiles\n")]
+
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(JudgeProfile.model_fields)
+
+
+def test_what_needs_a_new_version_is_named() -> None:
+    said = re.search(r"What a score means \((.*?)\)", TEXT)
+
+    assert said is not None
+    assert set(re.findall(r"`(\w+)`", said[1])) == set(VERSIONED)
+
+
+def test_the_profile_that_is_shown_can_be_used() -> None:
+    shown = next(each for each in blocks(TEXT) if each.body.startswith("id: "))
+
+    assert parse_profile(yaml.safe_load(shown.body), "the document").id == "quick-answers"
+
+
+def test_sources_stand_in_their_order() -> None:
+    rows = table_rows(TEXT, "## The score that counts\n")
+
+    assert [row[0].strip("`") for row in rows] == list(EFFECTIVE_SOURCES)
+
+
+def test_the_confidence_that_is_worked_out_is_right() -> None:
+    assert "totals of 50, 60 and 70 spread 10: 0.8" in TEXT
+    assert round(confidence([50, 60, 70]), 9) == 0.8
+
+
+def test_the_card_that_is_worked_out_is_right() -> None:
+    efficiency = read_profile(SHIPPED / "efficiency-simple.yaml")
+    work = answered(active_s=65.0, prompts=1, total_tools=3, total_tokens=None)
+    nothing = JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame()
+    made = score_cards(efficiency, evidence_of([work]), *nothing).cards
+
+    assert "(0.5 * 40 + 0.7 * 30) / 70 =\n0.586, which is 58.6 of 100" in TEXT
+    assert round(made["overall_score"].item(), 1) == 58.6

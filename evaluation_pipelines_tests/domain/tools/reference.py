@@ -1,0 +1,172 @@
+"""The definitions of tool reports as a plain loop over every pair of calls of a session.
+
+It shares nothing with the package but rapidfuzz: slow, short, and read beside the documents. The
+benchmark measures the package against it, a property test holds one against the other. Sessions
+here have one window.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from rapidfuzz import fuzz
+
+Row = Mapping[str, Any]
+"""A row of ``TOOL_CALLS``."""
+
+
+def edits(row: Row) -> bool:
+    """Whether a call changes something, in sessions without shell commands that do."""
+    return row["tool_class"] in ("edit", "write")
+
+
+def report(rows: Sequence[Row], changes: Callable[[Row], bool] = edits) -> dict[str, Any]:
+    """What is found in one session; calls are counted from 1."""
+    rows = sorted(rows, key=lambda row: row["position"])
+    calls = [row for row in rows if row["outcome"] in ("ok", "failed")]
+    repeats = _repeats(calls, changes)
+    corrected = _corrections(calls)
+    loops = _loops(calls)
+    wasted = _wasted(rows, calls)
+    knows_parameters = any(call["parameters"] is not None for call in calls)
+    knows_results = any(call["outcome"] == "ok" and call["has_content"] for call in calls)
+    if not knows_parameters:
+        repeats, corrected, loops = {}, {}, []
+    if not knows_results:
+        wasted = set()
+    lost = 0.0
+    for number, call in enumerate(calls, 1):
+        worst = 0.5 if number in repeats else 0.0
+        if call["outcome"] == "failed":
+            worst = max(worst, 0.5 if number in corrected else 1.0)
+        if number in wasted:
+            worst = 1.0
+        lost += worst
+    return {
+        "repeats": repeats if knows_parameters else None,
+        "corrections": corrected if knows_parameters else None,
+        "loops": loops if knows_parameters else None,
+        "wasted": wasted if knows_results else None,
+        "effectiveness_score": 100 * (1 - lost / len(calls)) if calls else None,
+    }
+
+
+def similarity(one: str, other: str) -> float:
+    """Of two logged parameters, both JSON objects."""
+    a, b = _kept(one), _kept(other)
+    names = sorted({*a, *b})
+    scores = []
+    for name in names:
+        if name not in a or name not in b:
+            scores.append(0.0)
+        elif isinstance(a[name], str) and isinstance(b[name], str):
+            scores.append(fuzz.ratio(a[name], b[name]) / 100)
+        else:
+            scores.append(float(json.dumps(a[name]) == json.dumps(b[name])))
+    return sum(scores) / len(scores) if scores else 1.0
+
+
+@lru_cache(100_000)
+def _kept(logged: str) -> dict[str, Any]:
+    values = json.loads(logged)
+    return {name: value for name, value in values.items() if name not in ("description", "timeout")}
+
+
+def _alike(one: Row, other: Row) -> bool:
+    if one["tool"] != other["tool"] or None in (one["parameters"], other["parameters"]):
+        return False
+    return round(similarity(one["parameters"], other["parameters"]), 9) >= 0.9
+
+
+def _repeats(calls: Sequence[Row], changes: Callable[[Row], bool]) -> dict[int, tuple[int, float]]:
+    """Repeat -> the earliest original, and their similarity."""
+    found = {}
+    unchanged_since = 0
+    for later, call in enumerate(calls):
+        before = calls[later - 1] if later else None
+        if before and before["outcome"] == "ok" and changes(before):
+            unchanged_since = later - 1
+        for earlier in range(unchanged_since, later):
+            if _alike(call, calls[earlier]):
+                score = similarity(call["parameters"], calls[earlier]["parameters"])
+                found[later + 1] = (earlier + 1, score)
+                break
+    return found
+
+
+def _corrections(calls: Sequence[Row]) -> dict[int, int]:
+    """Failed call -> the call that made it good."""
+    found = {}
+    for place, call in enumerate(calls):
+        for after in range(place + 1, min(place + 4, len(calls))):
+            other = calls[after]
+            if (
+                call["outcome"] == "failed"
+                and other["outcome"] == "ok"
+                and call["prompt"] == other["prompt"]
+                and call["tool"] != other["tool"]
+                and None not in (call["parameters"], other["parameters"])
+                and _have_one_goal(call["parameters"], other["parameters"])
+            ):
+                found[place + 1] = after + 1
+                break
+    return found
+
+
+def _have_one_goal(one: str, other: str) -> bool:
+    return any(
+        fuzz.token_set_ratio(a, b) >= 60
+        for a in _kept(one).values()
+        for b in _kept(other).values()
+        if isinstance(a, str) and isinstance(b, str) and len(a) >= 3 and len(b) >= 3
+    )
+
+
+def _loops(calls: Sequence[Row]) -> list[tuple[int, int]]:
+    """First and last call of each loop."""
+    found = []
+    start = 0
+    while start < len(calls):
+        end = start
+        while (
+            end < len(calls)
+            and calls[end]["outcome"] == "failed"
+            and all(_alike(calls[end], each) for each in calls[start:end])
+        ):
+            end += 1
+        if end - start >= 3:
+            found.append((start + 1, end))
+            start = end
+        else:
+            start += 1
+    return found
+
+
+def _wasted(rows: Sequence[Row], calls: Sequence[Row]) -> set[int]:
+    found = set()
+    for number, call in enumerate(calls, 1):
+        if call["outcome"] != "ok" or not call["has_content"]:
+            continue
+        if call["tool_class"] in ("edit", "write"):
+            continue
+        before = set(_tokens(call["parameters"]))
+        later: set[str] = set()
+        for row in rows:
+            if row["position"] < call["position"]:
+                before |= _tokens(row["parameters"]) | _tokens(row["said"])
+            elif row["position"] > call["position"]:
+                later |= _tokens(row["parameters"])
+                if row["kind"] == "reply":
+                    later |= _tokens(row["said"])
+        new = _tokens(call["said"]) - before
+        if new and not new & later:
+            found.add(number)
+    return found
+
+
+def _tokens(text: str | None) -> set[str]:
+    low = (text or "").lower()
+    tokens = re.findall(r"\w{6,}", low) + re.findall(r"\w+(?:\.\w+)+", low)
+    return {token for token in tokens if len(token) >= 6}

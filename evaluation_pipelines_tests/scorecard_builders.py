@@ -1,0 +1,157 @@
+"""Profiles, judge results and overrides with sensible defaults, for tests of scorecards."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import SESSION_PERFORMANCE
+from evaluation_pipelines.domain.scorecards.heuristics import evidence
+from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS
+from evaluation_pipelines.domain.scorecards.overrides import OVERRIDE_ROWS
+from evaluation_pipelines.domain.scorecards.profile import JudgeProfile
+from evaluation_pipelines.domain.scorecards.registry import Registered, Registry
+from evaluation_pipelines_tests.builders import Row, session, sessions_frame
+
+REGISTERED_AT = datetime(2026, 11, 1, tzinfo=UTC)
+"""Before every session of the builders."""
+
+ANSWERED: Row = {
+    "status": "completed",
+    "api_requests": 5,
+    "tools_unknown": 0,
+    "classification_label": "simple",
+    "agent_id": "claude-code",
+    "explicit_end": True,
+}
+
+
+def profile(**fields: Any) -> JudgeProfile:
+    """A heuristic profile ``p`` version 1 for all labels: response time alone, 0-100."""
+    defaults: dict[str, Any] = {
+        "id": "p",
+        "version": 1,
+        "name": "P",
+        "match_labels": ["*"],
+        "method": "heuristic",
+        "criteria": [{"id": "response_time"}],
+    }
+    return JudgeProfile.model_validate(defaults | fields)
+
+
+def judged_profile(**fields: Any) -> JudgeProfile:
+    """An llm profile ``j`` version 1 with the criteria of its rubric."""
+    defaults: dict[str, Any] = {
+        "id": "j",
+        "method": "llm",
+        "rubric": "agent-methodology",
+        "criteria": [],
+    }
+    return profile(**(defaults | fields))
+
+
+def criteria(**weights: float) -> list[dict[str, Any]]:
+    """Criteria by id and weight; ``__`` in an id stands for a dot."""
+    return [{"id": name.replace("__", "."), "weight": each} for name, each in weights.items()]
+
+
+def registered(
+    *profiles: JudgeProfile, at: datetime = REGISTERED_AT, rescore_history: bool = False
+) -> list[Registered]:
+    """Versions that came in at a time."""
+    return [Registered(each, at, rescore_history) for each in profiles]
+
+
+def registry(*profiles: JudgeProfile) -> Registry:
+    """A registry of profiles that all came in before every session."""
+    return Registry.of(registered(*profiles))
+
+
+def answered(**columns: object) -> Row:
+    """A session of one of the builders that came to an end, with its answers."""
+    return session(**(ANSWERED | columns))
+
+
+def evidence_of(
+    rows: Iterable[Mapping[str, object]],
+    performance: Sequence[Mapping[str, object]] = (),
+    effectiveness: Mapping[str, float | None] | None = None,
+) -> pl.DataFrame:
+    """Evidence of sessions with ``is_best_match``; performance rows by ``session_key``."""
+    sessions = sessions_frame(rows)
+    scores = [{"organization_id": "default", **each} for each in performance]
+    tools = [
+        {"organization_id": "default", "session_key": key, "effectiveness_score": score}
+        for key, score in (effectiveness or {}).items()
+    ]
+    schema = {
+        "organization_id": pl.String,
+        "session_key": pl.String,
+        "effectiveness_score": pl.Float64,
+    }
+    return evidence(
+        sessions,
+        pl.DataFrame(scores, schema=SESSION_PERFORMANCE.schema),
+        pl.DataFrame(tools, schema=schema),
+    ).with_columns(is_best_match=pl.lit(value=True))
+
+
+def result(**columns: object) -> Row:
+    """A completed scoring of session ``s1#baseline-1`` by profile ``j``: 25, 20, 15 and 10."""
+    defaults: Row = {
+        "organization_id": "default",
+        "session_key": "s1#baseline-1",
+        "content_hash": "0",
+        "judge_profile_id": "j",
+        "judge_profile_version": 1,
+        "status": "completed",
+        "total_score": 70.0,
+        "criteria_scores": {
+            "logical_flow": 25,
+            "consistency": 20,
+            "tool_relevance": 15,
+            "synthesis_quality": 10,
+        },
+        "sample_totals": [70],
+        "score_analysis": "Too hasty.",
+        "completed_at": REGISTERED_AT,
+    }
+    row = dict.fromkeys(JUDGE_RESULTS, None) | defaults | columns
+    for name in ("criteria_scores", "sample_totals"):
+        row[name] = None if row[name] is None else json.dumps(row[name])
+    return row
+
+
+def results(*rows: Mapping[str, object]) -> pl.DataFrame:
+    """JUDGE_RESULTS."""
+    return pl.DataFrame(list(rows), schema=JUDGE_RESULTS, orient="row")
+
+
+def said(override_id: int, score: float, **columns: object) -> Row:
+    """An override of session ``s1#baseline-1`` under profile ``p``, whose score was 50."""
+    defaults: Row = {
+        "override_id": override_id,
+        "organization_id": "default",
+        "session_key": "s1#baseline-1",
+        "session_date": date(2026, 11, 2),
+        "profile_id": "p",
+        "profile_version": 1,
+        "content_hash": "0",
+        "override_score": score,
+        "scale_min": 0.0,
+        "scale_max": 100.0,
+        "automatic_score": 50.0,
+        "is_confirmation": False,
+        "source": "person",
+        "annotator": "Ada",
+        "reason": "because",
+        "made_at": REGISTERED_AT,
+    }
+    return defaults | columns
+
+
+def overrides(*rows: Mapping[str, object]) -> pl.DataFrame:
+    """OVERRIDE_ROWS."""
+    return pl.DataFrame(list(rows), schema=OVERRIDE_ROWS, orient="row")

@@ -1,0 +1,23 @@
+"""An endpoint of the tests' own, and stores that judge with it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judged import Judged, open_judged
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeEndpoint]:
+    """A judge of good will, until it is scripted."""
+    with open_judge_endpoint() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def judged(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
+    """Empty stores whose judge is that endpoint."""
+    with open_judged(tmp_path, judge.base_url) as opened:
+        yield opened

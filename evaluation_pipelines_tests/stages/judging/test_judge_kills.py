@@ -1,0 +1,141 @@
+"""Judge runs whose process is killed: what had arrived is kept, and nothing is scored twice."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.domain.judging.score import Score
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judged import fill, told_session
+from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.stages.collector import seeded
+from evaluation_pipelines_tests.stages.pipeline_steps import judge as judge_due
+from evaluation_pipelines_tests.stages.pipeline_worker import one_after_the_other, two_at_once
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+CONCURRENCY = 4
+JUDGE = {
+    "judge_model": "judge-1",
+    "judge_concurrency": CONCURRENCY,
+    "judge_input_usd_per_mtok": 1.0,
+    "judge_output_usd_per_mtok": 10.0,
+}
+LONG_AGO_S = -480 * DAY_S
+"""2025-02-06: past for the clock of any machine."""
+
+
+@dataclass
+class Site:
+    """Sessions, an endpoint, and the two sets of books: what was answered and what is kept."""
+
+    workplace: Workplace
+    endpoint: JudgeEndpoint
+    sessions: int
+
+    def answered(self) -> int:
+        """Whole answers that were handed to the system's socket."""
+        return sum(each.answered for each in self.endpoint.requests)
+
+    def scores(self) -> list[Score]:
+        """All scorings."""
+        scores = self.workplace.ledger.scores
+        return [each for day in scores.dates() for each in scores.on_date(day)]
+
+    def kept(self) -> int:
+        """Replies in the ledger."""
+        return sum(len(each.turn_log) for each in self.scores())
+
+    def finish(self) -> None:
+        """One more run, which nobody disturbs."""
+        judge_due(self.workplace.stores)
+
+
+@contextmanager
+def site(folder: Path, monkeypatch: pytest.MonkeyPatch, sessions: int) -> Iterator[Site]:
+    """Sessions that are due, and an endpoint that takes 30 ms for an answer."""
+    with open_judge_endpoint(0.03, keep_bodies=False) as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        with open_workplace(folder, OPENAI_BASE_URL=endpoint.base_url, **JUDGE) as workplace:
+            fill(workplace, *(told_session(f"s{n}", LONG_AGO_S + n) for n in range(sessions)))
+            yield Site(workplace, endpoint, sessions)
+
+
+@pytest.mark.parametrize(
+    ("seed", "rounds", "sessions"),
+    [(1, 4, 60), pytest.param(2, 100, 2_000, marks=pytest.mark.slow)],
+)
+def test_a_judge_killed_at_any_moment_loses_no_reply_that_had_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rounds: int, sessions: int
+) -> None:
+    random = seeded(seed)
+    lost: list[int] = []
+    with (
+        site(tmp_path, monkeypatch, sessions) as place,
+        one_after_the_other(rounds, "judge", tmp_path, **JUDGE) as workers,
+    ):
+        for worker in workers:
+            before = place.kept()
+            worker.go()
+            wait_for_more(place, before)
+            time.sleep(random.uniform(0, 0.15))
+            worker.kill()
+            wait_until_idle(place)
+            lost.append(place.answered() - place.kept() - sum(lost))
+        half_done = [each for each in place.scores() if each.is_open]
+        assert max(each.takeovers for each in place.scores()) > 0
+        place.finish()
+
+        # At each kill at most the calls under way were for nothing ...
+        assert max(lost) <= CONCURRENCY
+        assert sum(lost) > 0
+        # ... and every other answer is in the ledger: none was asked for again.
+        assert place.kept() == place.answered() - sum(lost) == 2 * sessions
+        assert half_done
+        assert_each_is_scored_once(place)
+
+
+def test_two_judges_at_once_share_the_work_without_a_double(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = 40
+    with site(tmp_path, monkeypatch, sessions) as place:
+        with two_at_once("judge", tmp_path, **JUDGE):
+            deadline = time.monotonic() + 60
+            while place.kept() < 2 * sessions:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+        assert_each_is_scored_once(place)
+        assert len(place.endpoint.requests) == 2 * sessions
+        by_process = Counter(each.score_triggered_by for each in place.scores())
+        assert len(by_process) == 2
+
+
+def assert_each_is_scored_once(place: Site) -> None:
+    """Each session has one scoring, which is completed and has both replies."""
+    scores = place.scores()
+    assert len({each.session_key for each in scores}) == len(scores) == place.sessions
+    assert {each.status for each in scores} == {"completed"}
+    assert {tuple(turn.turn for turn in each.turn_log) for each in scores} == {
+        ("score-1", "missing-tools")
+    }
+
+
+def wait_for_more(place: Site, kept: int) -> None:
+    """Until a reply more is in the ledger: the kill must not come before the work."""
+    deadline = time.monotonic() + 60
+    while place.kept() == kept:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def wait_until_idle(place: Site) -> None:
+    """Until the endpoint has done with what a dead process had asked."""
+    deadline = time.monotonic() + 10
+    while place.endpoint._at_once and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -1,0 +1,140 @@
+"""What a run may spend, and that it never spends more."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.domain.judging.due import Asked
+from evaluation_pipelines.domain.judging.pricing import most_usd
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.stages.judge_endpoint import judge_pricing
+from evaluation_pipelines.stages.judging.material import prepare
+from evaluation_pipelines.stages.judging.plans import load_plans
+from evaluation_pipelines.stages.judging.survey import survey
+from evaluation_pipelines.stages.judging.windows import key_of, read_events
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import Scripted, prose_score
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+
+# 10 000 tokens in at 1 USD a million and 300 out at 10 are 0.01 + 0.003 USD; a session is two of
+# them: 2.6 cents. The most that it can cost is more: 1 000 tokens out, and the prompt as estimated.
+DEAR = {"prompt_tokens": 10_000, "completion_tokens": 300}
+SESSION_USD = 0.026
+
+
+def spent(judged: Judged) -> float:
+    """What the ledger says that all replies have cost."""
+    scores = judged.workplace.ledger.scores
+    found = [each for day in scores.dates() for each in scores.on_date(day)]
+    return sum(each.judge_cost_usd or 0.0 for each in found)
+
+
+def test_a_night_with_a_budget_stops_below_it_and_the_next_goes_on(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    judge.always(Scripted(usage=DEAR))
+    with open_judged(tmp_path, judge.base_url, judge_max_cost_per_day_usd=1.0) as judged:
+        text = "word " * 6_000  # so that the estimate of the prompt is not below its price
+        fill(judged.workplace, *(told_session(f"s{n}", n, text=text) for n in range(60)))
+
+        first = judged.run()
+        assert first.stopped is None or "max_cost_of_day" in first.stopped
+        done = len(first.totals)
+        assert first.cost_usd == pytest.approx(done * SESSION_USD)
+        # 38 sessions are 0.988; the 39th could only be begun if the most it can cost still fitted.
+        assert 30 <= done <= 38
+        assert first.deferred == {"max_cost_of_day": 60 - done}
+        assert spent(judged) < 1.0
+
+        judged.now += timedelta(minutes=10)
+        assert judged.run().totals == []  # the same day: nothing fits any more
+        judged.now += timedelta(days=1)
+        second = judged.run()
+        assert len(second.totals) == 60 - done
+        oldest = [f"s{n}#baseline-1" for n in range(done)]
+        assert all(len(judged.scores(key)) == 1 for key in oldest)
+
+
+def test_the_limit_of_a_run_holds_beside_that_of_the_day(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    judge.always(Scripted(usage=DEAR))
+    with open_judged(tmp_path, judge.base_url, judge_max_cost_usd=0.5) as judged:
+        text = "word " * 6_000
+        fill(judged.workplace, *(told_session(f"s{n}", n, text=text) for n in range(20)))
+
+        tight = judged.run(max_cost_usd=0.1)
+        assert 1 <= len(tight.totals) <= 3  # 3 x 2.6 cents
+        assert tight.deferred.keys() == {"max_cost_of_run"}
+        loose = judged.run(max_cost_usd=9)
+        assert len(loose.totals) == 20 - len(tight.totals)  # 17 x 2.6 cents are below 0.5
+
+
+def test_a_model_of_unknown_price_is_refused_under_a_limit_on_money(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    unknown = {"judge_input_usd_per_mtok": None, "judge_output_usd_per_mtok": None}
+    with open_judged(tmp_path, judge.base_url, judge_max_cost_usd=5.0, **unknown) as judged:
+        fill(judged.workplace, told_session("s1"), told_session("s2"))
+
+        report = judged.run()
+        assert report.deferred == {"unknown_price": 2}
+        assert "EVAL_JUDGE_INPUT_USD_PER_MTOK" in (report.stopped or "")
+        assert judge.requests == []
+        assert judged.scores("s1#baseline-1") == []
+
+
+def test_without_a_limit_an_unknown_price_is_said_to_be_unknown(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    unknown = {"judge_input_usd_per_mtok": None, "judge_output_usd_per_mtok": None}
+    with open_judged(tmp_path, judge.base_url, **unknown) as judged:
+        fill(judged.workplace, told_session("s1"))
+
+        report = judged.run()
+        assert (report.unpriced, report.cost_usd) == (2, 0.0)
+        assert "$0.0000 and 2 unpriced" in report.summary()
+        score = judged.score("s1#baseline-1")
+        assert (score.status, score.judge_cost_usd, score.booked_cost_usd) == (
+            "completed",
+            None,
+            None,
+        )
+
+
+def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    judge.script(prose_score())
+    judge.always(Scripted(usage={"prompt_tokens": 4_000, "completion_tokens": 900}))
+    with open_judged(tmp_path, judge.base_url) as judged:
+        fill(judged.workplace, told_session("s1"))
+        # The most that two turns can cost, without anything to spare: found by asking for less.
+        limit = least_that_fits(judged)
+
+        report = judged.run(max_cost_usd=limit)
+        assert report.deferred == {"no_money": 1}
+        assert judge.turns() == ["score"]
+        left = judged.score("s1#baseline-1")
+        assert (left.status, left.lease_owner, len(left.turn_log)) == ("in_progress", None, 1)
+        assert left.booked_cost_usd == pytest.approx(left.judge_cost_usd, abs=1e-8)
+
+        again = judged.run()
+        assert (len(again.totals), again.continued) == (1, 1)
+        assert judge.turns() == ["score", "reminder", "missing-tools"]
+
+
+def least_that_fits(judged: Judged) -> float:
+    """The smallest limit of a run that lets its one session begin."""
+    stores = judged.workplace.stores
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    found = survey(stores, load_plans(stores, judged.now), days, judged.now, Asked())
+    (candidate,) = found.candidates
+    events = read_events(stores.lake, candidate.window.session_date, [candidate.window])[
+        key_of(candidate.window)
+    ]
+    calls = prepare(candidate, events, stores.settings).remaining_calls(1000)
+    most = most_usd(calls, judge_pricing(stores.settings, "judge-1", judged.now))
+    assert most is not None
+    return most * 1.02  # the fence is another one each time, and its estimate with it

@@ -1,0 +1,53 @@
+"""Judge runs whose ledger is in PostgreSQL."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import http_error
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+
+
+@pytest.fixture
+def judged(judge: JudgeEndpoint, postgresql_server: str, tmp_path: Path) -> Iterator[Judged]:
+    """Empty stores, their ledger in a database of its own."""
+    server, name = sa.make_url(postgresql_server), f"judged_{uuid4().hex}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE template0"))
+    url = server.set(database=name).render_as_string(hide_password=False)
+    with open_judged(tmp_path, judge.base_url, ledger_url=url) as opened:
+        yield opened
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+def test_a_run_judges_fails_and_goes_on_as_with_sqlite(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(4)))
+    judge.script_turn("missing-tools", http_error(401))
+
+    assert judged.run().is_endpoint_down
+    judged.run()
+    scores = [judged.score(f"s{n}#baseline-1") for n in range(4)]
+    assert {each.status for each in scores} == {"completed"}
+    assert judge.turns().count("score") == 4
+    assert judged.run().states == {"scored": 4}
+
+
+def test_two_runs_at_once_share_the_work(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(12)))
+    with ThreadPoolExecutor(2) as pool:
+        one, other = [pool.submit(judged.run) for _ in range(2)]
+        reports = one.result(), other.result()
+
+    assert sum(len(each.totals) for each in reports) == 12
+    assert len(judge.requests) == 24
+    assert {len(judged.scores(f"s{n}#baseline-1")) for n in range(12)} == {1}

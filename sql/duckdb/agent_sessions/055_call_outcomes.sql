@@ -1,0 +1,54 @@
+-- Grain: one row per tool call of a session, at the one event that tells its outcome.
+-- Reads: session_events, event_windows.
+
+-- What is known of a call in its whole session: its records may fall into several windows.
+with calls as (
+    select
+        session_no,
+        call_id,
+        min(position) filter (where decision = 'reject') as rejected_position,
+        min(position) filter (where decision = 'accept') as accepted_position,
+        bool_or(event_name = 'tool_result') as has_result
+    from session_events
+    where call_id is not null
+    group by
+        session_no,
+        call_id
+),
+
+-- The outcome is at the result, or at the decision where there is no result. A call that was
+-- accepted without an id may be any later result: it is not counted by itself.
+outcomes as (
+    select
+        events.session_no,
+        events.position,
+        case
+            when calls.rejected_position is not null and calls.accepted_position is null
+                then case when events.position = calls.rejected_position then 'denied' end
+            when events.event_name = 'tool_result' and events.success is null then 'unknown'
+            when events.event_name = 'tool_result' and events.success then 'ok'
+            when events.event_name = 'tool_result' then 'failed'
+            when
+                events.has_tool_use_id
+                and not calls.has_result
+                and events.position = calls.accepted_position
+                then 'unknown'
+        end as call_outcome
+    from session_events as events
+    inner join calls
+        on
+            events.session_no = calls.session_no
+            and events.call_id = calls.call_id
+)
+
+select
+    event_windows.session_no,
+    event_windows.window_no,
+    event_windows.position,
+    outcomes.call_outcome
+from outcomes
+inner join event_windows
+    on
+        outcomes.session_no = event_windows.session_no
+        and outcomes.position = event_windows.position
+where outcomes.call_outcome is not null

@@ -1,0 +1,27 @@
+-- Grain: one row per event of a session window, without dons and doffs: which window it is in.
+-- Reads: what the files in agent_sessions/ make of agent_events.
+select
+    sessions.organization_id,
+    windows.session_key,
+    coalesce(content_hashes.content_hash, sha256('')) as content_hash,
+    event_windows.position,
+    events.event_id
+from event_windows
+inner join session_events as events
+    on
+        event_windows.session_no = events.session_no
+        and event_windows.position = events.position
+inner join session_windows as windows
+    on
+        event_windows.session_no = windows.session_no
+        and event_windows.window_no = windows.window_no
+inner join sessions
+    on event_windows.session_no = sessions.session_no
+left join content_hashes
+    on
+        event_windows.session_no = content_hashes.session_no
+        and event_windows.window_no = content_hashes.window_no
+order by
+    sessions.organization_id,
+    windows.session_key,
+    event_windows.position
