@@ -97,6 +97,9 @@ def reputation_store(one_clickhouse_dsn: str) -> Iterator[ReputationStore]:
         yield store
 
 
+_LONG = ("docs/test_outputs.py", "cli/test_demo.py", "_kills.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take longest: at the end they would run alone on one core."""
-    items.sort(key=lambda item: "_kills.py" not in item.nodeid)
+    items.sort(key=lambda item: not any(name in item.nodeid for name in _LONG))

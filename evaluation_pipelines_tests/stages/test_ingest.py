@@ -308,7 +308,7 @@ def test_what_a_collector_compresses_message_by_message_is_read_while_it_grows(
 
 
 def test_a_bomb_is_quarantined_and_the_other_files_are_read(workplace: Workplace) -> None:
-    workplace.land("bomb.jsonl.gz", gzip.compress(prompts(0, 1) + b"\n" * 80_000_000))
+    workplace.land("bomb.jsonl.gz", gzip.compress(prompts(0, 1) + (b" " * 999 + b"\n") * 80_000))
     workplace.land("logs.jsonl", prompts(1, 3))
     report = workplace.ingest()
     assert (report.counts.events, report.counts.quarantined) == (3, 1)
