@@ -5,13 +5,16 @@ session's events that was ingested and remembered in the ledger. Events of a ses
 later go to the same partition, so nothing downstream has to look into neighbouring days.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
 import polars as pl
 
+from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.adapters.ledger.ledger import Ledger
-from evaluation_pipelines.adapters.ledger.records import ANY_ORGANIZATION, SessionStart
+from evaluation_pipelines.adapters.ledger.records import ANY_ORGANIZATION, NewPart, SessionStart
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 
 Key = tuple[str, str]
 """(organization_id or ANY_ORGANIZATION, session_id)."""
@@ -56,6 +59,19 @@ def file_events(events: pl.DataFrame, ledger: Ledger | None, start_date: date) -
     )
     early = (filed["session_date"] == start_date) & (filed["event_time"].dt.date() < start_date)
     return Filed(filed.select(events.columns), tuple(new_sessions), int(early.sum()))
+
+
+def write_events(lake: Lake, events: pl.DataFrame, name: str) -> Iterator[NewPart]:
+    """Write filed events as one new part for each of their dates; nobody counts them yet.
+
+    Raises:
+        LakeError: the disk refuses a part.
+    """
+    table = AGENT_EVENTS_LANDED
+    for part in events.partition_by("session_date", maintain_order=True):
+        day: date = part.item(0, "session_date")
+        path, size_bytes = lake.write_part(part, table, day, name)
+        yield NewPart(table.name, day, path, part.height, size_bytes)
 
 
 def _known_dates(ledger: Ledger | None, firsts: pl.DataFrame) -> dict[Key, date]:

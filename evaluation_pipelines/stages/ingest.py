@@ -5,7 +5,7 @@ one transaction of the ledger moves the file's position and names the parts. A k
 transaction leaves orphans that nobody reads; a kill after it leaves nothing to do.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import BinaryIO
@@ -24,13 +24,13 @@ from evaluation_pipelines.adapters.ledger.errors import (
     SessionDateTakenError,
 )
 from evaluation_pipelines.adapters.ledger.records import IngestBatch, NewPart, SourceFile
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE
+from evaluation_pipelines.domain.schemas import QUARANTINE
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
 from evaluation_pipelines.domain.telemetry.reader import EventBatch
 from evaluation_pipelines.stages.arrivals import Arrival, find_arrivals, is_same, new_file_id
 from evaluation_pipelines.stages.compaction import tidy_quarantine
 from evaluation_pipelines.stages.crew import Crew
-from evaluation_pipelines.stages.filing import file_events
+from evaluation_pipelines.stages.filing import file_events, write_events
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.reading import Stretch, few_collections, open_documents
 from evaluation_pipelines.stages.stores import Stores
@@ -180,7 +180,7 @@ class Ingest:
             raise OSError("it was emptied or replaced while it was read; the next run begins it")
         while True:
             filed = file_events(batch.events, self.stores.ledger, self.stores.settings.start_date)
-            parts = (*self._write_events(filed.events, name), *quarantined)
+            parts = (*write_events(self.stores.lake, filed.events, name), *quarantined)
             batch.counts.out_of_range = filed.out_of_range
             try:
                 self.stores.ledger.ingest.commit_batch(
@@ -206,13 +206,6 @@ class Ingest:
                 continue
         report.counts.add(batch.counts)
         report.dates.update(part.session_date for part in parts if part.session_date)
-
-    def _write_events(self, events: pl.DataFrame, name: str) -> Iterator[NewPart]:
-        table = AGENT_EVENTS_LANDED
-        for part in events.partition_by("session_date", maintain_order=True):
-            day: date = part.item(0, "session_date")
-            path, size_bytes = self.stores.lake.write_part(part, table, day, name)
-            yield NewPart(table.name, day, path, part.height, size_bytes)
 
     def _write_quarantine(
         self, batch: EventBatch, source: SourceFile, stretch: Stretch, name: str

@@ -19,9 +19,9 @@ from evaluation_pipelines.adapters.ledger.errors import SessionDateTakenError
 from evaluation_pipelines.adapters.ledger.quarantine import RetriedLines
 from evaluation_pipelines.adapters.ledger.records import NewPart, SourceFile
 from evaluation_pipelines.adapters.lines_again import Place, lines_again
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, QUARANTINE
+from evaluation_pipelines.domain.schemas import QUARANTINE
 from evaluation_pipelines.stages.arrivals import is_same
-from evaluation_pipelines.stages.filing import file_events
+from evaluation_pipelines.stages.filing import file_events, write_events
 from evaluation_pipelines.stages.quarantine import Entry, all_entries, entries
 from evaluation_pipelines.stages.reading import open_documents
 from evaluation_pipelines.stages.retried_line import RetriedLine, read_again
@@ -183,7 +183,7 @@ class Retry:
         )
         while True:
             filed = file_events(events, self.stores.ledger, self.stores.settings.start_date)
-            parts = (*self._write_events(filed.events, name), *quarantined)
+            parts = (*write_events(self.stores.lake, filed.events, name), *quarantined)
             lines[0].gained.out_of_range = filed.out_of_range
             stored = replace(retried, parts=parts, sessions=filed.new_sessions)
             try:
@@ -195,13 +195,6 @@ class Retry:
         report.left += [left for each in lines for left in each.left]
         report.events += events.height
         report.dates.update(part.session_date for part in parts if part.session_date)
-
-    def _write_events(self, events: pl.DataFrame, name: str) -> Iterator[NewPart]:
-        table = AGENT_EVENTS_LANDED
-        for part in events.partition_by("session_date", maintain_order=True):
-            day: date = part.item(0, "session_date")
-            path, size_bytes = self.stores.lake.write_part(part, table, day, name)
-            yield NewPart(table.name, day, path, part.height, size_bytes)
 
     def _write_quarantine(self, lines: list[RetriedLine], name: str) -> tuple[NewPart, ...]:
         """Records that are broken in lines that could not be read at all before."""

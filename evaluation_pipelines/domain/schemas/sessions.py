@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas.table import UTC_TIME, Table, columns
+from evaluation_pipelines.domain.schemas.table import UTC_TIME, WINDOW, Table, columns
 
 AGENT_SESSIONS = Table(
     name="agent_sessions",
@@ -69,11 +69,7 @@ SESSION_PERFORMANCE = Table(
     key=("organization_id", "session_key"),
     order=("organization_id", "session_key"),
     columns=columns(
-        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
-        ("session_id", pl.String, "session.id as sent by the agent"),
-        ("organization_id", pl.String, "organization"),
-        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
-        ("masque", pl.String, "persona worn; null for a baseline window"),
+        *WINDOW,
         ("attribution", pl.String, "baseline, clean, mixed or remainder"),
         ("source_cli", pl.String, "agent program"),
         ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),

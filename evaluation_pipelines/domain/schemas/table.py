@@ -6,6 +6,15 @@ import polars as pl
 
 UTC_TIME = pl.Datetime("us", "UTC")
 
+WINDOW = (
+    ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
+    ("session_id", pl.String, "session.id as sent by the agent"),
+    ("organization_id", pl.String, "organization"),
+    ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+    ("masque", pl.String, "persona worn; null for a baseline window"),
+)
+"""The columns by which tables of session windows name one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
