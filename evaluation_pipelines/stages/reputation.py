@@ -106,6 +106,7 @@ def bridge_sessions(
     signals, evaluations = session_signals(sessions), session_evaluations_of_agents(sessions)
     # First, so that whatever is written after it is found again.
     known = store.remember_sessions(dates, session_ids(sessions))
+    known -= _moved(store, dates, known - set(signals["event_id"]))
     store.upsert(AGENT_EVALUATIONS, evaluations, revision)
     store.retire(AGENT_EVALUATIONS, known - set(evaluations["evaluation_id"]), revision)
     upserted = store.upsert(REPUTATION_EVENTS, signals, revision)
@@ -125,8 +126,8 @@ def signals_without_session(
     if not dates:
         return []
     scored = session_ids(stores.lake.read(SESSION_EVALUATIONS, dates))
-    known = set(store.known_sessions(dates)["event_id"])
-    left = store.live(REPUTATION_EVENTS, known - set(scored["event_id"]))
+    unscored = set(store.known_sessions(dates)["event_id"]) - set(scored["event_id"])
+    left = store.live(REPUTATION_EVENTS, unscored - _moved(store, dates, unscored))
     return sorted(set(left["event_id"]))
 
 
@@ -160,6 +161,17 @@ def weekly_scores(
     """One identity at the end of each of the last 13 weeks, the oldest first."""
     times = [now - timedelta(weeks=weeks) for weeks in reversed(range(_WEEKS_SHOWN))]
     return [store.score_as_of(identity_id, time) for time in times]
+
+
+def _moved(store: ReputationStore, dates: Collection[date], ids: Collection[str]) -> set[str]:
+    """Those of the sessions that are signals of other dates by now.
+
+    Telemetry that is ingested anew, in another order, can begin a session on another day.
+    """
+    live = store.live(REPUTATION_EVENTS, ids).explode("attributes").unnest("attributes")
+    days = [day.isoformat() for day in dates]
+    elsewhere = (pl.col("key") == "session_date") & ~pl.col("value").is_in(days)
+    return set(live.filter(elsewhere)["event_id"])
 
 
 def _sessions(stores: Stores, dates: Collection[date], now: datetime) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from evaluation_pipelines.domain.schemas import (
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
 )
+from evaluation_pipelines.stages.reputation import scored_agents
 from evaluation_pipelines_tests.adapters.reputation_signals import (
     at,
     evaluations_frame,
@@ -62,6 +63,27 @@ def test_scores_equal_the_definition_at_five_times_whatever_the_order_of_loading
         for identity, scores in expected.items():
             row = {name: found[identity][name] for name in scores}
             assert row == pytest.approx(scores, abs=1e-6), (now, identity)
+
+
+def test_the_stored_scores_equal_the_definition_as_all_signals_grow_old(
+    reputation_store: ReputationStore,
+) -> None:
+    # The clock of the engine cannot be set: instead of it going on, the signals go back.
+    for revision, days in enumerate((0, 1.5, 29, 100, 150)):
+        end = datetime.now(UTC) - timedelta(days=days)
+        signals = random_signals(10_000, identities=40, days=200, end=end)
+        reputation_store.upsert(REPUTATION_EVENTS, signals, revision)
+        reputation_store.refresh()
+        rows = {row["identity_id"]: row for row in reputation_store.scores().to_dicts()}
+        expected = expected_scores(signals, rows[uuid(0)]["computed_at"])
+        assert rows.keys() == expected.keys()
+        for identity, scores in expected.items():
+            row = {name: rows[identity][name] for name in scores}
+            assert row == pytest.approx(scores, abs=1e-6), (days, identity)
+    # None counts any more, but every identity keeps its row.
+    assert {row["total_events"] for row in rows.values()} == {0}
+    assert {row["score_30d_ago"] for row in rows.values()} == {None}
+    assert len(rows) == 40
 
 
 def test_the_edges_of_the_window_belong_to_the_newer_side(
@@ -238,10 +260,29 @@ def test_the_window_of_an_agent_is_its_newest_500_evaluations_up_to_a_time(
     assert window["evaluations_in_all"].unique().to_list() == [502]
     before = store.evaluations(NOW - timedelta(minutes=1), ["scout"])
     assert before["evaluation_id"].to_list() == ids[500:0:-1]
-    assert store.evaluations(NOW)["agent_id"].unique().sort().to_list() == [
-        "other",
-        "scout",
-    ]
+    agents = store.evaluations(NOW)["agent_id"].unique()
+    assert agents.sort().to_list() == ["other", "scout"]
+
+
+def test_the_501st_evaluation_pushes_the_oldest_out_of_the_score(
+    reputation_store: ReputationStore,
+) -> None:
+    # A minute apart; the oldest one failed, and no latency is known.
+    ids, start = [f"e{number:03}" for number in range(501)], NOW - timedelta(days=1)
+    rows = evaluations_frame(ids, start, timedelta(minutes=1)).with_columns(
+        passed=pl.col("evaluation_id") != "e000"
+    )
+    reputation_store.upsert(AGENT_EVALUATIONS, rows.head(500), 1)
+    # 400 * 499 / 500 + 0 + 200 + 150 = 749.2
+    row = scored_agents(reputation_store, NOW).to_dicts()[0]
+    assert (row["score"], row["eval_count"], row["streak"]) == (749, 500, 499)
+    reputation_store.upsert(AGENT_EVALUATIONS, rows.tail(1), 1)
+    # 400 * 500 / 500 + 0 + 200 + 150
+    row = scored_agents(reputation_store, NOW).to_dicts()[0]
+    assert (row["score"], row["eval_count"], row["evaluations_in_all"]) == (750, 500, 501)
+    # As of the microsecond before the last one it is still the first 500 that count.
+    before = start + timedelta(minutes=500) - timedelta(microseconds=1)
+    assert scored_agents(reputation_store, before)["score"].to_list() == [749]
 
 
 def test_tables_that_are_not_there_or_not_all_are_named_with_what_to_do(

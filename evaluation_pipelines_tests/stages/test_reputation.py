@@ -7,7 +7,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.adapters.clickhouse import ClickHouseError
+from evaluation_pipelines.adapters.clickhouse import (
+    ClickHouse,
+    ClickHouseError,
+    ClickHouseUnavailableError,
+    open_clickhouse,
+)
 from evaluation_pipelines.adapters.reputation_store import ReputationStore
 from evaluation_pipelines.domain.reputation.identity import identity_id, session_event_id
 from evaluation_pipelines.domain.schemas import (
@@ -30,6 +35,7 @@ from evaluation_pipelines.stages.reputation import (
     weekly_scores,
 )
 from evaluation_pipelines_tests.builders import START, session, sessions_frame
+from evaluation_pipelines_tests.clickhouse_databases import database
 from evaluation_pipelines_tests.workplace import Workplace
 
 DAY, NEXT = date(2026, 11, 2), date(2026, 11, 3)
@@ -130,6 +136,26 @@ def test_a_session_that_goes_on_or_changes_its_agent_stays_one_signal(
     assert reputation_store.live(AGENT_EVALUATIONS, ids)["agent_id"].to_list() == ["other"]
 
 
+def test_a_session_that_begins_on_another_day_is_not_taken_back_by_the_one_it_left(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    # As after telemetry was ingested anew, in another order: the later part was read first.
+    put(workplace, NEXT, evaluated("a", 100.0), evaluated("b", 50.0))
+    bridge_sessions(workplace.stores, reputation_store, [NEXT], NOW)
+    put(workplace, DAY, evaluated("a", 100.0))
+    put(workplace, NEXT)
+    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW + timedelta(minutes=1))
+    left = [str(session_event_id("default", "b"))]
+    assert signals_without_session(workplace.stores, reputation_store, [NEXT]) == left
+    later = NOW + timedelta(minutes=2)
+    assert bridge_sessions(workplace.stores, reputation_store, [NEXT], later) == Bridged(0, 0, 1)
+    assert signals_without_session(workplace.stores, reputation_store, [DAY, NEXT]) == []
+    row = scout(reputation_store)
+    assert row is not None
+    assert (row["total_events"], row["task_quality_score"]) == (1, 1.0)
+    assert reputation_store.evaluations(NOW)["evaluations_in_all"].to_list() == [1]
+
+
 def test_dates_are_worked_on_by_themselves(
     workplace: Workplace, reputation_store: ReputationStore
 ) -> None:
@@ -157,6 +183,66 @@ def test_a_session_that_runs_is_evaluated_when_it_has_been_silent_for_long_enoug
     # It ended at minute 5, and 30 minutes of silence are an end.
     bridge_sessions(workplace.stores, reputation_store, [DAY], START + timedelta(minutes=36))
     assert reputation_store.evaluations(NOW)["latency_ms"].to_list() == [1200.0]
+
+
+class CutOff(ClickHouse):
+    """Loses its connection in the middle of one insert; counts those that came through."""
+
+    inserts_left = 1_000
+
+    def insert(self, table: str, frame: pl.DataFrame) -> None:
+        """Write the rows, or half of them."""
+        if not frame.is_empty():
+            self.inserts_left -= 1
+        if self.inserts_left == 0:
+            super().insert(table, frame.head(frame.height // 2))
+            raise ClickHouseUnavailableError("connection lost")
+        super().insert(table, frame)
+
+
+def everything(store: ReputationStore, sessions: list[str]) -> list[pl.DataFrame]:
+    """What counts of these sessions, and what follows from it."""
+    ids = [str(session_event_id("default", each)) for each in sessions]
+    tables = (REPUTATION_EVENTS, AGENT_EVALUATIONS)
+    live = [store.live(table, ids).drop("revision").sort(table.order) for table in tables]
+    totals = store.scores_as_of(NOW).select("identity_id", "total_events")
+    return [*live, totals, scored_agents(store, NOW)]
+
+
+def test_a_load_that_is_cut_off_in_any_of_its_inserts_is_completed_by_the_next_one(
+    workplace: Workplace, embedded_engine: str
+) -> None:
+    keys = [f"s{number}" for number in range(8)]
+    found, cut_off = [], 0
+    for inserts in range(1, 9):
+        with database(embedded_engine) as dsn, open_clickhouse(dsn) as clickhouse:
+            broken = CutOff(clickhouse._client)
+            store = ReputationStore(broken)
+            store.migrate(NOW)
+            put(workplace, DAY, *(evaluated(key, 100.0) for key in keys[:6]))
+            bridge_sessions(workplace.stores, store, [DAY], NOW)
+            # Two are as they were, two move, two lose their score, two are new.
+            longer = {"ended_at": START + timedelta(minutes=9), "agent_id": "other"}
+            moved = [evaluated(key, 80.0, **longer) for key in keys[2:4]]
+            lost = [evaluated(key, None) for key in keys[4:6]]
+            new = [evaluated(key, 20.0) for key in keys[6:]]
+            put(workplace, DAY, *(evaluated(key, 100.0) for key in keys[:2]), *moved, *lost, *new)
+            broken.inserts_left = inserts
+            try:
+                bridge_sessions(workplace.stores, store, [DAY], NOW + timedelta(minutes=1))
+            except ClickHouseUnavailableError:
+                cut_off += 1
+            broken.inserts_left = 1_000
+            bridge_sessions(workplace.stores, store, [DAY], NOW + timedelta(minutes=2))
+            found.append(everything(store, keys))
+    # Which sessions there are; then new rows, old places and lost scores, of two tables.
+    assert cut_off == 1 + 2 * 3
+    assert all(
+        mine.equals(clean) for each in found for mine, clean in zip(each, found[-1], strict=True)
+    )
+    events, evaluations, _, agents = found[-1]
+    assert (events.height, evaluations.height) == (6, 6)
+    assert agents.select("agent_id", "eval_count").rows() == [("other", 2), ("scout", 4)]
 
 
 def test_scores_are_published_to_the_lake(
