@@ -1,4 +1,4 @@
-"""A process that upserts signals again and again, for tests that kill it or fill its disk."""
+"""A process that upserts signals and refreshes scores, for tests that kill it or fill its disk."""
 
 import os
 import resource
@@ -79,6 +79,7 @@ def _repeat(store: ReputationStore) -> None:
     while True:
         number += 1
         store.upsert(REPUTATION_EVENTS, state(number), revision_at(datetime.now(UTC)))
+        store.refresh()
 
 
 def _once(store: ReputationStore) -> None:

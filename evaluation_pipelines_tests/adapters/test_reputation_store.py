@@ -65,25 +65,34 @@ def test_scores_equal_the_definition_at_five_times_whatever_the_order_of_loading
             assert row == pytest.approx(scores, abs=1e-6), (now, identity)
 
 
-def test_the_stored_scores_equal_the_definition_as_all_signals_grow_old(
+def test_the_stored_scores_equal_the_definition_before_and_after_signals_have_grown_old(
     reputation_store: ReputationStore,
 ) -> None:
-    # The clock of the engine cannot be set: instead of it going on, the signals go back.
-    for revision, days in enumerate((0, 1.5, 29, 100, 150)):
-        end = datetime.now(UTC) - timedelta(days=days)
-        signals = random_signals(10_000, identities=40, days=200, end=end)
-        reputation_store.upsert(REPUTATION_EVENTS, signals, revision)
-        reputation_store.refresh()
-        rows = {row["identity_id"]: row for row in reputation_store.scores().to_dicts()}
-        expected = expected_scores(signals, rows[uuid(0)]["computed_at"])
-        assert rows.keys() == expected.keys()
-        for identity, scores in expected.items():
-            row = {name: rows[identity][name] for name in scores}
-            assert row == pytest.approx(scores, abs=1e-6), (days, identity)
-    # None counts any more, but every identity keeps its row.
-    assert {row["total_events"] for row in rows.values()} == {0}
-    assert {row["score_30d_ago"] for row in rows.values()} == {None}
-    assert len(rows) == 40
+    signals = random_signals(10_000, identities=40, days=200, end=datetime.now(UTC))
+    reputation_store.upsert(REPUTATION_EVENTS, signals, 1)
+    assert_stored(reputation_store, signals)
+    # The clock of the engine cannot go on so far: instead the signals go back, those of eight
+    # identities by as many days, so that of the last eight none counts any more.
+    ages = {uuid(n): timedelta(days=(0, 1.5, 29, 100, 150)[n // 8]) for n in range(40)}
+    older = signals.with_columns(
+        pl.col("timestamp") - pl.col("identity_id").replace_strict(ages, return_dtype=pl.Duration)
+    )
+    reputation_store.upsert(REPUTATION_EVENTS, older, 2)
+    assert_stored(reputation_store, older)
+    gone = reputation_store.scores().filter(pl.col("score_30d_ago").is_null())
+    assert gone.select("total_events", "overall_score").rows() == [(0, 0.0)] * 8
+
+
+def assert_stored(store: ReputationStore, signals: pl.DataFrame) -> None:
+    """After a refresh the scores are those of the definition, of every identity."""
+    store.refresh()
+    rows = {row["identity_id"]: row for row in store.scores().to_dicts()}
+    newest = max(row["computed_at"] for row in rows.values())
+    expected = expected_scores(signals, newest)
+    assert rows.keys() == expected.keys()
+    for identity, scores in expected.items():
+        row = {name: rows[identity][name] for name in scores}
+        assert row == pytest.approx(scores, abs=1e-6), identity
 
 
 def test_the_edges_of_the_window_belong_to_the_newer_side(
