@@ -87,18 +87,19 @@ def show(
     """Show the reputation of an agent, or of an identity by its id."""
     if (agent is None) == (identity is None):
         raise typer.BadParameter("name either an agent or an --identity")
-    now, record = datetime.now(UTC), None
+    now, row = datetime.now(UTC), None
     with read_reputation(load_settings()) as store:
         if agent is not None:
-            record = _agent_record(store, agent, organization, now)
-            identity = identity_id(record["organization_id"], agent)
+            row = _agent_row(store, agent, organization, now)
+            identity = identity_id(row["organization_id"], agent)
         weeks = weekly_scores(store, str(identity), now)
     if as_json:
-        found = record or weeks[-1] or unknown_identity(str(identity), now)
+        about_identity = weeks[-1] or unknown_identity(str(identity), now)
+        found = about_identity if row is None else agent_record(row)
         say(json.dumps(found, indent=2, default=_in_json))
         return
-    if record is not None:
-        print_agent(record)
+    if row is not None:
+        print_agent(row)
     print_identity(str(identity), weeks)
 
 
@@ -145,9 +146,10 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
     return int(files["rejected"].sum())
 
 
-def _agent_record(
+def _agent_row(
     store: ReputationStore, agent: str, organization: str | None, now: datetime
 ) -> dict[str, Any]:
+    """The agent's row of AGENT_SCORES; of an unknown one the record alone."""
     rows = scored_agents(store, now, [agent])
     if organization is not None:
         rows = rows.filter(pl.col("organization_id") == organization)
@@ -156,7 +158,7 @@ def _agent_record(
         raise typer.BadParameter(f"{one_line(agent)} is known in {names}: add --organization")
     if rows.is_empty():
         return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
-    return agent_record(rows.to_dicts()[0])
+    return rows.to_dicts()[0]
 
 
 def _in_json(value: object) -> str:

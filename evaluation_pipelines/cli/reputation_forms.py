@@ -12,6 +12,7 @@ from evaluation_pipelines.domain.reputation.agent_score import CALIBRATED_AT
 from evaluation_pipelines.domain.reputation.sparkline import sparkline
 
 _REJECTS_SHOWN = 3
+_MODELS_SHOWN = 5
 
 
 def print_tables(store: ReputationStore) -> None:
@@ -63,18 +64,27 @@ def print_agents(scores: pl.DataFrame, limit: int) -> None:
         say(f"{counted(others, 'other')}: reputation leaderboard --limit {scores.height}")
 
 
-def print_agent(record: Mapping[str, Any]) -> None:
-    """The record of an agent."""
-    say(f"{one_line(record['agent_id'])} of {one_line(record['organization_id'])}")
-    score = _shown_score(record)
-    say(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {record['lifecycle']}")
-    if not record["eval_count"]:
+def print_agent(row: Mapping[str, Any]) -> None:
+    """One agent: its row of AGENT_SCORES, or the record of an unknown one."""
+    say(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
+    score = _shown_score(row)
+    say(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
+    if not row["eval_count"]:
         say(f"  {'evaluations':16} none yet")
         return
-    passed = f"{record['pass_rate']:.0%} of {counted(record['eval_count'], 'evaluation')}"
-    say(f"  {'passed':16} {passed}, the last {record['streak']} in a row")
-    if record["avg_latency_ms"] is not None:
-        say(f"  {'latency':16} {record['avg_latency_ms']:.0f} ms on average")
+    before = row["score_30d_ago"]
+    say(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
+    passed = f"{row['pass_rate']:.0%} of {counted(row['eval_count'], 'evaluation')}"
+    say(f"  {'passed':16} {passed} (90 % interval {_interval(row)})")
+    streak = counted(row["streak"], "pass", "passes")
+    say(f"  {'streak':16} {streak} in a row up to the newest")
+    if row["avg_latency_ms"] is not None:
+        say(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
+    for each in row["by_model"][:_MODELS_SHOWN]:
+        model = "no model named" if each["model"] is None else one_line(each["model"])
+        say(f"  {'by model':16} {model}: {each['pass_rate']:.0%} of {each['evaluations']}")
+    if (more := len(row["by_model"]) - _MODELS_SHOWN) > 0:
+        say(f"  {'by model':16} {more} more, see agent_scores")
 
 
 def print_identity(who: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
@@ -105,7 +115,7 @@ def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
         _shown_score(row),
         row["score_30d_ago"],
         f"{row['pass_rate']:.0%}",
-        f"{row['pass_rate_low']:.0%} to {row['pass_rate_high']:.0%}",
+        _interval(row),
         row["streak"],
         row["lifecycle"],
     )
@@ -116,6 +126,10 @@ def _shown_score(row: Mapping[str, Any]) -> str:
     if row["lifecycle"] == "calibrating":
         return f"{row['eval_count']}/{CALIBRATED_AT}"
     return str(row["score"])
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return f"{row['pass_rate_low']:.0%} to {row['pass_rate_high']:.0%}"
 
 
 def _signed(value: float | None) -> str:

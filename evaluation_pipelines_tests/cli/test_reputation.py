@@ -27,6 +27,7 @@ def evaluations(agent: str, number: int, organization: str = "default") -> bytes
                 "passed": True,
                 "latency_ms": 50,
                 "source": "gate",
+                "model": "aspen" if each else None,
             }
         )
         + b"\n"
@@ -95,7 +96,12 @@ def test_files_become_scores_that_are_shown_as_text_as_json_and_side_by_side(
     # 400 + 250 * (1 - 50 / 100) + 200 + 150 * 50 / 500 = 740
     shown = program("reputation", "show", "scout")
     assert "  score            740 of 1000, active\n" in shown.out
-    assert "  passed           100% of 50 evaluations, the last 50 in a row\n" in shown.out
+    # Beta(51, 1) has the quantiles 0.05^(1/51) = 0.943 and 0.95^(1/51) = 0.999.
+    assert "  passed           100% of 50 evaluations (90 % interval 94% to 100%)\n" in shown.out
+    assert "  before           unknown (30 days ago)\n" in shown.out
+    assert "  streak           50 passes in a row up to the newest\n" in shown.out
+    assert "  by model         aspen: 100% of 49\n" in shown.out
+    assert "  by model         no model named: 100% of 1\n" in shown.out
     # 0.35 * (1 + 0.6) / 2 = 0.28; of what is known (1 + 0.6) / 2
     assert "  overall          +0.280  ············▅  (13 weeks, -1 to 1)\n" in shown.out
     assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
