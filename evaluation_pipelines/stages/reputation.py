@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -40,11 +40,15 @@ _WEEKS_SHOWN = 13
 
 @dataclass(frozen=True, slots=True)
 class Bridged:
-    """Sessions of some dates as signals: with a score, of those new or changed, taken back."""
+    """Sessions of some dates as signals: with a score, of those new or changed, taken back.
+
+    ``signals`` are those with a score: REPUTATION_EVENTS and ``session_date``.
+    """
 
     scored: int
     written: int
     retired: int
+    signals: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
 
 
 @contextmanager
@@ -105,13 +109,15 @@ def bridge_sessions(
     sessions, revision = _sessions(stores, dates, now), revision_at(now)
     signals, evaluations = session_signals(sessions), session_evaluations_of_agents(sessions)
     # First, so that whatever is written after it is found again.
-    known = store.remember_sessions(dates, session_ids(sessions))
+    ids = session_ids(sessions)
+    known = store.remember_sessions(dates, ids)
     known -= _moved(store, dates, known - set(signals["event_id"]))
     store.upsert(AGENT_EVALUATIONS, evaluations, revision)
     store.retire(AGENT_EVALUATIONS, known - set(evaluations["evaluation_id"]), revision)
     upserted = store.upsert(REPUTATION_EVENTS, signals, revision)
     retired = store.retire(REPUTATION_EVENTS, known - set(signals["event_id"]), revision)
-    return Bridged(signals.height, upserted.written, retired)
+    dated = signals.join(ids, on="event_id")
+    return Bridged(signals.height, upserted.written, retired, dated)
 
 
 def signals_without_session(

@@ -75,10 +75,18 @@ def test_dates_with_new_scores_are_asked_for_and_then_the_scores_of_all(
     assert location.wanted(SENSOR)["reputation_events"] == 3
 
     result = location.materialize_range(first, last, "reputation_events")
-    assert metadata(result, "reputation_events") == {
-        "sessions with a score": 2,
-        "new or changed": 2,
-        "taken back": 0,
+    made = result.asset_materializations_for_node("reputation_events")
+    # One session on the first of three dates, one on the last.
+    rows = {each.partition: each.metadata["dagster/partition_row_count"].value for each in made}
+    assert rows == {day(first + n).isoformat(): sessions for n, sessions in enumerate((1, 0, 1))}
+    shown = metadata(result, "reputation_events")
+    assert "completed | " in str(shown.pop("preview"))
+    assert shown == {
+        "dagster/partition_row_count": 1,
+        "dates of this run": 3,
+        "signals of this run": 2,
+        "new or changed in this run": 2,
+        "taken back in this run": 0,
     }
     assert location.materialized("reputation_events") == [
         day(number) for number in range(first, last + 1)
@@ -175,4 +183,4 @@ def test_a_step_goes_on_when_clickhouse_comes_back(
             result = location.materialize(0, "reputation_events")
     assert result.success
     assert sum(event.is_step_up_for_retry for event in result.all_events) == 1
-    assert metadata(result, "reputation_events")["new or changed"] == 1
+    assert metadata(result, "reputation_events")["new or changed in this run"] == 1

@@ -25,6 +25,7 @@ from evaluation_pipelines.domain.schemas import (
 )
 from evaluation_pipelines.stages.external_signals import load_external_signals
 from evaluation_pipelines.stages.reputation import (
+    Bridged,
     bridge_sessions,
     export_agent_scores,
     export_reputation,
@@ -34,8 +35,17 @@ from evaluation_pipelines.stages.reputation import (
 from evaluation_pipelines.stages.stores import Stores
 
 _EXAMPLES = 10
+_SIGNALS_SHOWN = ("timestamp", "reference_id", "event_type", "score_delta", "confidence")
 _SCORES_SHOWN = ("identity_id", "overall_score", "score_30d_ago", "total_events", "confidence")
-_AGENTS_SHOWN = ("organization_id", "agent_id", "score", "lifecycle", "eval_count", "pass_rate")
+_AGENTS_SHOWN = (
+    "organization_id",
+    "agent_id",
+    "score",
+    "lifecycle",
+    "eval_count",
+    "pass_rate",
+    "identity_id",
+)
 
 
 def _check(table: Table, name: str, description: str) -> dg.AssetCheckSpec:
@@ -91,11 +101,14 @@ def reputation_events(
         f"{len(left)} signals without one",
         tuple(left[:_EXAMPLES]),
     )
+    for day in days:
+        context.add_asset_metadata(_of_date(bridged, day), partition_key=day.isoformat())
     yield dg.MaterializeResult(
         metadata={
-            "sessions with a score": bridged.scored,
-            "new or changed": bridged.written,
-            "taken back": bridged.retired,
+            "dates of this run": len(days),
+            "signals of this run": bridged.scored,
+            "new or changed in this run": bridged.written,
+            "taken back in this run": bridged.retired,
         },
         check_results=[_result(rule)],
     )
@@ -182,6 +195,16 @@ def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeRes
         scores = export_agent_scores(stores, store, now)
     best = scores.sort("score", descending=True, nulls_last=True).select(_AGENTS_SHOWN)
     yield _published(scores.height, best, [agent_scores_are_in_range(scores)])
+
+
+def _of_date(bridged: Bridged, day: date) -> dict[str, dg.MetadataValue]:
+    """How many signals there are of the sessions of a date, and some of them."""
+    signals = bridged.signals.filter(pl.col("session_date") == day)
+    some = signals.sort(REPUTATION_EVENTS.order).select(_SIGNALS_SHOWN).head(_EXAMPLES)
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(signals.height),
+        "preview": frame_metadata(some),
+    }
 
 
 def _published(

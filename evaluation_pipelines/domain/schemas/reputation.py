@@ -56,8 +56,8 @@ REPUTATION_SCORES = Table(
     key=("identity_id",),
     order=("identity_id",),
     columns=columns(
-        ("identity_id", pl.String, "UUID of whom the score is about"),
-        ("computed_at", pl.Datetime("ms", "UTC"), "end of the 90 days"),
+        ("identity_id", pl.String, "UUID of whom the score is about; agent_scores names agents"),
+        ("computed_at", pl.Datetime("ms", "UTC"), "end of the 90 days when a value last changed"),
         ("overall_score", pl.Float64, "-1 to 1: 0.40 task quality + 0.35 economic + 0.25 hygiene"),
         ("task_quality_score", pl.Float64, "-1 to 1: mean delta of its signals, 0 without any"),
         ("economic_score", pl.Float64, "-1 to 1: mean delta of its signals, 0 without any"),

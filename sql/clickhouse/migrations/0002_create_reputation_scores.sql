@@ -2,7 +2,7 @@
 create table if not exists reputation_scores
 (
     identity_id UUID comment 'whom the score is about',
-    computed_at DateTime64(3, 'UTC') comment 'end of the 90 days; the newest row wins',
+    computed_at DateTime64(3, 'UTC') comment 'end of the 90 days when a value last changed',
     overall_score Float64 comment '-1 to 1: weighted sum of the three category scores',
     task_quality_score Float64 comment '-1 to 1: mean delta of its signals, 0 without any',
     economic_score Float64 comment '-1 to 1: mean delta of its signals, 0 without any',
