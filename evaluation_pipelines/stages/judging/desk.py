@@ -12,15 +12,20 @@ from evaluation_pipelines.adapters.judge_client import JudgeClient
 from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.adapters.ledger.score_records import Lease
 from evaluation_pipelines.domain.judging.budget import Budget, Deferred, Limit, Reservation
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.pricing import PlannedCall, Pricing, most_usd
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.judge_endpoint import judge_client, judge_pricing
 from evaluation_pipelines.stages.judging.ledger_desk import LedgerDesk
+from evaluation_pipelines.stages.judging.material import PlannedCalls
 from evaluation_pipelines.stages.judging.slots import Slots
 
 
 class Till:
-    """Admits sessions to the budget; who must wait waits until money has become free again."""
+    """Admits sessions to the budget of the run.
+
+    Who must wait waits until money has become free again.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -37,8 +42,7 @@ class Till:
             answer = self.budget.admit(most)
             if isinstance(answer, Reservation):
                 return answer
-            of_money = answer.limit in {Limit.RUN_COST, Limit.DAY_COST}
-            if not of_money or self.budget.reserved_usd == 0:
+            if answer.limit is not Limit.RUN_COST or self.budget.reserved_usd == 0:
                 return answer
             await freed.wait()
 
@@ -101,3 +105,10 @@ class Desk:
         if model not in self._prices:
             self._prices[model] = judge_pricing(self.settings, model, self.clock())
         return most_usd(calls, self._prices[model])
+
+    def stake(self, model: str, calls: PlannedCalls) -> Stake | None:
+        """What calls of a model need to have set aside; None when its price is unknown."""
+        now, later = self.most_usd(model, *calls.now), self.most_usd(model, *calls.later)
+        if now is None or later is None:
+            return None
+        return Stake(now, later, self.settings.judge_max_cost_per_day_usd)

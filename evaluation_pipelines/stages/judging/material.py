@@ -33,9 +33,17 @@ class Material:
     conversation: Conversation
     shown: Shown
 
-    def remaining_calls(self, max_output_tokens: int) -> tuple[PlannedCall, ...]:
+    def remaining_calls(self, max_output_tokens: int) -> "PlannedCalls":
         """What is still to be asked when all goes well: neither reminders nor retries."""
         return planned_calls(self.conversation, max_output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCalls:
+    """Calls of a conversation: those that are open now, and those that follow."""
+
+    now: tuple[PlannedCall, ...]
+    later: tuple[PlannedCall, ...] = ()
 
 
 def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> Material:
@@ -77,12 +85,13 @@ def replayed(conversation: Conversation, turns: Iterable[LoggedTurn]) -> Convers
     return conversation
 
 
-def planned_calls(conversation: Conversation, max_output_tokens: int) -> tuple[PlannedCall, ...]:
+def planned_calls(conversation: Conversation, max_output_tokens: int) -> PlannedCalls:
     """The open requests, and the last one if it is not among them."""
     requests = conversation.open_requests()
     sent = [estimated_message_tokens(each.messages) for each in requests]
+    now = tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
     if any(each.turn == MISSING_TOOLS_TURN for each in requests) or not requests:
-        return tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
+        return PlannedCalls(now)
     question = estimated_tokens(conversation.prompts.missing_tools)
     last = max(sent) + max_output_tokens + question
-    return tuple(PlannedCall(tokens, max_output_tokens) for tokens in (*sent, last))
+    return PlannedCalls(now, (PlannedCall(last, max_output_tokens),))

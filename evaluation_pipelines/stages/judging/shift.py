@@ -2,20 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 import polars as pl
 
 from evaluation_pipelines.adapters.lake import LakeError
 from evaluation_pipelines.adapters.ledger.errors import (
+    DayBudgetReachedError,
     ScoreEndedError,
     ScoreLeaseLostError,
     ScoringOpenError,
 )
 from evaluation_pipelines.adapters.ledger.score_records import Failure, NewScore, Shown
 from evaluation_pipelines.adapters.queries import QueryError
-from evaluation_pipelines.domain.judging.budget import Deferred, Limit
+from evaluation_pipelines.domain.judging.budget import Deferred, Limit, Reservation
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.score import Score
 from evaluation_pipelines.stages.judging.desk import Desk
 from evaluation_pipelines.stages.judging.material import Material, prepare
@@ -32,6 +34,11 @@ _CHUNK = 32
 _MOST_REFUSALS = 20
 """Sessions in a row that do not fit into the money before the rest is not looked at."""
 
+_LOOK_AGAIN_S = 0.25
+"""Money of the day that others hold may become free at any time, and nobody tells."""
+
+_ELSEWHERE = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
+
 
 @dataclass(slots=True)
 class Shift:
@@ -43,6 +50,7 @@ class Shift:
     progress: Progress
     _refusals: int = 0
     _why_stopped: str = "run_stopped"
+    _line: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def judge(self, candidates: Sequence[Candidate]) -> None:
         """Judge them all, in their order; what is not reached or does not fit is deferred."""
@@ -110,7 +118,7 @@ class Shift:
                 desk.ledger.store.fail, score_id, desk.lease.owner, failure, desk.clock()
             )
             self.report.note_end(ended)
-        except (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError):
+        except _ELSEWHERE:
             self.report.elsewhere += 1
         self._tell()
 
@@ -122,35 +130,76 @@ class Shift:
     async def _score(self, material: Material) -> None:
         model = material.candidate.plan.judging.model
         calls = material.remaining_calls(self.desk.settings.judge_max_output_tokens)
-        most = self.desk.most_usd(model, *calls)
-        reservation = await self.desk.till.admit(most)
-        if isinstance(reservation, Deferred):
-            self._refuse(reservation)
+        stake = self.desk.stake(model, calls)
+        begun = await self._begin(material, stake)
+        if begun is None:
             return
-        self._refusals = 0
-        if self.report.stopped is not None:
-            reservation.close()
-            return
+        reservation, score = begun
         try:
-            score = await self._take(material.candidate, material.score_id, material.shown, most)
-            last = self.desk.most_usd(model, calls[-1]) if calls else 0.0
+            asked = 0.0 if stake is None else stake.asked_usd
             scoring = SessionScoring(
                 self.desk,
                 score,
                 material.conversation,
                 reservation,
                 self.report,
-                before_usd=(score.booked_cost_usd or 0.0) - (most or 0.0),
+                before_usd=(score.booked_cost_usd or 0.0) - asked,
                 planned=frozenset(each.turn for each in material.conversation.open_requests()),
-                planned_usd=None if most is None else last,
+                later_usd=None if stake is None else stake.later_usd,
             )
             await self._judged(scoring)
-        except (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError):
+        except _ELSEWHERE:
             self.report.elsewhere += 1
         finally:
-            reservation.close()
-            self.desk.till.note_freed()
+            self._give_back(reservation)
         self._tell()
+
+    async def _begin(
+        self, material: Material, stake: Stake | None
+    ) -> tuple[Reservation, Score] | None:
+        """Set aside the most that a session can cost, and take it; None when that is not to be.
+
+        Money of the day that scorings under way hold, of whatever run, is waited for.
+        """
+        begun = await self._try_to_begin(material, stake)
+        if _is_held(begun):
+            async with self._line:  # one asks again and again, all others stand behind it
+                while _is_held(begun):
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                    begun = await self._try_to_begin(material, stake)
+        if isinstance(begun, DayBudgetReachedError):
+            self._refuse(begun.refused)
+            return None
+        return begun
+
+    async def _try_to_begin(
+        self, material: Material, stake: Stake | None
+    ) -> tuple[Reservation, Score] | DayBudgetReachedError | None:
+        if self.report.stopped is not None:
+            return None
+        reservation = await self.desk.till.admit(None if stake is None else stake.all_usd)
+        if isinstance(reservation, Deferred):
+            self._refuse(reservation)
+            return None
+        begun = None
+        try:
+            if self.report.stopped is None:
+                taken = self._take(material.candidate, material.score_id, material.shown, stake)
+                begun = reservation, await taken
+                self._refusals = 0
+        except DayBudgetReachedError as error:
+            return error
+        except _ELSEWHERE:
+            self.report.elsewhere += 1
+            self._tell()
+        finally:
+            if begun is None:
+                self._give_back(reservation)
+        return begun
+
+    def _give_back(self, reservation: Reservation) -> None:
+        reservation.close()
+        self.desk.till.note_freed()
 
     async def _judged(self, scoring: SessionScoring) -> None:
         try:
@@ -169,17 +218,16 @@ class Shift:
             self.report.note_end(ended)
 
     async def _take(
-        self, candidate: Candidate, score_id: str, shown: Shown | None, most: float | None
+        self, candidate: Candidate, score_id: str, shown: Shown | None, stake: Stake | None
     ) -> Score:
         """Begin the scoring in the ledger, or take it over."""
         ledger, lease, now = self.desk.ledger, self.desk.lease, self.desk.clock()
         unfinished = candidate.unfinished
         if unfinished is not None:
             self.report.continued += bool(unfinished.turn_log)
-            holder = unfinished.lease_owner
-            return await ledger.do(ledger.store.claim, score_id, lease, now, shown, most, holder)
+            return await ledger.do(ledger.store.claim, score_id, lease, now, shown, stake)
         new = new_score(candidate, score_id, self.order.triggered_by)
-        return await ledger.do(ledger.store.create, new, now, lease, shown, most)
+        return await ledger.do(ledger.store.create, new, now, lease, shown, stake)
 
     def _refuse(self, refused: Deferred) -> None:
         self._defer(refused.limit, refused.reason)
@@ -207,6 +255,10 @@ class Shift:
     def _tell(self) -> None:
         self.progress.advance(1)
         self.progress.tell(f"${self.report.cost_usd:.4f} spent")
+
+
+def _is_held(begun: object) -> bool:
+    return isinstance(begun, DayBudgetReachedError) and begun.is_held
 
 
 def new_score(candidate: Candidate, score_id: str, triggered_by: str) -> NewScore:

@@ -134,7 +134,8 @@ def least_that_fits(judged: Judged) -> float:
     events = read_events(stores.lake, candidate.window.session_date, [candidate.window])[
         key_of(candidate.window)
     ]
-    calls = prepare(candidate, events, stores.settings).remaining_calls(1000)
+    planned = prepare(candidate, events, stores.settings).remaining_calls(1000)
+    calls = (*planned.now, *planned.later)
     most = most_usd(calls, judge_pricing(stores.settings, "judge-1", judged.now))
     assert most is not None
     return most * 1.02  # the fence is another one each time, and its estimate with it
