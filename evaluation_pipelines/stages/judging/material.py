@@ -1,4 +1,4 @@
-"""What the judge is shown of a session, and the conversation that comes of it."""
+"""What the judge is shown of a session, the conversation that comes of it, and what is kept."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import polars as pl
 
-from evaluation_pipelines.adapters.ledger.score_records import Shown
+from evaluation_pipelines.adapters.ledger.score_records import Completion, Shown
 from evaluation_pipelines.domain.judging.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
+    Judgement,
     Reply,
 )
 from evaluation_pipelines.domain.judging.pricing import PlannedCall
@@ -95,3 +96,20 @@ def planned_calls(conversation: Conversation, max_output_tokens: int) -> Planned
     question = estimated_tokens(conversation.prompts.missing_tools)
     last = max(sent) + max_output_tokens + question
     return PlannedCalls(now, (PlannedCall(last, max_output_tokens),))
+
+
+def completion_of(judgement: Judgement) -> Completion:
+    """What the ledger keeps of a judgement."""
+    verdict = judgement.verdict
+    return Completion(
+        total_score=verdict.total,
+        criteria_scores=verdict.criteria,
+        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
+        sample_totals=list(judgement.sample_totals),
+        sample_errors=list(judgement.sample_errors),
+        score_spread=judgement.spread,
+        score_analysis=verdict.analysis,
+        missing_tools_analysis=judgement.missing_tools,
+        missing_tools_error=judgement.missing_tools_error,
+        inconsistent_total=verdict.inconsistent_total,
+    )

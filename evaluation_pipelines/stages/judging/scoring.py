@@ -7,7 +7,7 @@ from evaluation_pipelines.adapters.breaker import BreakerOpenError
 from evaluation_pipelines.adapters.judge_client import Answer
 from evaluation_pipelines.adapters.judge_errors import BudgetReachedError, JudgeCallError
 from evaluation_pipelines.adapters.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.adapters.ledger.score_records import Arrived, Completion, Failure
+from evaluation_pipelines.adapters.ledger.score_records import Arrived, Failure
 from evaluation_pipelines.domain.judging.budget import Deferred, MeteredCall, Reservation
 from evaluation_pipelines.domain.judging.conversation import (
     MISSING_TOOLS_TURN,
@@ -22,6 +22,7 @@ from evaluation_pipelines.domain.judging.score import LoggedTurn, Score
 from evaluation_pipelines.domain.judging.tokens import estimated_message_tokens
 from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.judging.desk import Desk
+from evaluation_pipelines.stages.judging.material import completion_of
 from evaluation_pipelines.stages.judging.report import JudgeReport, Why
 
 
@@ -245,20 +246,3 @@ class SessionScoring:
 def _is_about(problem: BaseException) -> bool:
     """Whether a problem is one of the session's own."""
     return isinstance(problem, JudgeCallError)
-
-
-def completion_of(judgement: Judgement) -> Completion:
-    """What the ledger keeps of a judgement."""
-    verdict = judgement.verdict
-    return Completion(
-        total_score=verdict.total,
-        criteria_scores=verdict.criteria,
-        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
-        sample_totals=list(judgement.sample_totals),
-        sample_errors=list(judgement.sample_errors),
-        score_spread=judgement.spread,
-        score_analysis=verdict.analysis,
-        missing_tools_analysis=judgement.missing_tools,
-        missing_tools_error=judgement.missing_tools_error,
-        inconsistent_total=verdict.inconsistent_total,
-    )
