@@ -100,7 +100,7 @@ class Answer:
 _ABOUT_ONE_CALL = frozenset((Fault.CONTENT_FILTER, Fault.TOO_LONG))
 
 
-def _always() -> bool:
+async def _always() -> bool:
     return True
 
 
@@ -141,7 +141,7 @@ class JudgeClient:
             self._transport = None
 
     async def ask(
-        self, messages: Sequence[Message], may_pay_again: Callable[[], bool] = _always
+        self, messages: Sequence[Message], may_pay_again: Callable[[], Awaitable[bool]] = _always
     ) -> Answer:
         """Send a conversation and wait for the answer, with retries.
 
@@ -166,7 +166,7 @@ class JudgeClient:
                 if wait_s is None:
                     self._give_up(error)
                     raise
-                if error.maybe_charged and not may_pay_again():
+                if error.maybe_charged and not await may_pay_again():
                     raise BudgetReachedError(f"no money for a retry: {error.reason}") from error
                 maybe_charged += error.maybe_charged
                 await self._timing.sleep(wait_s)

@@ -61,19 +61,23 @@ class Transport:
         Raises:
             JudgeCallError: no answer came, or not with status 200.
         """
+        import httpx2
         import openai
 
-        create = self._client.chat.completions.with_raw_response.create
+        # The plain request: ``chat.completions.create`` would walk through all of the prompt to
+        # learn what is a plain document already, and decode an answer that is not trusted.
         try:
             # The library's own limit is for each read: a server that drips could take for ever.
             async with asyncio.timeout(self._timeout_s):
-                content: bytes = (await create(**body)).content
+                answer = await self._client.post(
+                    "/chat/completions", cast_to=httpx2.Response, body=body
+                )
         except openai.APIStatusError as error:
             wait_s = _retry_after_s(error.response.headers, now)
             raise status_error(error.status_code, error.body, wait_s, self._secret) from None
         except (openai.APIConnectionError, TimeoutError) as error:
             raise self._no_answer(error) from None
-        return content
+        return answer.content
 
     def _no_answer(self, error: "openai.APIConnectionError | TimeoutError") -> JudgeCallError:
         import httpx2

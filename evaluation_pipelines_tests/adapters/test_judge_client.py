@@ -338,7 +338,7 @@ def test_a_retry_of_what_may_have_been_charged_is_made_only_with_leave(
     judge.script(http_error(429), http_error(500), http_error(500))
     asked = []
 
-    def leave() -> bool:
+    async def leave() -> bool:
         asked.append(len(judge.requests))
         return len(asked) < 2
 

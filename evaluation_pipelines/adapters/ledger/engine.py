@@ -31,7 +31,9 @@ _Value = TypeVar("_Value")
 
 _WRITES = "ledger_writes"
 _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
-_MIGRATION_LOCK = 5_270_321  # any number of our own, the same in every process
+# Any numbers of our own, the same in every process.
+_MIGRATION_LOCK = 5_270_321
+_BUDGET_LOCK = 5_270_322
 
 _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
     sqlite3.SQLITE_BUSY: (
@@ -126,8 +128,21 @@ def chunks(values: Collection[_Value]) -> Iterator[list[_Value]]:
 
 def lock_for_migration(connection: sa.Connection) -> None:
     """Let one process at a time migrate, until the transaction of ``writing`` ends."""
+    _lock(connection, _MIGRATION_LOCK)
+
+
+def lock_for_budget(connection: sa.Connection) -> None:
+    """Let one process at a time set money aside, until the transaction of ``writing`` ends.
+
+    Taken before any row is locked: in another order two processes could wait for each other.
+    """
+    _lock(connection, _BUDGET_LOCK)
+
+
+def _lock(connection: sa.Connection, number: int) -> None:
+    """In SQLite every transaction that writes is alone already."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
 
 
 def _sqlite_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:

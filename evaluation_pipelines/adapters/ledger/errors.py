@@ -1,5 +1,7 @@
 """What can go wrong with the ledger; every message says what to do."""
 
+from evaluation_pipelines.domain.judging.budget import Deferred
+
 
 class LedgerError(Exception):
     """Base of all errors of the ledger. The transaction was rolled back: nothing changed."""
@@ -59,6 +61,20 @@ class PartsNotCurrentError(LedgerError):
 
 class ScoringOpenError(LedgerError):
     """The session is being scored by the same profile and model already, or was a moment ago."""
+
+
+class DayBudgetReachedError(LedgerError):
+    """What is to be set aside for a scoring does not fit into the budget of the day.
+
+    Attributes:
+        refused: Which limit, and a sentence about it.
+        is_held: Whether scorings under way, whosever they are, may yet give something back.
+    """
+
+    def __init__(self, refused: Deferred, *, is_held: bool) -> None:
+        super().__init__(refused.reason)
+        self.refused = refused
+        self.is_held = is_held
 
 
 class UnknownScoreError(LedgerError):

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.adapters.ledger.engine import chunks, reading
 from evaluation_pipelines.adapters.ledger.errors import UnknownScoreError
-from evaluation_pipelines.adapters.ledger.score_records import ScoringEvent, Spent
+from evaluation_pipelines.adapters.ledger.score_records import ScoringEvent
 from evaluation_pipelines.adapters.ledger.score_tables import SCORING_EVENTS, SESSION_SCORES
 from evaluation_pipelines.domain.judging.due import PastScore
 from evaluation_pipelines.domain.judging.score import OPEN, LoggedTurn, Score
@@ -112,18 +112,15 @@ class ScoreQueries:
         ]
         return self._select(_SCORE.status == "completed", ~sa.or_(sa.false(), *of_today))
 
-    def spent(self, since_us: int) -> Spent:
-        """What is booked for scorings on which something was booked at ``since_us`` or later.
-
-        One that goes on over midnight so counts for the day on which it ends.
-        """
-        sums = sa.select(
-            sa.func.coalesce(sa.func.sum(_SCORE.booked_cost_usd), 0.0),
-            sa.func.count() - sa.func.count(_SCORE.booked_cost_usd),
-        ).where(_SCORE.booked_at_us >= since_us)
+    def lease_owners(self) -> list[str]:
+        """Who holds scorings that have not come to their end, or has left them with a lease."""
+        query = (
+            sa.select(_SCORE.lease_owner)
+            .where(_SCORE.status.in_(OPEN), _SCORE.lease_owner.is_not(None))
+            .distinct()
+        )
         with reading(self._engine) as connection:
-            cost_usd, unpriced = connection.execute(sums).one()
-        return Spent(float(cost_usd), int(unpriced))
+            return list(connection.scalars(query.order_by(_SCORE.lease_owner)))
 
     def events(self, score_id: str) -> list[ScoringEvent]:
         """What happened to a scoring, in its order."""

@@ -45,12 +45,17 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A reply of the judge that is to be kept; see ``ScoreStore.log_turn``."""
+    """A reply of the judge that is to be kept; see ``ScoreStore.log_turn``.
+
+    ``booked_usd`` is all that is spent on the scoring by now, calls under way included, and
+    ``reserved_usd`` what is set aside beside it; None is unknown.
+    """
 
     score_id: str
     owner: str
     turn: LoggedTurn
     booked_usd: float | None = None
+    reserved_usd: float | None = None
     next_phase: Phase | None = None
 
 
@@ -99,14 +104,3 @@ class ScoringEvent:
     phase: str | None
     total_score: int | None
     error_message: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What is booked since some time, reservations of scorings under way included.
-
-    ``cost_usd`` sums what is known, ``unpriced`` counts scorings of which it is not.
-    """
-
-    cost_usd: float
-    unpriced: int

@@ -18,7 +18,11 @@ from evaluation_pipelines.adapters.ledger.score_tables import SCORING_EVENTS, SE
 from evaluation_pipelines.domain.judging.score import OPEN, TERMINAL, Phase, Score, ScoreStatus
 from evaluation_pipelines.domain.telemetry.times import to_us
 
-NO_LEASE: dict[str, Any] = {"lease_owner": None, "lease_expires_at_us": None}
+NO_LEASE: dict[str, Any] = {
+    "lease_owner": None,
+    "lease_expires_at_us": None,
+    "reserved_cost_usd": None,
+}
 
 _SCORE = SESSION_SCORES.c
 
@@ -80,11 +84,9 @@ def taken(lease: Lease, now: datetime, started_at_us: int) -> dict[str, Any]:
     }
 
 
-def booked(usd: float | None, now: datetime, before_usd: float = 0.0) -> dict[str, Any]:
+def booked(usd: float | None, now: datetime) -> dict[str, Any]:
     """Values of a scoring for which so much counts against the budget; nothing if unknown."""
-    if usd is None:
-        return {}
-    return {"booked_cost_usd": before_usd + usd, "booked_at_us": to_us(now)}
+    return {} if usd is None else {"booked_cost_usd": usd, "booked_at_us": to_us(now)}
 
 
 def expiry(lease: Lease, now: datetime) -> int:
@@ -130,7 +132,9 @@ def keep_reply(connection: sa.Connection, arrived: Arrived) -> None:
         )
     }
     values: dict[str, Any] = {"turn_log": [*logged, asdict(turn)], "booked_at_us": turn.at_us}
-    values |= {} if arrived.booked_usd is None else {"booked_cost_usd": arrived.booked_usd}
+    if arrived.booked_usd is not None:
+        values["booked_cost_usd"] = arrived.booked_usd
+        values["reserved_cost_usd"] = arrived.reserved_usd
     connection.execute(open_row(score_id).values(values | sums))
     if arrived.next_phase is not None:
         note(connection, row, "progress", turn.at_us, phase=arrived.next_phase)

@@ -41,7 +41,7 @@ SESSION_SCORES = sa.Table(
     _column("attempt", sa.Integer, "which attempt at this content, from 1"),
     _known_later("started_at_us", sa.BigInteger, "when work on it began"),
     _known_later("completed_at_us", sa.BigInteger, "when it was completed or failed"),
-    _known_later("booked_at_us", sa.BigInteger, "when booked_cost_usd changed last"),
+    _known_later("booked_at_us", sa.BigInteger, "when booked or reserved cost changed last"),
     _column("takeovers", sa.Integer, "how often it was taken over from one who died"),
     _known_later("total_score", sa.Integer, "0-100"),
     _known_later("criteria_scores", _JSON, "criterion -> points"),
@@ -60,6 +60,7 @@ SESSION_SCORES = sa.Table(
     _known_later("output_tokens", sa.BigInteger, "tokens of all replies"),
     _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
     _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
+    _known_later("reserved_cost_usd", sa.Double, "what counts beside it while the lease holds"),
     _known_later("latency_ms", sa.Double, "time spent waiting for replies, all together"),
     _known_later("content_level", sa.String, "how much text of the session was logged"),
     _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
@@ -75,7 +76,15 @@ SESSION_SCORES = sa.Table(
     sa.Index("session_scores_by_session_status", "session_key", "status"),
     sa.Index("session_scores_by_status_start", "status", "started_at_us"),
     sa.Index("session_scores_by_date", "session_date"),
-    sa.Index("session_scores_by_booking", "booked_at_us"),
+    # All that the sum of a day needs: the rows themselves hold long texts.
+    sa.Index(
+        "session_scores_by_booking",
+        "booked_at_us",
+        "score_id",
+        "booked_cost_usd",
+        "reserved_cost_usd",
+        "lease_expires_at_us",
+    ),
     # Whoever races: no session is scored twice at once by one profile and model.
     sa.Index(
         "session_scores_one_open",

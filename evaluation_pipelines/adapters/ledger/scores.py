@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-import sqlalchemy as sa
-
+from evaluation_pipelines.adapters.ledger.day_budget import set_aside, wait_for_turn
 from evaluation_pipelines.adapters.ledger.engine import insert_into, writing
 from evaluation_pipelines.adapters.ledger.errors import LedgerError, ScoringOpenError
-from evaluation_pipelines.adapters.ledger.score_queries import ScoreQueries, score_of
+from evaluation_pipelines.adapters.ledger.score_leases import ScoreLeases
+from evaluation_pipelines.adapters.ledger.score_queries import score_of
 from evaluation_pipelines.adapters.ledger.score_records import (
     Arrived,
     Completion,
@@ -18,10 +18,8 @@ from evaluation_pipelines.adapters.ledger.score_records import (
     Shown,
 )
 from evaluation_pipelines.adapters.ledger.score_rows import (
-    NO_LEASE,
     booked,
     end,
-    expiry,
     held,
     keep_reply,
     locked,
@@ -33,13 +31,14 @@ from evaluation_pipelines.adapters.ledger.score_rows import (
     taken,
 )
 from evaluation_pipelines.adapters.ledger.score_tables import SESSION_SCORES
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.score import OPEN, LoggedTurn, Phase, Score
 from evaluation_pipelines.domain.telemetry.times import to_us
 
 _SCORE = SESSION_SCORES.c
 
 
-class ScoreStore(ScoreQueries):
+class ScoreStore(ScoreLeases):
     """Writes the scores; every method is one transaction and notes what happened as an event.
 
     Whatever is noted of a scoring under way is refused unless the caller holds its lease.
@@ -51,15 +50,16 @@ class ScoreStore(ScoreQueries):
         now: datetime,
         lease: Lease | None = None,
         shown: Shown | None = None,
-        reserved_usd: float | None = None,
+        stake: Stake | None = None,
     ) -> Score:
         """Begin a scoring: ``pending``, or ``in_progress`` at once for somebody with a lease.
 
-        ``reserved_usd`` is the most that it can cost, as far as that is known.
+        ``stake`` is the most that it can cost; None is unknown.
 
         Raises:
             ScoringOpenError: one of the same session, profile and model is not finished yet, or
                 has come since the maker looked.
+            DayBudgetReachedError: the stake does not fit into what is left of the day.
         """
         values = {
             **{name: value for name, value in asdict(new).items() if name != "seen"},
@@ -69,10 +69,10 @@ class ScoreStore(ScoreQueries):
             "turn_log": [],
             "takeovers": 0,
             **({} if shown is None else asdict(shown)),
-            **booked(reserved_usd, now),
             **({} if lease is None else taken(lease, now, started_at_us=to_us(now))),
         }
         with writing(self._engine) as connection:
+            wait_for_turn(connection, stake)
             insert = insert_into(connection, SESSION_SCORES).values(values)
             added = insert.on_conflict_do_nothing().returning(_SCORE.score_id)
             is_free = connection.execute(added).one_or_none() is not None
@@ -85,8 +85,9 @@ class ScoreStore(ScoreQueries):
                     "a moment ago. Leave it to that scoring."
                 )
             attempt = past.count(("failed", True)) + 1
-            update = open_row(new.score_id).values(attempt=attempt).returning(SESSION_SCORES)
-            row = connection.execute(update).mappings().one()
+            money = set_aside(connection, new.score_id, stake, now)
+            update = open_row(new.score_id).values(attempt=attempt, **money)
+            row = connection.execute(update.returning(SESSION_SCORES)).mappings().one()
             if lease is not None:
                 note_start(connection, row, now)
             return score_of(row)
@@ -97,65 +98,50 @@ class ScoreStore(ScoreQueries):
         lease: Lease,
         now: datetime,
         shown: Shown | None = None,
-        reserved_usd: float | None = None,
-        instead_of: str | None = None,
+        stake: Stake | None = None,
     ) -> Score:
         """Become the one who works on a scoring that nobody holds, and see what it has so far.
 
-        What was booked for it stays booked: nobody knows what became of requests under way.
-        ``instead_of`` names an owner who is known to be gone: their lease counts as expired.
+        What was booked for it stays booked: nobody knows what became of requests under way. What
+        was set aside is free, and ``stake`` is what it can cost from here.
 
         Raises:
             UnknownScoreError: no such scoring.
             ScoreEndedError: it has come to its end.
             ScoreLeaseLostError: somebody else holds an unexpired lease.
+            DayBudgetReachedError: the stake does not fit into what is left of the day.
         """
-        free = sa.or_(
-            _SCORE.lease_expires_at_us.is_(None),
-            _SCORE.lease_expires_at_us <= to_us(now),
-            _SCORE.lease_owner == instead_of,
-        )
         with writing(self._engine) as connection:
+            wait_for_turn(connection, stake)
             before = locked(connection, score_id)
+            if before["status"] not in OPEN or (before["lease_expires_at_us"] or 0) > to_us(now):
+                raise refused(before, "claimed")
+            spent_usd = before["booked_cost_usd"] or 0.0
             values = {
                 **taken(lease, now, started_at_us=before["started_at_us"] or to_us(now)),
                 **({} if shown is None else asdict(shown)),
-                **booked(reserved_usd, now, before["booked_cost_usd"] or 0.0),
                 "takeovers": before["takeovers"] + (before["lease_owner"] is not None),
+                **set_aside(connection, score_id, stake, now, spent_usd),
             }
-            update = open_row(score_id).where(free).values(values).returning(SESSION_SCORES)
-            row = connection.execute(update).mappings().one_or_none()
-            if row is None:
-                raise refused(before, "claimed")
+            update = open_row(score_id).values(values).returning(SESSION_SCORES)
+            row = connection.execute(update).mappings().one()
             if before["started_at_us"] is None:
                 note_start(connection, row, now)
             return score_of(row)
 
-    def renew(self, lease: Lease, now: datetime) -> int:
-        """Hold everything that the owner holds for longer; gives how many scorings that are."""
-        update = (
-            sa.update(SESSION_SCORES)
-            .where(_SCORE.lease_owner == lease.owner, _SCORE.status.in_(OPEN))
-            .values(lease_expires_at_us=expiry(lease, now))
-        )
-        with writing(self._engine) as connection:
-            return connection.execute(update).rowcount
+    def set_aside_more(self, score_id: str, owner: str, stake: Stake, now: datetime) -> None:
+        """Set money aside for a call that was not planned.
 
-    def release(self, owner: str) -> None:
-        """Let others go on at once with all scorings of an owner."""
-        update = sa.update(SESSION_SCORES).where(
-            _SCORE.lease_owner == owner, _SCORE.status.in_(OPEN)
-        )
+        Raises:
+            DayBudgetReachedError: it does not fit into what is left of the day.
+            As ``log_turn``.
+        """
         with writing(self._engine) as connection:
-            connection.execute(update.values(NO_LEASE))
-
-    def leave(
-        self, score_id: str, owner: str, now: datetime, booked_usd: float | None = None
-    ) -> None:
-        """Let others go on with one scoring, with what is booked. Raises as ``log_turn``."""
-        with writing(self._engine) as connection:
-            held(connection, score_id, owner)
-            connection.execute(open_row(score_id).values(NO_LEASE | booked(booked_usd, now)))
+            wait_for_turn(connection, stake)
+            row = held(connection, score_id, owner)
+            before = row["booked_cost_usd"] or 0.0, row["reserved_cost_usd"] or 0.0
+            values = set_aside(connection, score_id, stake, now, *before)
+            connection.execute(open_row(score_id).values(values))
 
     def log_turn(
         self,
@@ -167,9 +153,8 @@ class ScoreStore(ScoreQueries):
     ) -> None:
         """Keep a reply as soon as it has arrived, and what it cost.
 
-        A sum of tokens or money is unknown where one reply does not say. ``booked_usd`` is all
-        that counts against the budget by now, what is still reserved for the scoring included.
-        ``next_phase`` is what the judge is asked after this reply, where that is something new.
+        A sum of tokens or money is unknown where one reply does not say. ``booked_usd`` and
+        ``next_phase`` as in ``Arrived``; nothing is set aside any more.
 
         Raises:
             UnknownScoreError: no such scoring.
@@ -177,7 +162,7 @@ class ScoreStore(ScoreQueries):
             ScoreLeaseLostError: the owner does not hold it any more.
             ValueError: there is a reply to this turn.
         """
-        (problem,) = self.log_turns([Arrived(score_id, owner, turn, booked_usd, next_phase)])
+        (problem,) = self.log_turns([Arrived(score_id, owner, turn, booked_usd, None, next_phase)])
         if problem is not None:
             raise problem
 

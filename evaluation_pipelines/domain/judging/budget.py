@@ -1,5 +1,7 @@
 """The budget of a judge run: money is reserved before it is spent.
 
+The limit of a day is not kept here: runs beside each other share it (``day_budget``).
+
 A session is admitted when the most that its planned calls can cost still fits under every limit.
 That much stays reserved until each call is settled with what it truly cost, so that the limits
 hold however many calls are under way. Whatever is not planned, a retry of a call that may have
@@ -53,14 +55,9 @@ class Limits:
 class Budget:
     """What a run may spend, has reserved and has spent. One thread at a time."""
 
-    def __init__(self, limits: Limits, spent_today_usd: float = 0.0) -> None:
-        """Begin a run.
-
-        Args:
-            limits: What must not be exceeded.
-            spent_today_usd: What other runs of the day have spent before.
-        """
-        self._till = _Till(limits, spent_today_usd)
+    def __init__(self, limits: Limits) -> None:
+        """Begin a run."""
+        self._till = _Till(limits)
 
     @property
     def admitted_sessions(self) -> int:
@@ -84,7 +81,7 @@ class Budget:
 
     @property
     def overrun_usd(self) -> float:
-        """How far what is reserved and settled lies above the tighter limit; 0 when below."""
+        """How far what is reserved and settled lies above the limit of the run; 0 when below."""
         return max(self._till.over(), 0) / NANO
 
     def admit(self, most_usd: float | None) -> "Reservation | Deferred":
@@ -135,6 +132,10 @@ class Reservation:
             self._held += nano
         return refused
 
+    def give_back(self, most_usd: float) -> None:
+        """Take back what ``extend`` reserved for a call that is not made after all."""
+        self._release(nano_up(most_usd))
+
     def settle(self, most_usd: float | None, actual_usd: float | None) -> None:
         """Book a call that was made.
 
@@ -175,6 +176,11 @@ class MeteredCall:
         self._reservation = reservation
         self._most_usd = most_usd
 
+    @property
+    def most_usd(self) -> float | None:
+        """What is reserved for it; None when the price is unknown."""
+        return self._most_usd
+
     def may_pay_again(self) -> bool:
         """Book an attempt that may have been charged, and reserve another one if it fits."""
         self._reservation.settle(self._most_usd, None)
@@ -182,6 +188,11 @@ class MeteredCall:
         if not fits:
             self._most_usd = 0.0  # nothing is reserved for it any more
         return fits
+
+    def give_up(self) -> None:
+        """The attempt that ``may_pay_again`` reserved is not made."""
+        self._reservation.give_back(self._most_usd or 0.0)
+        self._most_usd = 0.0
 
     def settle(self, actual_usd: float | None) -> None:
         """Book the last attempt, as ``Reservation.settle`` does."""
@@ -191,44 +202,33 @@ class MeteredCall:
 class _Till:
     """What all reservations of a run hold and have settled together, in billionths."""
 
-    def __init__(self, limits: Limits, spent_today_usd: float) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.sessions = 0
         self.held = 0
         self.settled = 0
         self.unpriced_calls = 0
-        self._today = nano_up(spent_today_usd)
-        caps = {
-            Limit.RUN_COST: _cap(limits.max_run_usd),
-            Limit.DAY_COST: _cap(limits.max_day_usd, self._today),
-        }
-        known = [(limit, cap) for limit, cap in caps.items() if cap is not None]
-        self._tightest = min(known, key=lambda each: each[1], default=None)
+        self._cap = None if limits.max_run_usd is None else nano_down(limits.max_run_usd)
 
     def over(self) -> int:
-        """How far reserved and settled lie above the tightest limit; 0 or less when below."""
-        return 0 if self._tightest is None else self.held + self.settled - self._tightest[1]
+        """How far reserved and settled lie above the limit; 0 or less when below."""
+        return 0 if self._cap is None else self.held + self.settled - self._cap
 
     def hold(self, nano: int) -> Deferred | None:
         """Reserve that much, or say why it does not fit."""
-        if self._tightest is not None and self.over() + nano > 0:
-            return self._too_dear(nano, *self._tightest)
+        if self._cap is not None and self.over() + nano > 0:
+            used = f"{dollars(self.settled)} spent and {dollars(self.held)} reserved"
+            return too_dear(Limit.RUN_COST, nano, self._cap, used)
         self.held += nano
         return None
 
-    def _too_dear(self, nano: int, limit: Limit, cap: int) -> Deferred:
-        used = f"{dollars(self.settled)} spent and {dollars(self.held)} reserved"
-        if limit is Limit.DAY_COST:
-            used += f", {dollars(self._today)} spent by other runs today"
-            cap += self._today
-        what = f"up to {dollars(nano)} more does not fit into {dollars(cap)} ({limit}): {used}"
-        if nano > cap:
-            what += "; it alone is more than the limit"
-        return Deferred(limit, what)
 
-
-def _cap(limit_usd: float | None, used_nano: int = 0) -> int | None:
-    return None if limit_usd is None else nano_down(limit_usd) - used_nano
+def too_dear(limit: Limit, nano: int, cap: int, used: str) -> Deferred:
+    """That an amount does not fit into a limit (billionths), beside what is ``used`` of it."""
+    what = f"up to {dollars(nano)} more does not fit into {dollars(cap)} ({limit}): {used}"
+    if nano > cap:
+        what += "; it alone is more than the limit"
+    return Deferred(limit, what)
 
 
 def _unknown_price() -> Deferred:

@@ -43,8 +43,9 @@ class Score:
 
     Times are microseconds since 1970, money is USD, unknown is None. ``scored_at_us`` is when it
     was asked for. ``judge_cost_usd`` is what the replies cost; ``booked_cost_usd`` is what counts
-    against the budget: with it what requests without a reply may have cost, and while it is under
-    way what is reserved for it. ``booked_at_us`` is when that changed last.
+    against the budget: with it what requests without a reply may have cost, those under way
+    included. ``reserved_cost_usd`` is set aside for what has yet to be asked, and counts as long as
+    the lease holds. ``booked_at_us`` is when either changed last.
     """
 
     score_id: str
@@ -86,6 +87,7 @@ class Score:
     output_tokens: int | None = None
     judge_cost_usd: float | None = None
     booked_cost_usd: float | None = None
+    reserved_cost_usd: float | None = None
     latency_ms: float | None = None
     content_level: str | None = None
     redactions: Mapping[str, int] | None = None
@@ -110,6 +112,7 @@ _FOR_THE_STORE = (
     "lease_owner",
     "lease_expires_at_us",
     "booked_cost_usd",
+    "reserved_cost_usd",
     "booked_at_us",
     "takeovers",
 )

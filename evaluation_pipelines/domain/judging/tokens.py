@@ -10,6 +10,7 @@ import math
 import re
 import string
 from collections.abc import Iterable
+from functools import lru_cache
 
 from evaluation_pipelines.domain.judging.messages import Message
 
@@ -31,6 +32,9 @@ _MARKS = string.punctuation.encode()
 _CHANGE = re.compile(rb"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])")
 
 
+# A prompt is looked at when its price is reckoned, when it is asked, and in the next turn again;
+# so many are under way at a time.
+@lru_cache(128)
 def estimated_tokens(text: str) -> int:
     """Tokens of a text, rather too many than too few."""
     plain = text.encode("ascii", "ignore")

@@ -1,6 +1,7 @@
 """What all scorings of one run share: the ledger, the endpoint, the money and the clock."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,15 +13,20 @@ from evaluation_pipelines.adapters.judge_client import JudgeClient
 from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.adapters.ledger.score_records import Lease
 from evaluation_pipelines.domain.judging.budget import Budget, Deferred, Limit, Reservation
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.pricing import PlannedCall, Pricing, most_usd
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.judge_endpoint import judge_client, judge_pricing
 from evaluation_pipelines.stages.judging.ledger_desk import LedgerDesk
+from evaluation_pipelines.stages.judging.material import PlannedCalls
 from evaluation_pipelines.stages.judging.slots import Slots
 
 
 class Till:
-    """Admits sessions to the budget; who must wait waits until money has become free again."""
+    """Admits sessions to the budget of the run.
+
+    Who must wait waits until money has become free again.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -37,8 +43,7 @@ class Till:
             answer = self.budget.admit(most)
             if isinstance(answer, Reservation):
                 return answer
-            of_money = answer.limit in {Limit.RUN_COST, Limit.DAY_COST}
-            if not of_money or self.budget.reserved_usd == 0:
+            if answer.limit is not Limit.RUN_COST or self.budget.reserved_usd == 0:
                 return answer
             await freed.wait()
 
@@ -80,6 +85,7 @@ class Desk:
     async def __aexit__(self, *error: object) -> None:
         await self._warm
         await self._open.aclose()
+        gc.unfreeze()
 
     async def client(self, model: str) -> JudgeClient:
         """Who asks that model.
@@ -88,6 +94,10 @@ class Desk:
             RuntimeError: no endpoint is configured; look at ``why_no_judge`` before a run.
         """
         await self._warm
+        if not self._clients:
+            # All that is loaded by now stays loaded: to look through it for garbage, again and
+            # again while replies wait, took a tenth of the time of a run.
+            gc.freeze()
         if model not in self._clients:
             made = judge_client(self.settings, self.clock(), model)
             if made is None:
@@ -101,3 +111,10 @@ class Desk:
         if model not in self._prices:
             self._prices[model] = judge_pricing(self.settings, model, self.clock())
         return most_usd(calls, self._prices[model])
+
+    def stake(self, model: str, calls: PlannedCalls) -> Stake | None:
+        """What calls of a model need to have set aside; None when its price is unknown."""
+        now, later = self.most_usd(model, *calls.now), self.most_usd(model, *calls.later)
+        if now is None or later is None:
+            return None
+        return Stake(now, later, self.settings.judge_max_cost_per_day_usd)

@@ -39,9 +39,13 @@ class LedgerDesk:
         self, step: Callable[_Given, _Got], *args: _Given.args, **kwargs: _Given.kwargs
     ) -> _Got:
         """Run a method of the store."""
-        answer: Future[_Got] = Future()
-        self._put(_USUAL, partial(_fulfil, answer, partial(step, *args, **kwargs)))
-        return await asyncio.shield(asyncio.wrap_future(answer))
+        return await self._done(_USUAL, partial(step, *args, **kwargs))
+
+    async def soon(
+        self, step: Callable[_Given, _Got], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> _Got:
+        """The same before all else that waits, replies apart that came earlier."""
+        return await self._done(_URGENT, partial(step, *args, **kwargs))
 
     async def keep(self, arrived: Arrived) -> None:
         """Keep a reply, before all else that waits: a slot is held meanwhile.
@@ -88,6 +92,11 @@ class LedgerDesk:
                 answer.set_result(None)
             else:
                 answer.set_exception(problem)
+
+    async def _done(self, urgency: int, step: Callable[[], _Got]) -> _Got:
+        answer: Future[_Got] = Future()
+        self._put(urgency, partial(_fulfil, answer, step))
+        return await asyncio.shield(asyncio.wrap_future(answer))
 
     def _put(self, urgency: int, step: Callable[[], None] | None) -> None:
         self._steps.put((urgency, next(self._order), step))

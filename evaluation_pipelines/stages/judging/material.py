@@ -1,4 +1,4 @@
-"""What the judge is shown of a session, and the conversation that comes of it."""
+"""What the judge is shown of a session, the conversation that comes of it, and what is kept."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import polars as pl
 
-from evaluation_pipelines.adapters.ledger.score_records import Shown
+from evaluation_pipelines.adapters.ledger.score_records import Completion, Shown
 from evaluation_pipelines.domain.judging.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
+    Judgement,
     Reply,
 )
 from evaluation_pipelines.domain.judging.pricing import PlannedCall
@@ -33,9 +34,17 @@ class Material:
     conversation: Conversation
     shown: Shown
 
-    def remaining_calls(self, max_output_tokens: int) -> tuple[PlannedCall, ...]:
+    def remaining_calls(self, max_output_tokens: int) -> "PlannedCalls":
         """What is still to be asked when all goes well: neither reminders nor retries."""
         return planned_calls(self.conversation, max_output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCalls:
+    """Calls of a conversation: those that are open now, and those that follow."""
+
+    now: tuple[PlannedCall, ...]
+    later: tuple[PlannedCall, ...] = ()
 
 
 def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> Material:
@@ -77,12 +86,30 @@ def replayed(conversation: Conversation, turns: Iterable[LoggedTurn]) -> Convers
     return conversation
 
 
-def planned_calls(conversation: Conversation, max_output_tokens: int) -> tuple[PlannedCall, ...]:
+def planned_calls(conversation: Conversation, max_output_tokens: int) -> PlannedCalls:
     """The open requests, and the last one if it is not among them."""
     requests = conversation.open_requests()
     sent = [estimated_message_tokens(each.messages) for each in requests]
+    now = tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
     if any(each.turn == MISSING_TOOLS_TURN for each in requests) or not requests:
-        return tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
+        return PlannedCalls(now)
     question = estimated_tokens(conversation.prompts.missing_tools)
     last = max(sent) + max_output_tokens + question
-    return tuple(PlannedCall(tokens, max_output_tokens) for tokens in (*sent, last))
+    return PlannedCalls(now, (PlannedCall(last, max_output_tokens),))
+
+
+def completion_of(judgement: Judgement) -> Completion:
+    """What the ledger keeps of a judgement."""
+    verdict = judgement.verdict
+    return Completion(
+        total_score=verdict.total,
+        criteria_scores=verdict.criteria,
+        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
+        sample_totals=list(judgement.sample_totals),
+        sample_errors=list(judgement.sample_errors),
+        score_spread=judgement.spread,
+        score_analysis=verdict.analysis,
+        missing_tools_analysis=judgement.missing_tools,
+        missing_tools_error=judgement.missing_tools_error,
+        inconsistent_total=verdict.inconsistent_total,
+    )

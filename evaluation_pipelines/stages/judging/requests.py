@@ -11,7 +11,6 @@ from evaluation_pipelines.domain.judging.due import Window
 from evaluation_pipelines.domain.judging.requests import Answer, answer_lookup, answer_request
 from evaluation_pipelines.domain.judging.score import Score
 from evaluation_pipelines.stages.judging.plans import JudgeNotReadyError, JudgePlan, Plans
-from evaluation_pipelines.stages.judging.shift import new_score
 from evaluation_pipelines.stages.judging.survey import Candidate
 from evaluation_pipelines.stages.judging.windows import key_of, read_windows
 from evaluation_pipelines.stages.score import SessionNotFoundError
@@ -132,7 +131,7 @@ def _request(
         return Requested(answer, window, existing)
     candidate = Candidate(window, plan, len(own))
     try:
-        made = stores.ledger.scores.create(new_score(candidate, str(uuid4()), by), now)
+        made = stores.ledger.scores.create(candidate.new_score(str(uuid4()), by), now)
     except ScoringOpenError:
         # Somebody asked at the same moment: theirs is there now, and decides.
         return _request(stores, window, plan, by, now, force=force)

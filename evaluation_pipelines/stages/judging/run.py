@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
-from evaluation_pipelines.adapters.lease_owner import new_owner
+from evaluation_pipelines.adapters.lease_owner import is_gone, new_owner
 from evaluation_pipelines.adapters.ledger.errors import ScoreEndedError, ScoreLeaseLostError
 from evaluation_pipelines.adapters.ledger.score_records import Failure, Lease
 from evaluation_pipelines.domain.judging.budget import Budget, Limits
-from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.judge_endpoint import judge_budget_limits
 from evaluation_pipelines.stages.judging.desk import Desk, Till
 from evaluation_pipelines.stages.judging.ledger_desk import LedgerDesk
@@ -52,18 +51,25 @@ class JudgeRun:
         self._report.skipped = settings.why_no_judge
         if self._report.skipped is not None:
             return self._report
+        self._end_leases_of_the_dead(now)
         found = survey(self.stores, self.plans, days, now, self.order.asked, self.order.chosen)
         self._report.states, self._report.unreadable = found.states, found.unreadable
         self._report.candidates = len(found.candidates)
         lease = Lease(new_owner(), settings.judge_lease_seconds)
         self._give_up_lost(found, lease)
         if found.candidates:
-            self._judge_all(found, lease, self._spent_today(now))
+            self._judge_all(found, lease)
         return self._report
 
-    def _judge_all(self, found: Survey, lease: Lease, spent_today_usd: float) -> None:
+    def _end_leases_of_the_dead(self, now: datetime) -> None:
+        """What dead processes held is free at once, with the money that they had set aside."""
+        scores = self.stores.ledger.scores
+        for owner in filter(is_gone, scores.lease_owners()):
+            scores.expire(owner, now)
+
+    def _judge_all(self, found: Survey, lease: Lease) -> None:
         ledger = LedgerDesk(self.stores.ledger.scores)
-        till = Till(Budget(self._limits(), spent_today_usd))
+        till = Till(Budget(self._limits()))
         desk = Desk(ledger, till, self.stores.lake, self.stores.settings, lease, self.clock)
         try:
             shift = Shift(desk, self._report, self.order, self.progress)
@@ -83,17 +89,13 @@ class JudgeRun:
             max_run_usd=_tighter(limits.max_run_usd, self.order.max_cost_usd),
         )
 
-    def _spent_today(self, now: datetime) -> float:
-        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        return self.stores.ledger.scores.spent(to_us(midnight)).cost_usd
-
     def _give_up_lost(self, found: Survey, lease: Lease) -> None:
         """Bring scorings to their end that somebody left unfinished and that cannot go on."""
         scores = self.stores.ledger.scores
         for score, reason in found.lost:
             with suppress(ScoreLeaseLostError, ScoreEndedError):  # somebody else was faster
                 now = self.clock()
-                scores.claim(score.score_id, lease, now, instead_of=score.lease_owner)
+                scores.claim(score.score_id, lease, now)
                 what = Failure(f"left unfinished, and cannot go on: {reason}", retriable=True)
                 failed = scores.fail(score.score_id, lease.owner, what, now)
                 self._report.note_loss(failed, reason)

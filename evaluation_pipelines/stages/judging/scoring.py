@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from evaluation_pipelines.adapters.breaker import BreakerOpenError
 from evaluation_pipelines.adapters.judge_client import Answer
 from evaluation_pipelines.adapters.judge_errors import BudgetReachedError, JudgeCallError
-from evaluation_pipelines.adapters.ledger.score_records import Arrived, Completion, Failure
-from evaluation_pipelines.domain.judging.budget import MeteredCall, Reservation
+from evaluation_pipelines.adapters.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.adapters.ledger.score_records import Arrived, Failure
+from evaluation_pipelines.domain.judging.budget import Deferred, MeteredCall, Reservation
 from evaluation_pipelines.domain.judging.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
@@ -15,11 +16,13 @@ from evaluation_pipelines.domain.judging.conversation import (
     Judgement,
     Request,
 )
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.pricing import PlannedCall
 from evaluation_pipelines.domain.judging.score import LoggedTurn, Score
 from evaluation_pipelines.domain.judging.tokens import estimated_message_tokens
 from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.judging.desk import Desk
+from evaluation_pipelines.stages.judging.material import completion_of
 from evaluation_pipelines.stages.judging.report import JudgeReport, Why
 
 
@@ -42,7 +45,8 @@ class SessionScoring:
     Attributes:
         before_usd: What earlier runs have booked for it.
         planned: Turns for which money is reserved already, besides the last one.
-        planned_usd: The most that the last call was planned to cost; None for an unknown price.
+        later_usd: The most that the last call was planned to cost, where it was not open from the
+            beginning; None for an unknown price.
     """
 
     desk: Desk
@@ -52,7 +56,7 @@ class SessionScoring:
     report: JudgeReport
     before_usd: float
     planned: frozenset[str]
-    planned_usd: float | None
+    later_usd: float | None
 
     async def run(self) -> Score | LeftOpen:
         """Judge the session.
@@ -83,15 +87,18 @@ class SessionScoring:
     @property
     def booked_usd(self) -> float | None:
         """What counts against the budget by now; None when the price is unknown."""
-        if self.planned_usd is None:
+        if self.later_usd is None:
             return None
         return self.before_usd + self.reservation.spent_usd
+
+    def _is_last_turn(self) -> bool:
+        return any(each.turn == MISSING_TOOLS_TURN for each in self.conversation.open_requests())
 
     async def _ask(self, request: Request) -> None:
         model, limit = self.score.judge_model, self.desk.settings.judge_max_output_tokens
         call = PlannedCall(estimated_message_tokens(request.messages), limit)
         most = self.desk.most_usd(model, call)
-        self._reserve(request, most)
+        await self._reserve(request, most)
         metered = MeteredCall(self.reservation, most)
         # The slot is held until the reply is kept: a kill costs no more replies than there are
         # slots.
@@ -103,8 +110,17 @@ class SessionScoring:
     async def _answer(self, request: Request, metered: MeteredCall) -> Answer:
         """Ask, and book what that cost."""
         client = await self.desk.client(self.score.judge_model)
+
+        async def may_pay_again() -> bool:
+            if not metered.may_pay_again():
+                return False
+            if await self._set_aside(metered.most_usd) is None:
+                return True
+            metered.give_up()
+            return False
+
         try:
-            answer = await client.ask(request.messages, metered.may_pay_again)
+            answer = await client.ask(request.messages, may_pay_again)
         except (JudgeCallError, BreakerOpenError, BudgetReachedError) as error:
             metered.settle(error.cost_usd)
             raise
@@ -116,16 +132,34 @@ class SessionScoring:
         metered.settle(answer.cost_usd)
         return answer
 
-    def _reserve(self, request: Request, most: float | None) -> None:
+    async def _reserve(self, request: Request, most: float | None) -> None:
         """Reserve what was not planned: reminders, and what they add to the last call."""
         if most is None or request.turn in self.planned:
             return
-        unplanned = most
-        if request.turn == MISSING_TOOLS_TURN:
-            unplanned = max(most - (self.planned_usd or 0.0), 0.0)
-        refused = self.reservation.extend(unplanned) if unplanned else None
+        is_last = request.turn == MISSING_TOOLS_TURN
+        unplanned = max(most - (self.later_usd or 0.0), 0.0) if is_last else most
+        if not unplanned:
+            return
+        refused = self.reservation.extend(unplanned)
+        if refused is None:
+            refused = await self._set_aside(unplanned)
+            if refused is not None:
+                self.reservation.give_back(unplanned)
         if refused is not None:
             raise _NoMoneyError(refused.reason)
+
+    async def _set_aside(self, most: float | None) -> Deferred | None:
+        """Have it in the ledger that a call may cost so much; why not, where it does not fit."""
+        if most is None:
+            return None
+        desk = self.desk
+        stake = Stake(most, most_of_day_usd=desk.settings.judge_max_cost_per_day_usd)
+        step, owner = desk.ledger.store.set_aside_more, desk.lease.owner
+        try:
+            await desk.ledger.soon(step, self.score.score_id, owner, stake, desk.clock())
+        except DayBudgetReachedError as error:
+            return error.refused
+        return None
 
     async def _keep(self, request: Request, answer: Answer) -> None:
         """Note a reply in the ledger; only then the conversation goes on from it."""
@@ -142,25 +176,31 @@ class SessionScoring:
             attempts=answer.attempts,
             at_us=to_us(self.desk.clock()),
         )
-        went_on = self.conversation.with_reply(request.turn, answer.reply)
-        self.conversation = went_on
-        is_last = any(each.turn == MISSING_TOOLS_TURN for each in went_on.open_requests())
-        booked = self.booked_usd
-        await self.desk.ledger.keep(
-            Arrived(
-                self.score.score_id,
-                self.desk.lease.owner,
-                turn,
-                None if booked is None else booked + self.reservation.reserved_usd,
-                "identifying_missing_tools" if is_last else None,
-            )
-        )
+        self.conversation = self.conversation.with_reply(request.turn, answer.reply)
+        await self.desk.ledger.keep(self._arrived(turn))
         tokens = (
             None
             if usage is None
             else (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
         )
         self.report.note_reply(answer.cost_usd, tokens)
+
+    def _arrived(self, turn: LoggedTurn) -> Arrived:
+        """A reply with all that counts against the budget now: calls under way, calls to come."""
+        is_last, settled, held = (
+            self._is_last_turn(),
+            self.booked_usd,
+            self.reservation.reserved_usd,
+        )
+        later = 0.0 if is_last else min(self.later_usd or 0.0, held)
+        return Arrived(
+            self.score.score_id,
+            self.desk.lease.owner,
+            turn,
+            booked_usd=None if settled is None else settled + held - later,
+            reserved_usd=None if settled is None else later,
+            next_phase="identifying_missing_tools" if is_last else None,
+        )
 
     async def _cope(self, request: Request, problem: BaseException) -> Score | LeftOpen | None:
         """What a call without a reply means for the scoring; None: it goes on without it."""
@@ -206,20 +246,3 @@ class SessionScoring:
 def _is_about(problem: BaseException) -> bool:
     """Whether a problem is one of the session's own."""
     return isinstance(problem, JudgeCallError)
-
-
-def completion_of(judgement: Judgement) -> Completion:
-    """What the ledger keeps of a judgement."""
-    verdict = judgement.verdict
-    return Completion(
-        total_score=verdict.total,
-        criteria_scores=verdict.criteria,
-        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
-        sample_totals=list(judgement.sample_totals),
-        sample_errors=list(judgement.sample_errors),
-        score_spread=judgement.spread,
-        score_analysis=verdict.analysis,
-        missing_tools_analysis=judgement.missing_tools,
-        missing_tools_error=judgement.missing_tools_error,
-        inconsistent_total=verdict.inconsistent_total,
-    )

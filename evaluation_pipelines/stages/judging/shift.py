@@ -1,36 +1,36 @@
 """The work of one judge run: sessions beside each other, as far as endpoint and money go."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from uuid import uuid4
 
-import polars as pl
-
-from evaluation_pipelines.adapters.lake import LakeError
 from evaluation_pipelines.adapters.ledger.errors import (
+    DayBudgetReachedError,
     ScoreEndedError,
     ScoreLeaseLostError,
     ScoringOpenError,
 )
-from evaluation_pipelines.adapters.ledger.score_records import Failure, NewScore, Shown
-from evaluation_pipelines.adapters.queries import QueryError
-from evaluation_pipelines.domain.judging.budget import Deferred, Limit
+from evaluation_pipelines.adapters.ledger.score_records import Failure, Shown
+from evaluation_pipelines.domain.judging.budget import Deferred, Limit, Reservation
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.score import Score
 from evaluation_pipelines.stages.judging.desk import Desk
-from evaluation_pipelines.stages.judging.material import Material, prepare
+from evaluation_pipelines.stages.judging.material import Material
 from evaluation_pipelines.stages.judging.order import Order
 from evaluation_pipelines.stages.judging.report import JudgeReport, Why
 from evaluation_pipelines.stages.judging.scoring import LeftOpen, SessionScoring
+from evaluation_pipelines.stages.judging.supply import NotShown, prepared
 from evaluation_pipelines.stages.judging.survey import Candidate
-from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_events
 from evaluation_pipelines.stages.progress import Progress
-
-_CHUNK = 32
-"""Sessions whose events are read at once: what a run keeps in memory beside what it asks about."""
 
 _MOST_REFUSALS = 20
 """Sessions in a row that do not fit into the money before the rest is not looked at."""
+
+_LOOK_AGAIN_S = 0.25
+"""Money of the day that others hold may become free at any time, and nobody tells."""
+
+_ELSEWHERE = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
 
 
 @dataclass(slots=True)
@@ -43,20 +43,27 @@ class Shift:
     progress: Progress
     _refusals: int = 0
     _why_stopped: str = "run_stopped"
+    _line: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def judge(self, candidates: Sequence[Candidate]) -> None:
         """Judge them all, in their order; what is not reached or does not fit is deferred."""
         self.progress.begin("judging sessions", len(candidates))
-        concurrency = self.desk.settings.judge_concurrency
+        desk = self.desk
+        concurrency = desk.settings.judge_concurrency
         # Twice as many as can be asked at once: when all replies come together, their ends and
         # the beginnings of others are noted one by one, and slots must not wait for that.
         workers = 2 * concurrency
         queue: asyncio.Queue[Material | None] = asyncio.Queue(concurrency)
-        async with self.desk, asyncio.TaskGroup() as tasks:
+        async with desk, asyncio.TaskGroup() as tasks:
             sign_of_life = tasks.create_task(self._renew())
             working = [tasks.create_task(self._work(queue)) for _ in range(workers)]
-            async for material in self._materials(candidates):
-                await queue.put(material)
+            async for found in prepared(desk, candidates):
+                if self.report.stopped is not None:
+                    break
+                if isinstance(found, Material):
+                    await queue.put(found)
+                else:
+                    await self._pass_over(found)
             for _ in working:
                 await queue.put(None)
             await asyncio.wait(working)
@@ -65,41 +72,19 @@ class Shift:
         if rest:
             self.report.deferred[self._why_stopped] += rest
 
-    async def _materials(self, candidates: Sequence[Candidate]) -> AsyncIterator[Material]:
-        """Prompts of all candidates, read and written in threads, some at a time."""
-        for start in range(0, len(candidates), _CHUNK):
-            chunk = candidates[start : start + _CHUNK]
-            events = await self._events(chunk)
-            for each in chunk:
-                if self.report.stopped is not None:
-                    return
-                if each.window.session_date in self.report.unreadable:
-                    self._defer("unreadable", self.report.unreadable[each.window.session_date])
-                elif key_of(each.window) not in events:
-                    self.report.changed += 1
-                    self._tell()
-                elif material := await self._material(each, events.pop(key_of(each.window))):
-                    yield material
-
-    async def _events(self, chunk: Sequence[Candidate]) -> dict[WindowKey, pl.DataFrame]:
-        """Events of some windows; a date that cannot be read leaves the others alone."""
-        found: dict[WindowKey, pl.DataFrame] = {}
-        for day in sorted({each.window.session_date for each in chunk}):
-            windows = [each.window for each in chunk if each.window.session_date == day]
-            try:
-                found |= await asyncio.to_thread(read_events, self.desk.lake, day, windows)
-            except (LakeError, QueryError) as error:
-                self.report.unreadable[day] = str(error)
-        return found
-
-    async def _material(self, candidate: Candidate, events: pl.DataFrame) -> Material | None:
-        """The prompt of a session; None for one of which none can be made, which has failed."""
-        try:
-            return await asyncio.to_thread(prepare, candidate, events, self.desk.settings)
-        except Exception as error:  # noqa: BLE001 - one odd session must not stop the others
-            what = f"the session cannot be shown to the judge: {type(error).__name__}: {error}"
-            await self._give_up(candidate, Failure(what, candidate.unfinished is not None))
-            return None
+    async def _pass_over(self, found: NotShown) -> None:
+        """Count a session that cannot be shown, or is not to be now."""
+        match found.why:
+            case "unreadable":
+                self.report.unreadable[found.candidate.window.session_date] = found.reason
+                self._defer("unreadable", found.reason)
+            case "changed":
+                self.report.changed += 1
+                self._tell()
+            case "odd":
+                # What was begun by another version of this program may go on some day.
+                is_retriable = found.candidate.unfinished is not None
+                await self._give_up(found.candidate, Failure(found.reason, is_retriable))
 
     async def _give_up(self, candidate: Candidate, failure: Failure) -> None:
         desk, unfinished = self.desk, candidate.unfinished
@@ -110,7 +95,7 @@ class Shift:
                 desk.ledger.store.fail, score_id, desk.lease.owner, failure, desk.clock()
             )
             self.report.note_end(ended)
-        except (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError):
+        except _ELSEWHERE:
             self.report.elsewhere += 1
         self._tell()
 
@@ -122,35 +107,76 @@ class Shift:
     async def _score(self, material: Material) -> None:
         model = material.candidate.plan.judging.model
         calls = material.remaining_calls(self.desk.settings.judge_max_output_tokens)
-        most = self.desk.most_usd(model, *calls)
-        reservation = await self.desk.till.admit(most)
-        if isinstance(reservation, Deferred):
-            self._refuse(reservation)
+        stake = self.desk.stake(model, calls)
+        begun = await self._begin(material, stake)
+        if begun is None:
             return
-        self._refusals = 0
-        if self.report.stopped is not None:
-            reservation.close()
-            return
+        reservation, score = begun
         try:
-            score = await self._take(material.candidate, material.score_id, material.shown, most)
-            last = self.desk.most_usd(model, calls[-1]) if calls else 0.0
+            asked = 0.0 if stake is None else stake.asked_usd
             scoring = SessionScoring(
                 self.desk,
                 score,
                 material.conversation,
                 reservation,
                 self.report,
-                before_usd=(score.booked_cost_usd or 0.0) - (most or 0.0),
+                before_usd=(score.booked_cost_usd or 0.0) - asked,
                 planned=frozenset(each.turn for each in material.conversation.open_requests()),
-                planned_usd=None if most is None else last,
+                later_usd=None if stake is None else stake.later_usd,
             )
             await self._judged(scoring)
-        except (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError):
+        except _ELSEWHERE:
             self.report.elsewhere += 1
         finally:
-            reservation.close()
-            self.desk.till.note_freed()
+            self._give_back(reservation)
         self._tell()
+
+    async def _begin(
+        self, material: Material, stake: Stake | None
+    ) -> tuple[Reservation, Score] | None:
+        """Set aside the most that a session can cost, and take it; None when that is not to be.
+
+        Money of the day that scorings under way hold, of whatever run, is waited for.
+        """
+        begun = await self._try_to_begin(material, stake)
+        if _is_held(begun):
+            async with self._line:  # one asks again and again, all others stand behind it
+                while _is_held(begun):
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                    begun = await self._try_to_begin(material, stake)
+        if isinstance(begun, DayBudgetReachedError):
+            self._refuse(begun.refused)
+            return None
+        return begun
+
+    async def _try_to_begin(
+        self, material: Material, stake: Stake | None
+    ) -> tuple[Reservation, Score] | DayBudgetReachedError | None:
+        if self.report.stopped is not None:
+            return None
+        reservation = await self.desk.till.admit(None if stake is None else stake.all_usd)
+        if isinstance(reservation, Deferred):
+            self._refuse(reservation)
+            return None
+        begun = None
+        try:
+            if self.report.stopped is None:
+                taken = self._take(material.candidate, material.score_id, material.shown, stake)
+                begun = reservation, await taken
+                self._refusals = 0
+        except DayBudgetReachedError as error:
+            return error
+        except _ELSEWHERE:
+            self.report.elsewhere += 1
+            self._tell()
+        finally:
+            if begun is None:
+                self._give_back(reservation)
+        return begun
+
+    def _give_back(self, reservation: Reservation) -> None:
+        reservation.close()
+        self.desk.till.note_freed()
 
     async def _judged(self, scoring: SessionScoring) -> None:
         try:
@@ -169,17 +195,16 @@ class Shift:
             self.report.note_end(ended)
 
     async def _take(
-        self, candidate: Candidate, score_id: str, shown: Shown | None, most: float | None
+        self, candidate: Candidate, score_id: str, shown: Shown | None, stake: Stake | None
     ) -> Score:
         """Begin the scoring in the ledger, or take it over."""
         ledger, lease, now = self.desk.ledger, self.desk.lease, self.desk.clock()
         unfinished = candidate.unfinished
         if unfinished is not None:
             self.report.continued += bool(unfinished.turn_log)
-            holder = unfinished.lease_owner
-            return await ledger.do(ledger.store.claim, score_id, lease, now, shown, most, holder)
-        new = new_score(candidate, score_id, self.order.triggered_by)
-        return await ledger.do(ledger.store.create, new, now, lease, shown, most)
+            return await ledger.do(ledger.store.claim, score_id, lease, now, shown, stake)
+        new = candidate.new_score(score_id, self.order.triggered_by)
+        return await ledger.do(ledger.store.create, new, now, lease, shown, stake)
 
     def _refuse(self, refused: Deferred) -> None:
         self._defer(refused.limit, refused.reason)
@@ -209,25 +234,5 @@ class Shift:
         self.progress.tell(f"${self.report.cost_usd:.4f} spent")
 
 
-def new_score(candidate: Candidate, score_id: str, triggered_by: str) -> NewScore:
-    """A scoring of a session that is to begin."""
-    window, plan = candidate.window, candidate.plan
-    judging = plan.judging
-    return NewScore(
-        score_id=score_id,
-        organization_id=window.organization_id,
-        session_key=window.session_key,
-        session_id=window.session_id,
-        content_hash=window.content_hash,
-        agent_id=window.agent_id,
-        agent_model=window.agent_model,
-        session_date=window.session_date,
-        judge_profile_id=judging.profile_id,
-        judge_profile_version=judging.profile_version,
-        judge_model=judging.model,
-        rubric=judging.rubric,
-        prompt_hash=judging.prompt_hash,
-        samples=judging.samples,
-        score_triggered_by=triggered_by,
-        seen=candidate.seen,
-    )
+def _is_held(begun: object) -> bool:
+    return isinstance(begun, DayBudgetReachedError) and begun.is_held

@@ -7,6 +7,7 @@ from datetime import date, datetime
 
 from evaluation_pipelines.adapters.lake import LakeError
 from evaluation_pipelines.adapters.lease_owner import is_gone
+from evaluation_pipelines.adapters.ledger.score_records import NewScore
 from evaluation_pipelines.domain.judging.due import (
     Asked,
     Standing,
@@ -34,6 +35,28 @@ class Candidate:
     plan: JudgePlan
     seen: int
     unfinished: Score | None = None
+
+    def new_score(self, score_id: str, triggered_by: str) -> NewScore:
+        """A scoring of it that is to begin."""
+        window, judging = self.window, self.plan.judging
+        return NewScore(
+            score_id=score_id,
+            organization_id=window.organization_id,
+            session_key=window.session_key,
+            session_id=window.session_id,
+            content_hash=window.content_hash,
+            agent_id=window.agent_id,
+            agent_model=window.agent_model,
+            session_date=window.session_date,
+            judge_profile_id=judging.profile_id,
+            judge_profile_version=judging.profile_version,
+            judge_model=judging.model,
+            rubric=judging.rubric,
+            prompt_hash=judging.prompt_hash,
+            samples=judging.samples,
+            score_triggered_by=triggered_by,
+            seen=self.seen,
+        )
 
 
 @dataclass(frozen=True, slots=True)

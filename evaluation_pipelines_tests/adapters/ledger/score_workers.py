@@ -1,12 +1,14 @@
 """What the racers of the tests of double scoring do; spawned, so they must be importable."""
 
 from evaluation_pipelines.adapters.ledger.errors import (
+    DayBudgetReachedError,
     ScoreEndedError,
     ScoreLeaseLostError,
     ScoringOpenError,
 )
 from evaluation_pipelines.adapters.ledger.ledger import open_ledger
 from evaluation_pipelines.adapters.ledger.score_records import Lease
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines_tests.adapters.ledger.ledger_builders import NOON, at
 from evaluation_pipelines_tests.adapters.ledger.score_builders import DONE, new_score, turn
 
@@ -47,3 +49,16 @@ def log_turns(url: str, score_id: str, owner: str, names: list[str]) -> None:
     for name in names:
         ledger.scores.log_turn(score_id, owner, turn(name))
     ledger.close()
+
+
+def begin_all(url: str, owner: str, keys: list[str], usd: float) -> int:
+    """Begin scorings as long as a dollar a day allows; gives how many that are."""
+    ledger, number = open_ledger(url), 0
+    for key in keys:
+        try:
+            ledger.scores.create(new_score(key), NOON, Lease(owner, 60), None, Stake(usd, 0.0, 1.0))
+        except DayBudgetReachedError:
+            continue
+        number += 1
+    ledger.close()
+    return number

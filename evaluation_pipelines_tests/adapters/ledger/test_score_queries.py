@@ -1,10 +1,9 @@
 """What is asked of the scores: of a date, of a session, of the rubric's words, of money."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from evaluation_pipelines.adapters.ledger.ledger import Ledger
-from evaluation_pipelines.adapters.ledger.score_records import Failure, Spent
+from evaluation_pipelines.adapters.ledger.score_records import Failure
 from evaluation_pipelines.domain.judging.due import PastScore
 from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines_tests.adapters.ledger.ledger_builders import MARCH_1, MARCH_2, at
@@ -14,7 +13,6 @@ from evaluation_pipelines_tests.adapters.ledger.score_builders import (
     ME,
     begun,
     new_score,
-    turn,
 )
 
 
@@ -91,26 +89,6 @@ def test_scores_made_by_other_words_than_todays_are_obsolete(ledger: Ledger) -> 
     # The words of "incident" are those that "agent" has now; there is no rubric "mine" any more.
     assert obsolete(agent=today, incident=old) == {"s0", "s2", "s3"}
     assert obsolete() == {"s0", "s1", "s2", "s3"}
-
-
-def test_money_counts_from_its_booking_and_unknown_prices_are_told_apart(ledger: Ledger) -> None:
-    midnight = datetime(2026, 3, 2, tzinfo=UTC)
-    for number, (when, booked_usd) in enumerate(
-        [(at(hours=11), 0.25), (at(hours=12), 0.5), (at(hours=13), 0.125), (at(hours=13), None)]
-    ):
-        score = begun(ledger, f"s{number}")
-        ledger.scores.log_turn(score.score_id, "me", turn(at=when), booked_usd)
-    begun(ledger, "s9")  # nothing was booked for it
-
-    # At midnight and at one o'clock: 0.5 + 0.125.
-    assert ledger.scores.spent(to_us(midnight)) == Spent(0.625, 1)
-    assert ledger.scores.spent(to_us(at(days=2))) == Spent(0.0, 0)
-
-
-def test_what_is_reserved_counts_as_spent(ledger: Ledger) -> None:
-    ledger.scores.create(new_score(), at(hours=13), ME, reserved_usd=0.5)
-
-    assert ledger.scores.spent(to_us(at(hours=12))) == Spent(0.5, 0)
 
 
 def test_events_can_be_followed(ledger: Ledger) -> None:

@@ -222,7 +222,7 @@ def test_a_pending_scoring_is_claimed_once_and_starts_then(ledger: Ledger) -> No
 
 
 @pytest.mark.parametrize(
-    ("when", "instead_of", "works"),
+    ("when", "gone", "works"),
     [
         (at(seconds=59.9), None, False),
         (at(seconds=60), None, True),
@@ -231,15 +231,18 @@ def test_a_pending_scoring_is_claimed_once_and_starts_then(ledger: Ledger) -> No
     ],
 )
 def test_a_lease_is_taken_over_when_it_has_run_out_or_its_owner_is_gone(
-    ledger: Ledger, when: datetime, instead_of: str | None, works: bool
+    ledger: Ledger, when: datetime, gone: str | None, works: bool
 ) -> None:
     score = begun(ledger)
     ledger.scores.log_turn(score.score_id, "me", turn())
+    assert ledger.scores.lease_owners() == ["me"]
+    if gone is not None:
+        ledger.scores.expire(gone, when)
     if not works:
         with pytest.raises(ScoreLeaseLostError):
-            ledger.scores.claim(score.score_id, YOU, when, instead_of=instead_of)
+            ledger.scores.claim(score.score_id, YOU, when)
         return
-    taken = ledger.scores.claim(score.score_id, YOU, when, instead_of=instead_of)
+    taken = ledger.scores.claim(score.score_id, YOU, when)
 
     # What it has so far goes with it, and it began when it began.
     assert taken.turn_log == (turn(),)
@@ -283,33 +286,6 @@ def test_what_is_known_of_the_transcript_comes_with_the_claim_of_a_request(
     assert claimed == ledger.scores.get(score.score_id)
     assert (claimed.content_level, claimed.redactions) == ("full", {"email": 2})
     assert claimed.truncated is True
-
-
-def test_money_is_booked_before_it_is_spent_and_corrected_after(ledger: Ledger) -> None:
-    score = ledger.scores.create(new_score(), NOON, ME, reserved_usd=0.5)
-    assert (score.booked_cost_usd, score.booked_at_us) == (0.5, NOON_US)
-
-    ledger.scores.log_turn(score.score_id, "me", turn("score-1", at(seconds=2)), 0.25)
-    logged = ledger.scores.get(score.score_id)
-    assert (logged.booked_cost_usd, logged.booked_at_us) == (0.25, NOON_US + 2_000_000)
-    done = ledger.scores.complete(score.score_id, "me", DONE, at(seconds=3), 0.125)
-    assert (done.booked_cost_usd, done.booked_at_us) == (0.125, NOON_US + 3_000_000)
-
-
-def test_what_a_dead_process_had_reserved_stays_booked(ledger: Ledger) -> None:
-    """Nobody knows what became of its requests under way: they count as paid."""
-    score = ledger.scores.create(new_score(), NOON, ME, reserved_usd=0.5)
-    taken = ledger.scores.claim(score.score_id, YOU, at(minutes=2), reserved_usd=0.25)
-    assert taken.booked_cost_usd == 0.75
-
-    ledger.scores.leave(score.score_id, "you", at(minutes=3), 0.625)
-    left = ledger.scores.get(score.score_id)
-    assert (left.booked_cost_usd, left.lease_owner, left.status) == (0.625, None, "in_progress")
-    # Of an unknown price nothing is booked, and nothing forgotten.
-    again = ledger.scores.claim(score.score_id, ME, at(minutes=4))
-    assert again.booked_cost_usd == 0.625
-    failed = ledger.scores.fail(score.score_id, "me", Failure("no", retriable=True), at(minutes=5))
-    assert failed.booked_cost_usd == 0.625
 
 
 def test_takeovers_from_the_dead_are_counted_and_handovers_are_not(ledger: Ledger) -> None:

@@ -59,20 +59,6 @@ def test_a_session_that_costs_less_than_reserved_makes_room_for_others() -> None
     admitted(budget, 0.9)
 
 
-def test_what_other_runs_of_the_day_spent_counts_against_the_day_and_not_the_run() -> None:
-    limits = Limits(max_run_usd=1.0, max_day_usd=2.0)
-
-    admitted(Budget(limits, spent_today_usd=1.0), 1.0)
-    refused = deferred(Budget(limits, spent_today_usd=1.5), 0.6)
-
-    assert refused.limit is Limit.DAY_COST
-    assert refused.reason == (
-        "up to $0.6000 more does not fit into $2.0000 (max_cost_of_day): $0.0000 spent and $0.0000 "
-        "reserved, $1.5000 spent by other runs today"
-    )
-    assert deferred(Budget(limits, spent_today_usd=3.0), 0.0001).limit is Limit.DAY_COST
-
-
 def test_a_session_that_alone_exceeds_the_limit_is_told_so_and_keeps_nobody_else_out() -> None:
     budget = Budget(Limits(max_run_usd=1.0))
 
@@ -172,6 +158,21 @@ def test_a_retry_that_does_not_fit_is_not_made_and_takes_nothing_from_other_call
     assert (budget.spent_usd, reservation.reserved_usd) == (0.6, 0.3)
 
 
+def test_a_retry_that_another_limit_forbids_gives_back_what_was_reserved_for_it() -> None:
+    budget = Budget(Limits(max_run_usd=1.0))
+    reservation = admitted(budget, 0.4)
+    call = MeteredCall(reservation, 0.25)
+    assert call.may_pay_again()  # 0.25 feared, and of 0.4 + 0.25 the other 0.4 reserved
+
+    call.give_up()
+    call.settle(0.0)
+
+    assert (budget.spent_usd, budget.reserved_usd) == (0.25, 0.15)  # 0.4 - 0.25 for other calls
+    unpriced = MeteredCall(admitted(Budget(Limits()), None), None)
+    assert unpriced.may_pay_again()
+    unpriced.give_up()  # nothing was reserved, nothing is given back
+
+
 @pytest.mark.parametrize("usd", [-0.1, math.nan, math.inf])
 def test_money_is_a_number_that_is_not_negative(usd: float) -> None:
     with pytest.raises(ValueError, match="money is 0 or more"):
@@ -190,22 +191,19 @@ def test_sums_of_small_amounts_do_not_drift() -> None:
 # An even number of billionths of a dollar: half of it is whole too.
 _MONEY = st.integers(min_value=0, max_value=10**9).map(lambda number: number / (5 * 10**8))
 _STEPS = st.tuples(
-    st.sampled_from(["admit", "call", "unknown", "retry", "reminder", "close"]),
+    st.sampled_from(["admit", "call", "unknown", "retry", "refused", "reminder", "close"]),
     st.integers(min_value=0, max_value=31),
     _MONEY,
     st.floats(min_value=0, max_value=1),
 )
 
 
-@given(run_usd=_MONEY, day_usd=_MONEY, today_usd=_MONEY, steps=st.lists(_STEPS, max_size=60))
+@given(run_usd=_MONEY, steps=st.lists(_STEPS, max_size=60))
 def test_no_order_of_events_leads_above_a_limit_as_long_as_no_call_exceeds_its_estimate(
-    run_usd: float,
-    day_usd: float,
-    today_usd: float,
-    steps: list[tuple[str, int, float, float]],
+    run_usd: float, steps: list[tuple[str, int, float, float]]
 ) -> None:
     """Up to 32 sessions at once, in any order; each call costs a share of what was reserved."""
-    budget = Budget(Limits(max_run_usd=run_usd, max_day_usd=day_usd), today_usd)
+    budget = Budget(Limits(max_run_usd=run_usd))
     under_way: list[tuple[Reservation, list[float]]] = []
     for what, which, usd, share in steps:
         if what == "admit":
@@ -217,11 +215,9 @@ def test_no_order_of_events_leads_above_a_limit_as_long_as_no_call_exceeds_its_e
             _step(what, reservation, calls, usd, share)
 
         committed = budget.reserved_usd + budget.spent_usd
-        assert budget.overrun_usd == pytest.approx(max(today_usd - day_usd, 0), abs=1e-12)
+        assert budget.overrun_usd == 0
         assert budget.reserved_usd >= 0
-        if committed > 0:
-            assert committed <= run_usd + 1e-9
-            assert today_usd + committed <= day_usd + 1e-9
+        assert committed <= run_usd + 1e-9
 
 
 def _step(
@@ -237,6 +233,8 @@ def _step(
     elif calls:
         most = calls.pop()
         call = MeteredCall(reservation, most)
-        if what == "retry" and not call.may_pay_again():
+        if what in {"retry", "refused"} and not call.may_pay_again():
             return
+        if what == "refused":  # by another budget
+            call.give_up()
         call.settle(None if what == "unknown" else most * share)

@@ -2,67 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.domain.judging.score import Score
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
-from evaluation_pipelines_tests.judged import fill, told_session
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.stages.collector import seeded
-from evaluation_pipelines_tests.stages.pipeline_steps import judge as judge_due
+from evaluation_pipelines_tests.stages.judging.site import CONCURRENCY, Site, site
 from evaluation_pipelines_tests.stages.pipeline_worker import one_after_the_other, two_at_once
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
-
-CONCURRENCY = 4
-JUDGE = {
-    "judge_model": "judge-1",
-    "judge_concurrency": CONCURRENCY,
-    "judge_input_usd_per_mtok": 1.0,
-    "judge_output_usd_per_mtok": 10.0,
-}
-LONG_AGO_S = -480 * DAY_S
-"""2025-02-06: past for the clock of any machine."""
-
-
-@dataclass
-class Site:
-    """Sessions, an endpoint, and the two sets of books: what was answered and what is kept."""
-
-    workplace: Workplace
-    endpoint: JudgeEndpoint
-    sessions: int
-
-    def answered(self) -> int:
-        """Whole answers that were handed to the system's socket."""
-        return sum(each.answered for each in self.endpoint.requests)
-
-    def scores(self) -> list[Score]:
-        """All scorings."""
-        scores = self.workplace.ledger.scores
-        return [each for day in scores.dates() for each in scores.on_date(day)]
-
-    def kept(self) -> int:
-        """Replies in the ledger."""
-        return sum(len(each.turn_log) for each in self.scores())
-
-    def finish(self) -> None:
-        """One more run, which nobody disturbs."""
-        judge_due(self.workplace.stores)
-
-
-@contextmanager
-def site(folder: Path, monkeypatch: pytest.MonkeyPatch, sessions: int) -> Iterator[Site]:
-    """Sessions that are due, and an endpoint that takes 30 ms for an answer."""
-    with open_judge_endpoint(0.03, keep_bodies=False) as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        with open_workplace(folder, OPENAI_BASE_URL=endpoint.base_url, **JUDGE) as workplace:
-            fill(workplace, *(told_session(f"s{n}", LONG_AGO_S + n) for n in range(sessions)))
-            yield Site(workplace, endpoint, sessions)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +22,7 @@ def test_a_judge_killed_at_any_moment_loses_no_reply_that_had_arrived(
     lost: list[int] = []
     with (
         site(tmp_path, monkeypatch, sessions) as place,
-        one_after_the_other(rounds, "judge", tmp_path, **JUDGE) as workers,
+        one_after_the_other(rounds, "judge", tmp_path, **place.settings) as workers,
     ):
         for worker in workers:
             before = place.kept()
@@ -104,7 +50,7 @@ def test_two_judges_at_once_share_the_work_without_a_double(
 ) -> None:
     sessions = 40
     with site(tmp_path, monkeypatch, sessions) as place:
-        with two_at_once("judge", tmp_path, **JUDGE):
+        with two_at_once("judge", tmp_path, **place.settings):
             deadline = time.monotonic() + 60
             while place.kept() < 2 * sessions:
                 assert time.monotonic() < deadline

@@ -1,10 +1,14 @@
 """What a run may spend, and that it never spends more."""
 
+import socket
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.adapters.ledger.score_records import Lease
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.due import Asked
 from evaluation_pipelines.domain.judging.pricing import most_usd
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
@@ -13,9 +17,12 @@ from evaluation_pipelines.stages.judging.material import prepare
 from evaluation_pipelines.stages.judging.plans import load_plans
 from evaluation_pipelines.stages.judging.survey import survey
 from evaluation_pipelines.stages.judging.windows import key_of, read_events
+from evaluation_pipelines_tests.adapters.ledger.score_builders import new_score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, prose_score
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.stages.judging.site import site
+from evaluation_pipelines_tests.stages.pipeline_worker import two_at_once
 
 # 10 000 tokens in at 1 USD a million and 300 out at 10 are 0.01 + 0.003 USD; a session is two of
 # them: 2.6 cents. The most that it can cost is more: 1 000 tokens out, and the prompt as estimated.
@@ -54,6 +61,43 @@ def test_a_night_with_a_budget_stops_below_it_and_the_next_goes_on(
         assert len(second.totals) == 60 - done
         oldest = [f"s{n}#baseline-1" for n in range(done)]
         assert all(len(judged.scores(key)) == 1 for key in oldest)
+
+
+def test_two_processes_that_judge_at_once_stay_below_the_limit_of_the_day_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_usd = 0.5
+    limits = {"judge_max_cost_per_day_usd": limit_usd, "judge_max_output_tokens": 1000}
+    with site(tmp_path, monkeypatch, 40, "word " * 6_000, **limits) as place:
+        place.endpoint.always(Scripted(usage=DEAR))
+        with two_at_once("judge", tmp_path, **place.settings):
+            deadline = time.monotonic() + 60
+            while len({each.score_triggered_by for each in place.scores()}) < 2:
+                assert time.monotonic() < deadline
+                assert place.at_stake_usd() <= limit_usd
+                time.sleep(0.01)
+        # Both have gone on until nothing fitted any more: 19 sessions are 0.494, a 20th is 0.52.
+        scores = place.scores()
+        assert {each.status for each in scores} == {"completed"}
+        assert 12 <= len(scores) <= 19
+        assert sum(each.judge_cost_usd or 0.0 for each in scores) <= limit_usd
+        assert len(place.endpoint.requests) == 2 * len(scores)
+
+
+def test_money_that_a_dead_process_had_set_aside_is_free_for_others(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    with open_judged(tmp_path, judge.base_url, judge_max_cost_per_day_usd=1.0) as judged:
+        fill(judged.workplace, told_session("s1"))
+        scores, far_away = judged.workplace.ledger.scores, new_score("other#baseline-1")
+        gone = Lease(f"{socket.gethostname()}:4194304:gone", 600)  # above the largest process id
+        scores.create(far_away, judged.now, gone, None, Stake(0.125, 0.875, 1.0))
+
+        report = judged.run()
+        assert len(report.totals) == 1
+        left = scores.get(far_away.score_id)
+        # A call may have been under way when it died: that stays booked.
+        assert (left.booked_cost_usd, left.is_open) == (0.125, True)
 
 
 def test_the_limit_of_a_run_holds_beside_that_of_the_day(
@@ -134,7 +178,8 @@ def least_that_fits(judged: Judged) -> float:
     events = read_events(stores.lake, candidate.window.session_date, [candidate.window])[
         key_of(candidate.window)
     ]
-    calls = prepare(candidate, events, stores.settings).remaining_calls(1000)
+    planned = prepare(candidate, events, stores.settings).remaining_calls(1000)
+    calls = (*planned.now, *planned.later)
     most = most_usd(calls, judge_pricing(stores.settings, "judge-1", judged.now))
     assert most is not None
     return most * 1.02  # the fence is another one each time, and its estimate with it

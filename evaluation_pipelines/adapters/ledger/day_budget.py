@@ -1,0 +1,67 @@
+"""What all scorings of a day have spent and set aside, and that no more is set aside than may be.
+
+Steps within a transaction; ``lock_for_budget`` comes first in it.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.adapters.ledger.engine import lock_for_budget
+from evaluation_pipelines.adapters.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.adapters.ledger.score_tables import SESSION_SCORES
+from evaluation_pipelines.domain.judging.day_budget import Stake, day_begin_us
+from evaluation_pipelines.domain.telemetry.times import to_us
+
+_SCORE = SESSION_SCORES.c
+
+
+def wait_for_turn(connection: sa.Connection, stake: Stake | None) -> None:
+    """Begin a transaction that sets something aside under a limit: one at a time."""
+    if stake is not None and stake.most_of_day_usd is not None:
+        lock_for_budget(connection)
+
+
+def set_aside(
+    connection: sa.Connection,
+    score_id: str,
+    stake: Stake | None,
+    now: datetime,
+    booked_usd: float = 0.0,
+    reserved_usd: float = 0.0,
+) -> dict[str, Any]:
+    """Values of a scoring for which a stake is set aside beside what it has; nothing if unknown.
+
+    Raises:
+        DayBudgetReachedError: it does not fit into what is left of the day.
+    """
+    if stake is None:
+        return {}
+    if stake.most_of_day_usd is not None:
+        others_usd, is_held = _others(connection, score_id, now)
+        refused = stake.refusal(others_usd + booked_usd + reserved_usd)
+        if refused is not None:
+            raise DayBudgetReachedError(refused, is_held=is_held)
+    return {
+        "booked_cost_usd": booked_usd + stake.asked_usd,
+        "reserved_cost_usd": reserved_usd + stake.later_usd,
+        "booked_at_us": to_us(now),
+    }
+
+
+def _others(connection: sa.Connection, score_id: str, now: datetime) -> tuple[float, bool]:
+    """What is spent and set aside today for other scorings, and whether any is under way.
+
+    A scoring that goes on over midnight counts whole for the day on which it ends.
+    """
+    is_leased = _SCORE.lease_expires_at_us > to_us(now)
+    counted = sa.func.coalesce(_SCORE.booked_cost_usd, 0.0) + sa.case(
+        (is_leased, sa.func.coalesce(_SCORE.reserved_cost_usd, 0.0)), else_=0.0
+    )
+    sums = sa.select(
+        sa.func.coalesce(sa.func.sum(counted), 0.0),
+        sa.func.coalesce(sa.func.sum(sa.case((is_leased, 1), else_=0)), 0),
+    ).where(_SCORE.booked_at_us >= day_begin_us(now), _SCORE.score_id != score_id)
+    usd, leased = connection.execute(sums).one()
+    return float(usd), leased > 0
