@@ -110,3 +110,13 @@ class Spent:
 
     cost_usd: float
     unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowScorings:
+    """How often a session window was scored, and for how much; None when a price is unknown."""
+
+    organization_id: str
+    session_key: str
+    scorings: int
+    cost_usd: float | None
