@@ -295,6 +295,7 @@ SENSORS = {
     "touched_dates_sensor": 5,
     "failed_build_sensor": 30,
     "aggregates_sensor": 30,
+    "books_sensor": 30,
     "fresh_sessions_sensor": 30,
     "reputation_sensor": 30,
     "outside_signals_sensor": 30,

@@ -44,8 +44,9 @@ class Equation:
         return self.difference == 0
 
     def __str__(self) -> str:
-        """Both sides, parts of 0 left out, and the difference where there is one."""
-        told = [each for each in self.parts if each.number] or self.parts[:1]
+        """Both sides, of several parts those that are not 0, and the difference if there is one."""
+        several = len(self.parts) > 1
+        told = [each for each in self.parts if each.number or not several]
         other_side = " + ".join(map(str, told)) or "0"
         if self.is_balanced:
             return f"{self.whole} = {other_side}"

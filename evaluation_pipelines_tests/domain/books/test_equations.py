@@ -111,6 +111,9 @@ def test_parts_that_are_too_many_and_a_whole_that_should_be_nothing_say_so() -> 
     assert str(too_many) == "2 sheep, but 1 white + 3 black: 2 too many"
     assert str(Equation("e", Term(2, "wolves"))) == "2 wolves, but 0: 2 not accounted for"
     assert str(Equation("e", Term(0, "sheep"), (Term(0, "white"),))) == "0 sheep = 0 white"
+    assert (
+        str(Equation("e", Term(0, "sheep"), (Term(0, "white"), Term(0, "black")))) == "0 sheep = 0"
+    )
 
 
 def test_events_may_wait_for_a_build_that_is_due_and_for_no_other() -> None:
