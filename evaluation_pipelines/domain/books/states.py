@@ -31,7 +31,7 @@ class Meaning:
 
 STATES: Mapping[BookState, Meaning] = {
     "excluded": Meaning(
-        "a rule of yours leaves it out",
+        "a rule of EVAL_EXCLUDE_SESSIONS leaves it out",
         "change the rule and build the date again",
     ),
     "not_terminal": Meaning(

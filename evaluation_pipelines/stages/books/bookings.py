@@ -11,7 +11,7 @@ from evaluation_pipelines.stages.judging.plans import judging_of
 from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_windows
 from evaluation_pipelines.stages.stores import Stores
 
-_EVALUATED = ("profile_id", "card_id", "reason")
+_EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
 
 
 def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime) -> list[Booking]:

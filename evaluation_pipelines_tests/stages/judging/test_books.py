@@ -8,7 +8,7 @@ import pytest
 
 from evaluation_pipelines.domain.books.day import DayBooks
 from evaluation_pipelines.domain.books.states import STATES
-from evaluation_pipelines.domain.schemas import EVALUATION_BOOKS
+from evaluation_pipelines.domain.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines.stages.books.table import settled_books
 from evaluation_pipelines.stages.build import Build, DateBuilt
 from evaluation_pipelines.stages.judging.plans import load_plans
@@ -156,3 +156,34 @@ def test_what_did_not_fit_into_a_run_is_deferred(labelled: Judged, judge: JudgeE
         .rows(named=True)
     )
     assert row["session_id"] == "s2"  # the oldest came first
+
+
+def test_what_a_rule_leaves_out_is_neither_judged_nor_scored(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    rules = {"robots": {"user_id": "ci"}}
+    with open_judged(tmp_path, judge.base_url, exclude_sessions=rules) as judged:
+        own = told_session("s2", 60)
+        fill(judged.workplace, told_session("s1", user__id="ci"), own)
+        assert judged.run().states == {"excluded": 1, "due": 1}
+        build(judged)
+
+        found = books(judged).sessions.sort("session_id")
+        assert found["state"].to_list() == ["excluded", "scored"]
+        assert found["reason"][0] == "left out by the rule robots"
+        assert found["scorings"].to_list() == [0, 1]
+        first, _ = judged.workplace.lake.read(SESSION_EVALUATIONS, [JUNE_1]).rows(named=True)
+        assert (first["effective_100"], first["effective_source"]) == (None, "none")
+        assert (first["excluded_by"], first["card_id"]) == ("robots", None)
+
+
+def test_a_rule_that_comes_later_takes_the_score_back(judge: JudgeEndpoint, tmp_path: Path) -> None:
+    with open_judged(tmp_path, judge.base_url) as judged:
+        fill(judged.workplace, told_session("s1", user__id="ci"))
+        assert state(judged) == "scored"
+    rules = {"robots": {"user_id": "ci"}}
+    with open_judged(tmp_path, judge.base_url, exclude_sessions=rules) as judged:
+        build(judged)
+        assert state(judged) == "excluded"
+        (row,) = judged.workplace.lake.read(SESSION_EVALUATIONS, [JUNE_1]).rows(named=True)
+        assert (row["effective_100"], row["colour"]) == (None, "not scored")
