@@ -17,6 +17,7 @@ from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    EVALUATION_BOOKS,
     JUDGE_SCORES,
     MASQUE_LIFT,
     MODEL_COMPARISON,
@@ -158,6 +159,20 @@ ASSETS = {
         {"reputation_events", "external_signals"},
         "One row per agent: 0 to 1000 over its last 500 evaluations.",
     ),
+    "evaluation_books": (
+        "comparison",
+        {"parquet", "polars"},
+        "1",
+        {
+            "agent_events",
+            "agent_sessions",
+            "session_performance",
+            "judge_scores",
+            "scorecards",
+            "session_evaluations",
+        },
+        "One row per session window: the one state it is in, why, and what would change that.",
+    ),
     "analytics_database": (
         "comparison",
         {"duckdb"},
@@ -170,6 +185,7 @@ ASSETS = {
             "tool_reports",
             "scorecards",
             "session_evaluations",
+            "evaluation_books",
             "masque_lift",
             *COMPARED,
             "external_signals",
@@ -189,6 +205,7 @@ DAILY = {
     "scorecards": SCORECARDS,
     "session_evaluations": SESSION_EVALUATIONS,
     "tool_reports": TOOL_REPORTS,
+    "evaluation_books": EVALUATION_BOOKS,
 }
 TABLES = {**DAILY, "masque_lift": MASQUE_LIFT}
 
@@ -238,6 +255,7 @@ CHECKS = {
         "every_report_has_its_session",
         "calls_add_up",
     },
+    "evaluation_books": {"every_date_was_built", "keys_are_unique", "books_balance"},
     "model_comparison": {
         "models_and_pairs_stand_once",
         "figures_lie_in_their_intervals",
@@ -257,6 +275,9 @@ NEEDS_CLICKHOUSE = (
     "agent_scores",
 )
 
+OWN_STEPS = {"judge_scores", "evaluation_books"}
+"""Daily tables that no build of new telemetry makes."""
+
 OF_THE_WHOLE_LAKE = {"scores_match_sessions", "profiles_are_calibrated"}
 
 JOBS = {
@@ -274,6 +295,7 @@ SENSORS = {
     "touched_dates_sensor": 5,
     "failed_build_sensor": 30,
     "aggregates_sensor": 30,
+    "books_sensor": 30,
     "fresh_sessions_sensor": 30,
     "reputation_sensor": 30,
     "outside_signals_sensor": 30,
@@ -384,6 +406,14 @@ def test_every_asset_has_exactly_these_checks_and_each_says_what_it_checks() -> 
         assert "\n" not in description
 
 
+def test_books_that_do_not_balance_block_what_follows_in_their_run() -> None:
+    blocking = {
+        key.name for key in graph().asset_check_keys if graph().get_check_spec(key).blocking
+    }
+
+    assert blocking == {"books_balance"}
+
+
 def test_there_are_exactly_these_jobs_and_each_says_what_it_does() -> None:
     jobs = [each for each in repository().get_all_jobs() if not each.name.startswith("__")]
 
@@ -395,7 +425,7 @@ def test_a_build_runs_the_rules_of_its_tables_and_no_check_of_the_whole_lake() -
     layer = repository().get_job("build_daily_tables").asset_layer
 
     assert {key.to_user_string() for key in layer.selected_asset_keys} == (
-        DAILY.keys() - {"agent_events_landed", "judge_scores"}
+        DAILY.keys() - {"agent_events_landed", *OWN_STEPS}
     )
     daily = {
         (key.asset_key.to_user_string(), key.name) for key in layer.asset_graph.asset_check_keys
@@ -404,7 +434,7 @@ def test_a_build_runs_the_rules_of_its_tables_and_no_check_of_the_whole_lake() -
         (asset, name)
         for asset, names in CHECKS.items()
         for name in names
-        if asset not in {"agent_events_landed", "judge_scores", *COMPARED, *NEEDS_CLICKHOUSE}
+        if asset not in {"agent_events_landed", *OWN_STEPS, *COMPARED, *NEEDS_CLICKHOUSE}
         and name not in OF_THE_WHOLE_LAKE
     }
 

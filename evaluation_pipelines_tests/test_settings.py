@@ -173,3 +173,13 @@ def test_the_module_prints_the_table_of_the_readme() -> None:
 
     assert printed == settings_markdown() + "\n"
     assert "| `EVAL_MAX_LINE_BYTES` | `64MiB` | longest line that is read;" in printed
+
+
+def test_rules_that_leave_sessions_out_are_json_and_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EVAL_EXCLUDE_SESSIONS", '{"robots": {"user_id": "ci"}}')
+    assert load_settings().exclude_sessions == {"robots": {"user_id": "ci"}}
+    monkeypatch.setenv("EVAL_EXCLUDE_SESSIONS", '{"robots": {"usr": "ci"}}')
+    with pytest.raises(SettingsError, match="rule 'robots' names usr, which is none of: org"):
+        load_settings()

@@ -130,10 +130,12 @@ class Lake:
             return table.schema.to_frame()
         return _read(path, table, None, "Delete the file: the next run makes it again.")
 
-    def read_part(self, path: str, table: Table) -> pl.DataFrame:
+    def read_part(
+        self, path: str, table: Table, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
         """One file by its path in the lake; raises LakeError when it cannot be read."""
         advice = "Nothing makes it again: restore it from a backup."
-        return _read(self.root / path, table, None, advice)
+        return _read(self.root / path, table, columns, advice)
 
     def sweep(
         self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime

@@ -22,6 +22,7 @@ from evaluation_pipelines.cli import (
     telemetry,
     tools,
 )
+from evaluation_pipelines.cli.books import books
 from evaluation_pipelines.cli.compare import compare
 from evaluation_pipelines.cli.demo import demo
 from evaluation_pipelines.cli.terminal import complain, never_fail_on_letters, one_line, say
@@ -66,6 +67,7 @@ for command in (
     tools.tools,
     lift.lift,
     compare,
+    books,
     telemetry.status,
     telemetry.publish,
     demo,

@@ -2,6 +2,8 @@
 
 import dagster as dg
 
+from evaluation_pipelines.domain.schemas import EVALUATION_BOOKS
+
 # Not eager(): that looks only at the newest date, and late telemetry changes older ones.
 _UPDATED = dg.AutomationCondition.any_deps_updated()
 
@@ -37,13 +39,24 @@ CLICKHOUSE_RUN = {"evaluation/clickhouse": "yes"}
 """Tag of runs that need ClickHouse; dagster.yaml lets one at a time run, so that telemetry goes on
 while they wait for it."""
 
+_BOOKS = dg.AssetSelection.assets(EVALUATION_BOOKS.name)
+
 # The sensor that Dagster makes by itself starts stopped.
 aggregates_sensor = dg.AutomationConditionSensorDefinition(
     "aggregates_sensor",
-    target=dg.AssetSelection.all() - dg.AssetSelection.groups(REPUTATION),
+    target=dg.AssetSelection.all() - dg.AssetSelection.groups(REPUTATION) - _BOOKS,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Starts the aggregates whose inputs have changed, and all of them every hour.",
+)
+
+# In runs of their own: books that do not balance keep nothing else from being made.
+books_sensor = dg.AutomationConditionSensorDefinition(
+    "books_sensor",
+    target=_BOOKS,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Closes the books of dates whose tables have changed.",
 )
 
 # In runs of their own: in one run with the others, those after a failed one would be skipped.

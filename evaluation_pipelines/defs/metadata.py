@@ -1,22 +1,31 @@
 """What the user interface shows of a table: its columns, rows and pictures."""
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.domain.charts import histogram_svg
+from evaluation_pipelines.domain.books.states import STATES
+from evaluation_pipelines.domain.charts import bars_svg, histogram_svg
 from evaluation_pipelines.domain.markdown import markdown_table
 from evaluation_pipelines.domain.quality import RuleResult
-from evaluation_pipelines.domain.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE, Table
+from evaluation_pipelines.domain.schemas import (
+    EVALUATION_BOOKS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    Table,
+)
 from evaluation_pipelines.domain.scorecards.evaluation import GREEN_FROM, PASSES_FROM
 from evaluation_pipelines.stages.daily_table import Made
 
 PREVIEW_ROWS = 8
 CELL_LETTERS = 18
 """A longer text would be broken into many lines in the narrow tables of the interface."""
+_TEXT_LETTERS = 400
+"""Of tables that explain: they have few columns."""
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -37,8 +46,17 @@ def partition_metadata(
         "dagster/partition_row_count": dg.MetadataValue.int(made.frame.height),
         **{name: dg.MetadataValue.int(number) for name, number in made.facts.items()},
         **_pictures(made),
+        **explaining_tables(made),
         "preview": frame_metadata(shown),
         "path": dg.MetadataValue.path(str(path)),
+    }
+
+
+def explaining_tables(made: Made) -> dict[str, dg.MetadataValue]:
+    """The small tables that explain a partition, with all their text."""
+    return {
+        name: dg.MetadataValue.md(markdown_table(frame.columns, frame.rows(), _TEXT_LETTERS))
+        for name, frame in made.shown.items()
     }
 
 
@@ -57,7 +75,11 @@ def distribution(
     text: str,
 ) -> dg.MetadataValue:
     """A histogram as a picture, with the numbers as text."""
-    svg = histogram_svg(values, label, limits, marks)
+    return picture(histogram_svg(values, label, limits, marks), text)
+
+
+def picture(svg: str, text: str) -> dg.MetadataValue:
+    """A picture, with what it shows as text below."""
     encoded = base64.b64encode(svg.encode()).decode()
     return dg.MetadataValue.md(f"![{text}](data:image/svg+xml;base64,{encoded})\n\n{text}")
 
@@ -91,7 +113,17 @@ def _pictures(made: Made) -> dict[str, dg.MetadataValue]:
         marks = {"passes": float(PASSES_FROM), "green": float(GREEN_FROM)}
         scores = made.frame["effective_100"]
         return {"effective scores": _distribution(scores, "effective score", 100, marks)}
+    if made.table is EVALUATION_BOOKS:
+        return {"sessions by state": _states(made.frame["state"])}
     return {}
+
+
+def _states(states: pl.Series) -> dg.MetadataValue:
+    """How many sessions are in which state, as bars; states without any are left out."""
+    counted = Counter(states)
+    rows = [(state, counted[state]) for state in STATES if counted[state]]
+    told = ", ".join(f"{number} {state}" for state, number in rows) or "no session"
+    return picture(bars_svg(rows, f"sessions, n = {len(states)}"), told)
 
 
 def _distribution(

@@ -14,10 +14,17 @@ from evaluation_pipelines.stages.daily_table import DailyTable, Made
 WAS_BUILT = "every_date_was_built"
 
 
-def check_specs(tables: Iterable[DailyTable]) -> list[dg.AssetCheckSpec]:
-    """For each of these tables: its rules, and whether all dates of the run were built."""
+def check_specs(
+    tables: Iterable[DailyTable], blocking: Collection[str] = ()
+) -> list[dg.AssetCheckSpec]:
+    """For each of these tables: its rules, and whether all dates of the run were built.
+
+    What follows in a run waits in vain for a rule of ``blocking`` that is broken.
+    """
     return [
-        dg.AssetCheckSpec(name, asset=daily.table.name, description=description)
+        dg.AssetCheckSpec(
+            name, asset=daily.table.name, description=description, blocking=name in blocking
+        )
         for daily in tables
         for name, description in {
             WAS_BUILT: "Every date of the run was built and published.",

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 _WIDTH, _HEIGHT, _BASE, _TOP = 480, 170, 130, 14
 _BINS = 20
+_ROW, _NAMES, _NAME_LETTERS = 20, 190, 30
 
 
 def histogram_svg(
@@ -37,6 +38,30 @@ def histogram_svg(
         f"{''.join(bars)}{''.join(lines)}"
         f'<line x1="0" y1="{_BASE}" x2="{_WIDTH}" y2="{_BASE}" stroke="#444444"/>'
         f"{''.join(ticks)}{_text(_WIDTH / 2, _BASE + 34, f'{label}, n = {len(values)}')}</svg>"
+    )
+
+
+def bars_svg(rows: Sequence[tuple[str, int]], label: str) -> str:
+    """Horizontal bars, one a row, with its name and number; ``label`` stands below."""
+    largest = max((number for _, number in rows), default=1)
+    height = len(rows) * _ROW + 40
+    shown = [_row(place, *row, largest) for place, row in enumerate(rows)]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + 40}" height="{height}" '
+        f'viewBox="-20 0 {_WIDTH + 40} {height}" font-family="sans-serif" font-size="11">'
+        f'<rect x="-20" y="0" width="{_WIDTH + 40}" height="{height}" fill="#ffffff"/>'
+        f"{''.join(shown)}{_text(_WIDTH / 2, height - 14, label)}</svg>"
+    )
+
+
+def _row(place: int, name: str, number: int, largest: int) -> str:
+    width, middle = (_WIDTH - _NAMES - 40) * number / largest, place * _ROW + 22
+    name = name if len(name) <= _NAME_LETTERS else f"{name[: _NAME_LETTERS - 1]}…"
+    return (
+        f'<text x="{_NAMES - 8}" y="{middle}" text-anchor="end" fill="#333333">'
+        f"{html.escape(name)}</text>"
+        f'<rect x="{_NAMES}" y="{middle - 11}" width="{width:.1f}" height="14" fill="#4f7fd9"/>'
+        f'<text x="{_NAMES + width + 6:.1f}" y="{middle}" fill="#333333">{number}</text>'
     )
 
 

@@ -120,8 +120,7 @@ def every_event_is_in_a_session(
 ) -> RuleResult:
     """Every session that sent an event has a window: none vanishes."""
     keys = ["organization_id", "session_id"]
-    told = ("masque_don", "masque_doff")  # these say whose work the other events were
-    sent = events.filter(~pl.col("event_name").is_in(told)).select(keys).unique()
+    sent = senders(events)
     vanished = sent.join(sessions, on=keys, how="anti").sort(keys)
     return RuleResult(
         table.name,
@@ -131,6 +130,13 @@ def every_event_is_in_a_session(
         f"{vanished.height} sessions without a window",
         examples_of(vanished),
     )
+
+
+def senders(events: pl.DataFrame) -> pl.DataFrame:
+    """``organization_id, session_id`` of the sessions that sent events, each once."""
+    told = ("masque_don", "masque_doff")  # these say whose work the other events were
+    sent = events.filter(~pl.col("event_name").is_in(told))
+    return sent.select("organization_id", "session_id").unique()
 
 
 def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> RuleResult:

@@ -6,6 +6,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings
 
+from evaluation_pipelines.domain.sessions.exclusions import check_rules
+
+
+def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    check_rules(rules)
+    return rules
+
 
 class ScorecardSettings(BaseSettings):
     """Where profiles lie, what is done without a judge, how much people are asked."""
@@ -19,6 +26,11 @@ class ScorecardSettings(BaseSettings):
         default=False,
         description="write a placeholder card at the midpoint for sessions that only a judge can "
         "score and none has scored; it counts nowhere",
+    )
+    exclude_sessions: Annotated[dict[str, dict[str, str]], AfterValidator(_checked)] = Field(
+        default_factory=dict,
+        description="JSON object, name of a rule -> column of `agent_sessions` -> value: sessions "
+        "that are neither judged nor scored, see docs/books.md",
     )
     audit_sample_size: int = Field(
         default=5, ge=0, description="sessions drawn at random every night for people to look at"

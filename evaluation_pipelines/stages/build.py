@@ -1,6 +1,6 @@
 """Build: all daily tables of some dates, date by date; one that fails leaves the others alone."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -13,7 +13,11 @@ from evaluation_pipelines.stages.daily_table import (
     RuleBrokenError,
     make_partition,
 )
-from evaluation_pipelines.stages.daily_tables import DAILY_TABLES, OF_TELEMETRY
+from evaluation_pipelines.stages.daily_tables import (
+    AFTER_BUILD,
+    DAILY_TABLES,
+    OF_TELEMETRY,
+)
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.stores import Stores
 
@@ -84,7 +88,7 @@ class Build:
                 stack.enter_context(file_lock(path, self.stores.settings.lease_seconds))
             except (LockTimeoutError, OSError) as error:
                 touched = self.stores.ledger.touched.get(day)
-                return self._failed(day, self._selected()[0].table.name, touched, error)
+                return self._failed(day, self._selected()[0], touched, error)
             return self._make(day, self.stores.ledger.touched.get(day))
 
     def _make(self, day: date, touched: TouchedDate | None) -> DateBuilt | DateFailed:
@@ -94,27 +98,39 @@ class Build:
             try:
                 made = make_partition(daily, self.stores, day, self.clock())
             except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
-                return self._failed(day, daily.table.name, touched, error)
+                return self._failed(day, daily, touched, error)
             self.on_made(day, made)
             rows[made.table.name] = made.frame.height
             facts |= made.facts
-        if touched is not None and rows.keys() >= {each.table.name for each in OF_TELEMETRY}:
+            if touched is not None and daily is self._last_that_counts():
+                self._settle(touched, rows)
+        return DateBuilt(day, rows, facts)
+
+    def _last_that_counts(self) -> DailyTable | None:
+        """The last selected table that is part of the build of a date."""
+        counting = [each for each in self._selected() if each not in AFTER_BUILD]
+        return counting[-1] if counting else None
+
+    def _settle(self, touched: TouchedDate, rows: Mapping[str, int]) -> None:
+        """Note what the tables that were made are for their date, before others look at it."""
+        day = touched.session_date
+        if rows.keys() >= {each.table.name for each in OF_TELEMETRY}:
             self.stores.ledger.touched.mark_built(day, touched.version)
-        elif touched is not None and touched.parked:
+        elif touched.parked:
             # Somebody mended one table of it: the others are worth another try.
             self.stores.ledger.touched.revive(day)
-        return DateBuilt(day, rows, facts)
 
     def _selected(self) -> list[DailyTable]:
         return [each for each in DAILY_TABLES if each.table.name in self.tables]
 
     def _failed(
-        self, day: date, table: str, touched: TouchedDate | None, error: Exception
+        self, day: date, daily: DailyTable, touched: TouchedDate | None, error: Exception
     ) -> DateFailed:
+        table = daily.table.name
         reason = f"{type(error).__name__}: {error}"
         broken = error.made if isinstance(error, RuleBrokenError) else None
         noted = None
-        if touched is not None:
+        if touched is not None and daily not in AFTER_BUILD:
             noted = self.stores.ledger.touched.mark_failed(
                 day, touched.version, reason, self.clock()
             )

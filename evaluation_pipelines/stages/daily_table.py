@@ -17,7 +17,8 @@ class Made:
     """One partition: its rows, what is worth knowing about it, and the rules it was held to.
 
     Of a table with several files a partition, ``parts`` are those to be replaced, by name; the
-    others stay as they are. ``news`` is what was announced when it was published.
+    others stay as they are. ``news`` is what was announced when it was published. ``shown`` are
+    small tables that explain the partition, by name.
     """
 
     table: Table
@@ -26,6 +27,7 @@ class Made:
     facts: dict[str, int] = field(default_factory=dict)
     parts: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     news: tuple[Announcement, ...] = ()
+    shown: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 class RuleBrokenError(Exception):

@@ -9,6 +9,7 @@ from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    EVALUATION_BOOKS,
     JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
@@ -17,6 +18,7 @@ from evaluation_pipelines.domain.schemas import (
 )
 from evaluation_pipelines.domain.scorecards import rules
 from evaluation_pipelines.domain.sessions.performance import WEIGHTS
+from evaluation_pipelines.stages.books import table as books
 from evaluation_pipelines.stages.daily_table import DailyTable
 from evaluation_pipelines.stages.judging import score_table
 from evaluation_pipelines.stages.scorecard_tables import (
@@ -176,7 +178,28 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         code_version="1",
         announce=announce,
     ),
+    DailyTable(
+        EVALUATION_BOOKS,
+        books.evaluation_books,
+        rules=books.RULES,
+        group="comparison",
+        engine="polars",
+        upstream=(
+            AGENT_EVENTS.name,
+            AGENT_SESSIONS.name,
+            SESSION_PERFORMANCE.name,
+            JUDGE_SCORES.name,
+            SCORECARDS.name,
+            SESSION_EVALUATIONS.name,
+        ),
+        preview=("session_key", "state", "reason", "profile_id", "effective_100"),
+        code_version="1",
+        own_step=True,
+    ),
 )
 
 OF_TELEMETRY = tuple(each for each in DAILY_TABLES if not each.own_step)
 """Those that new telemetry makes anew."""
+
+AFTER_BUILD = DAILY_TABLES[DAILY_TABLES.index(OF_TELEMETRY[-1]) + 1 :]
+"""Those that look at a date when it is built: if they fail, it is built all the same."""

@@ -36,6 +36,7 @@ from evaluation_pipelines.domain.scorecards.scorecard import (
     kept_cards,
     score_cards,
 )
+from evaluation_pipelines.domain.sessions.exclusions import excluded_by
 from evaluation_pipelines.stages.daily_table import Made
 from evaluation_pipelines.stages.profiles import sync_profiles
 from evaluation_pipelines.stages.scoring_inputs import judge_results, tool_effectiveness
@@ -48,9 +49,9 @@ _SESSION = ["organization_id", "session_key"]
 class _Day:
     """Everything that the cards of one date are made from.
 
-    ``sessions`` are evidence of all windows with ``is_terminal``, ``assigned`` ASSIGNMENTS,
-    ``results`` JUDGE_RESULTS, ``cards`` SCORECARDS as they lie in the lake, ``overrides``
-    OVERRIDE_ROWS.
+    ``sessions`` are evidence of all windows with ``is_terminal`` and ``excluded_by``, ``assigned``
+    ASSIGNMENTS, ``results`` JUDGE_RESULTS, ``cards`` SCORECARDS as they lie in the lake,
+    ``overrides`` OVERRIDE_ROWS.
     """
 
     sessions: pl.DataFrame
@@ -67,7 +68,7 @@ class _Day:
             lake.read(AGENT_SESSIONS, [day]),
             lake.read(SESSION_PERFORMANCE, [day]),
             tool_effectiveness(stores, day),
-        ).with_columns(is_terminal(_time(now), idle))
+        ).with_columns(is_terminal(_time(now), idle), excluded_by(stores.settings.exclude_sessions))
         return cls(
             sessions,
             assign(sessions, registry),
@@ -78,8 +79,11 @@ class _Day:
         )
 
     def by_profile(self) -> Iterator[tuple[JudgeProfile, pl.DataFrame]]:
-        """Each profile version that counts for ended sessions, with the evidence of these."""
-        ended = self.sessions.filter("is_terminal")
+        """Each profile version that counts for ended sessions, with the evidence of these.
+
+        Without sessions that a rule leaves out.
+        """
+        ended = self.sessions.filter("is_terminal", pl.col("excluded_by").is_null())
         versions = self.assigned.select("profile_id", "profile_version").unique().sort(pl.all())
         for profile_id, version in versions.iter_rows():
             which = self.assigned.filter(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.domain.charts import histogram_svg
+from evaluation_pipelines.domain.charts import bars_svg, histogram_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 BIN = 480 / 20  # width of a bin in pixels
@@ -96,3 +96,18 @@ def test_every_value_is_in_exactly_one_bar_within_the_picture(
 
     assert sum(count for _, count, _ in shown) == len(values)
     assert all(0 <= place < 20 and 0 < height <= TALLEST for place, _, height in shown)
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    rows = [("<b>grep</b>", 8), ("x" * 31, 2)]
+    picture = ET.fromstring(bars_svg(rows, "sessions"))  # noqa: S314 - our own text
+    bars = picture.findall(f"{SVG}rect")[1:]
+    # 480 wide, 190 for the names and 40 for the numbers: 250 for the largest, a quarter for 2.
+    assert [float(each.attrib["width"]) for each in bars] == [250.0, 62.5]
+    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    assert texts == ["<b>grep</b>", "8", f"{'x' * 29}\u2026", "2", "sessions"]
+
+
+def test_no_bars_are_a_picture_too() -> None:
+    picture = ET.fromstring(bars_svg([], "nothing"))  # noqa: S314 - our own text
+    assert [each.text for each in picture.iter(f"{SVG}text")] == ["nothing"]

@@ -1,8 +1,8 @@
 """What ingest commits, in one transaction per batch, and the books it keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,11 +14,12 @@ from evaluation_pipelines.adapters.ledger.errors import (
     UnknownSourceFileError,
 )
 from evaluation_pipelines.adapters.ledger.parts import add_parts
-from evaluation_pipelines.adapters.ledger.records import IngestBatch
+from evaluation_pipelines.adapters.ledger.records import Balance, IngestBatch
 from evaluation_pipelines.adapters.ledger.sessions import remember_sessions
 from evaluation_pipelines.adapters.ledger.tables import (
     INGEST_BATCHES,
     INGEST_NAMES,
+    PARTS,
     SOURCE_FILES,
 )
 from evaluation_pipelines.adapters.ledger.touched import touch
@@ -62,9 +63,9 @@ class IngestBooks:
             _book(connection, batch)
             count_names(connection, batch.names)
 
-    def totals(self, since: datetime | None = None) -> IngestCounts:
-        """What all batches counted together, or those committed at ``since`` or later."""
-        query = sa.select(*_SUMS).where(*_committed(since))
+    def totals(self, since: datetime | None = None, until: datetime | None = None) -> IngestCounts:
+        """What all batches counted, or those committed at ``since`` or later, before ``until``."""
+        query = sa.select(*_SUMS).where(*_committed(since, until))
         with reading(self._engine) as connection:
             return IngestCounts(**connection.execute(query).mappings().one())
 
@@ -74,6 +75,32 @@ class IngestBooks:
         with reading(self._engine) as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
         return {row.pop("file_id"): IngestCounts(**row) for row in rows}
+
+    def balance(self, table_name: str, first: date, last: date) -> Balance:
+        """Events that batches counted, beside the rows of the manifest for a table.
+
+        One statement, so that no batch can be in one of them alone.
+
+        Args:
+            table_name: the table of landed events.
+            first: first day of the partitions' range.
+            last: its last day.
+        """
+        part = PARTS.c
+        rows = sa.select(sa.func.coalesce(sa.func.sum(part.row_count), 0)).where(
+            part.table_name == table_name, part.superseded_at.is_(None)
+        )
+        is_within = part.session_date.between(first, last)
+        counted = sa.select(sa.func.coalesce(sa.func.sum(_BATCH.events), 0))
+        query = sa.select(
+            *(
+                sa.cast(each.scalar_subquery(), sa.BigInteger)
+                for each in (counted, rows.where(is_within), rows.where(~is_within))
+            )
+        )
+        with reading(self._engine) as connection:
+            numbers: Sequence[int] = connection.execute(query).one()
+        return Balance(*numbers)
 
     def names(self) -> dict[tuple[str, str], int]:
         """How many records were seen but not stored, by (source, event name)."""
@@ -140,5 +167,9 @@ def count_names(connection: sa.Connection, names: Mapping[tuple[str, str], int])
     )
 
 
-def _committed(since: datetime | None) -> tuple[sa.ColumnElement[bool], ...]:
-    return () if since is None else (_BATCH.ingested_at >= since,)
+def _committed(
+    since: datetime | None, until: datetime | None = None
+) -> tuple[sa.ColumnElement[bool], ...]:
+    after = () if since is None else (_BATCH.ingested_at >= since,)
+    before = () if until is None else (_BATCH.ingested_at < until,)
+    return (*after, *before)

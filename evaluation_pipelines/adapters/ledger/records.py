@@ -112,6 +112,15 @@ class IngestBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Balance:
+    """Events that all batches counted, and rows of the manifest within and outside some days."""
+
+    counted: int
+    within: int
+    outside: int
+
+
+@dataclass(frozen=True, slots=True)
 class TouchedDate:
     """A date with new data: due while ``built_version`` is behind ``version``."""
 

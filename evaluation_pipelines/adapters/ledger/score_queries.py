@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.adapters.ledger.engine import chunks, reading
 from evaluation_pipelines.adapters.ledger.errors import UnknownScoreError
-from evaluation_pipelines.adapters.ledger.score_records import ScoringEvent
+from evaluation_pipelines.adapters.ledger.score_records import ScoringEvent, WindowScorings
 from evaluation_pipelines.adapters.ledger.score_tables import SCORING_EVENTS, SESSION_SCORES
 from evaluation_pipelines.domain.judging.due import PastScore
 from evaluation_pipelines.domain.judging.score import OPEN, LoggedTurn, Score
@@ -49,6 +49,16 @@ class ScoreQueries:
     def on_date(self, session_date: date) -> list[Score]:
         """All scorings of the sessions of a date, the oldest first."""
         return self._select(_SCORE.session_date == session_date)
+
+    def by_window(self, session_date: date) -> list[WindowScorings]:
+        """Scorings of a date, whatever became of them, by session window and in its order."""
+        window = _SCORE.organization_id, _SCORE.session_key
+        unpriced = sa.func.count(_SCORE.latency_ms) - sa.func.count(_SCORE.judge_cost_usd)
+        cost = sa.func.coalesce(sa.func.sum(_SCORE.judge_cost_usd), 0.0)
+        query = sa.select(*window, sa.func.count(), sa.case((unpriced == 0, cost)))
+        query = query.where(_SCORE.session_date == session_date).group_by(*window)
+        with reading(self._engine) as connection:
+            return [WindowScorings(*row) for row in connection.execute(query.order_by(*window))]
 
     def dates(self) -> list[date]:
         """The dates with scorings, oldest first."""

@@ -104,3 +104,13 @@ class ScoringEvent:
     phase: str | None
     total_score: int | None
     error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowScorings:
+    """How often a session window was scored, and for how much; None when a price is unknown."""
+
+    organization_id: str
+    session_key: str
+    scorings: int
+    cost_usd: float | None

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.comparison.books import evaluation_books
 from evaluation_pipelines.defs.comparison.models import TABLES
 from evaluation_pipelines.defs.daily_tables import daily_tables
 from evaluation_pipelines.defs.judging.assets import judge_scores
@@ -23,6 +24,7 @@ from evaluation_pipelines.stages.stores import Stores
         daily_tables,
         masque_lift,
         judge_scores,
+        evaluation_books,
         external_signals,
         reputation_scores,
         agent_scores,

@@ -17,6 +17,7 @@ MAX_TAKEOVERS = 10
 """A scoring whose process dies that often may be what it dies of."""
 
 State: TypeAlias = Literal[
+    "excluded",
     "not_terminal",
     "no_profile",
     "too_thin",
@@ -30,7 +31,10 @@ State: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the judge must know of a session window; ``is_terminal`` as of the time of the run."""
+    """What the judge must know of a session window; ``is_terminal`` as of the time of the run.
+
+    ``excluded_by`` names the rule of the user's that leaves it out.
+    """
 
     organization_id: str
     session_key: str
@@ -44,6 +48,7 @@ class Window:
     is_terminal: bool
     content_level: str
     content_hash: str
+    excluded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,8 @@ def standing(
         as_of: the time of the run.
         asked: what the run was asked for.
     """
+    if window.excluded_by is not None:
+        return Standing("excluded", f"left out by the rule {window.excluded_by}")
     if not window.is_terminal:
         return Standing("not_terminal", "the session has not ended")
     if judging is None:

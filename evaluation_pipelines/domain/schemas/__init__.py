@@ -5,6 +5,7 @@ descriptions, SQL results are cast to it. Times are UTC microseconds, durations 
 in the name, money is USD, unknown is null and never 0.
 """
 
+from evaluation_pipelines.domain.schemas.books import EVALUATION_BOOKS
 from evaluation_pipelines.domain.schemas.comparison import (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
@@ -44,6 +45,7 @@ TABLES = (
     JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
+    EVALUATION_BOOKS,
     OVERRIDES,
     TOOL_REPORTS,
     MASQUE_LIFT,
@@ -64,6 +66,7 @@ __all__ = [
     "AGENT_EVENTS_LANDED",
     "AGENT_SCORES",
     "AGENT_SESSIONS",
+    "EVALUATION_BOOKS",
     "EVENT_NAMES",
     "EXTERNAL_SIGNALS",
     "JUDGE_SCORES",

@@ -92,6 +92,7 @@ SESSION_EVALUATIONS = Table(
         ("composite", pl.Float64, "0-10: composite of session_performance"),
         ("disqualified", pl.Boolean, "a disqualifier was found; null when unknown"),
         ("reason", pl.String, "why there is no scorecard; null when there is one"),
+        ("excluded_by", pl.String, "rule of the user's that leaves it out; null without"),
         ("content_hash", pl.String, "content that was evaluated"),
         ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),

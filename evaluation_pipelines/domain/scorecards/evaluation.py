@@ -35,10 +35,12 @@ def evaluate(
 
     A live override; else the best-matching current scorecard (no fallback); else the judge's
     total; else composite * 10; else 0 for a session that failed; else none. Of a session that has
-    not ended only what was said of its very content counts, the rest when it has ended.
+    not ended only what was said of its very content counts, the rest when it has ended. Nothing
+    counts of a session that a rule leaves out.
 
     Args:
-        sessions: rows of ``agent_sessions`` with ``composite`` and ``is_terminal``.
+        sessions: rows of ``agent_sessions`` with ``composite``, ``is_terminal`` and
+            ``excluded_by``.
         matches: ASSIGNMENTS of the sessions.
         cards: SCORECARDS of these sessions, of any profile and content.
         unscored: UNSCORED.
@@ -54,7 +56,7 @@ def evaluate(
         .join(unscored.rename({"reason": "why"}), on=[*_SESSION, "profile_id"], how="left")
     )
     return (
-        frame.with_columns(_source())
+        frame.with_columns(_source(), card_id=pl.when(~_is_excluded()).then("card_id"))
         .with_columns(effective_100=_score())
         .with_columns(_passed(), _colour(), _sureness(), _reason())
     )
@@ -96,9 +98,15 @@ def _live(overrides: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _is_excluded() -> pl.Expr:
+    return pl.col("excluded_by").is_not_null()
+
+
 def _source() -> pl.Expr:
     return (
-        pl.when(pl.col("override_100").is_not_null())
+        pl.when(_is_excluded())
+        .then(pl.lit("none"))
+        .when(pl.col("override_100").is_not_null())
         .then(pl.lit("override"))
         .when(pl.col("scorecard_100").is_not_null())
         .then(pl.lit("scorecard"))
@@ -162,7 +170,9 @@ def _sureness() -> pl.Expr:
 
 def _reason() -> pl.Expr:
     return (
-        pl.when(pl.col("card_id").is_not_null())
+        pl.when(_is_excluded())
+        .then(pl.format("left out by the rule {}", pl.col("excluded_by")))
+        .when(pl.col("card_id").is_not_null())
         .then(None)
         .when(~pl.col("is_terminal"))
         .then(pl.lit(NOT_ENDED))

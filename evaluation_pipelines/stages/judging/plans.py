@@ -124,6 +124,19 @@ def load_plans(stores: Stores, now: datetime, overrides: Overrides | None = None
     return Plans(plans, _default(settings, rubrics, model, wanted), registry, wanted)
 
 
+def judging_of(profile: JudgeProfile, prompt_hash: str, model: str) -> Judging:
+    """By what a version of a profile judges; its own model comes before the one of the settings."""
+    return Judging(
+        profile.id,
+        profile.version,
+        profile.rubric or "",
+        prompt_hash,
+        profile.model or model,
+        profile.samples,
+        profile.sample_rate,
+    )
+
+
 def prompt_hashes(settings: Settings) -> dict[str, str]:
     """Rubric -> hash of its words as they are now.
 
@@ -154,15 +167,7 @@ def _of_profile(
     profile: JudgeProfile, rubrics: Mapping[str, Rubric], model: str, wanted: Overrides
 ) -> JudgePlan:
     rubric = _named(rubrics, profile.rubric or "", f"profile {profile.id}")
-    judging = Judging(
-        profile.id,
-        profile.version,
-        rubric.name,
-        rubric.prompt_hash,
-        wanted.model or profile.model or model,
-        profile.samples,
-        profile.sample_rate,
-    )
+    judging = judging_of(profile, rubric.prompt_hash, model)
     return JudgePlan(_overridden(judging, wanted), rubric, _criteria(profile, rubric))
 
 
@@ -189,5 +194,9 @@ def _named(rubrics: Mapping[str, Rubric], name: str, where: str) -> Rubric:
 
 
 def _overridden(judging: Judging, wanted: Overrides) -> Judging:
-    given: dict[str, Any] = {"samples": wanted.samples, "sample_rate": wanted.sample_rate}
+    given: dict[str, Any] = {
+        "model": wanted.model,
+        "samples": wanted.samples,
+        "sample_rate": wanted.sample_rate,
+    }
     return replace(judging, **{name: each for name, each in given.items() if each is not None})

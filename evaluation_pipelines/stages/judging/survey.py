@@ -134,9 +134,10 @@ def _windows(
     stores: Stores, days: Sequence[date], as_of: datetime, found: Survey
 ) -> Iterator[Window]:
     """The windows of all dates that can be read; a damaged file leaves the others alone."""
+    idle, rules = stores.settings.session_idle_minutes, stores.settings.exclude_sessions
     for day in days:
         try:
-            yield from read_windows(stores.lake, [day], as_of, stores.settings.session_idle_minutes)
+            yield from read_windows(stores.lake, [day], as_of, idle, rules=rules)
         except LakeError as error:
             found.unreadable[day] = str(error)
 

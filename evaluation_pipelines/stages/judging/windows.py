@@ -10,6 +10,7 @@ from evaluation_pipelines.adapters.queries import run_query
 from evaluation_pipelines.domain.judging.due import Window
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.domain.scorecards.evaluation import is_terminal
+from evaluation_pipelines.domain.sessions.exclusions import Rules, excluded_by
 
 WindowKey = tuple[str, str]
 """organization_id and session_key."""
@@ -49,19 +50,21 @@ def read_windows(
     as_of: datetime,
     idle_minutes: int,
     session_ids: Collection[str] | None = None,
+    rules: Rules | None = None,
 ) -> list[Window]:
     """The session windows of some dates, and which of them had ended by a time.
 
-    Only those of ``session_ids``, where these are named.
+    Only those of ``session_ids``, where these are named. ``rules`` say which are left out.
 
     Raises:
         LakeError: a file cannot be read.
     """
-    columns = [*_COLUMNS, "explicit_end"]
+    named_by_rules = {column for wanted in (rules or {}).values() for column in wanted}
+    others = ["explicit_end", *sorted(named_by_rules - _COLUMNS.keys())]
     some = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
-    rows = lake.read(AGENT_SESSIONS, days, columns, some)
+    rows = lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *others], some)
     ended = is_terminal(pl.lit(as_of), idle_minutes)
-    named = rows.with_columns(ended).drop("explicit_end").rename(_COLUMNS)
+    named = rows.with_columns(ended, excluded_by(rules or {})).drop(others).rename(_COLUMNS)
     return [Window(**row) for row in named.iter_rows(named=True)]
 
 

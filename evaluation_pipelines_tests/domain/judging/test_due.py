@@ -79,6 +79,7 @@ def test_a_session_that_has_ended_and_was_never_scored_is_due() -> None:
 @pytest.mark.parametrize(
     ("of", "judging", "expected"),
     [
+        (window(excluded_by="robots", is_terminal=False), PROFILE, "excluded"),
         (window(is_terminal=False), PROFILE, "not_terminal"),
         (window(), None, "no_profile"),
         (window(content_level="none"), PROFILE, "too_thin"),

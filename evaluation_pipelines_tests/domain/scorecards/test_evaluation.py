@@ -60,12 +60,15 @@ def evaluated(
     ended: bool = True,
     known: Registry | None = None,
     unscored: Sequence[tuple[str, ...]] = (),
+    excluded_by: str | None = None,
     **columns: object,
 ) -> Row:
     """The evaluation of one session."""
     profiles = registry(profile()) if known is None else known
     sessions = sessions_frame([answered(**columns)]).with_columns(
-        composite=pl.lit(composite, pl.Float64), is_terminal=pl.lit(ended)
+        composite=pl.lit(composite, pl.Float64),
+        is_terminal=pl.lit(ended),
+        excluded_by=pl.lit(excluded_by, pl.String),
     )
     frame = evaluate(
         sessions,
@@ -94,6 +97,14 @@ def test_a_live_override_comes_first() -> None:
     assert outcome(row) == (20, "override", "red", False)
     assert (row["override_id"], row["override_100"], row["scorecard_100"]) == ("7", 20, 80)
     assert row["confidence"] == 1
+
+
+def test_nothing_counts_of_a_session_that_a_rule_leaves_out() -> None:
+    row = evaluated(cards=[card(8)], told=[said(7, 20)], judged=[JUDGED], excluded_by="robots")
+
+    assert outcome(row) == (None, "none", "not scored", None)
+    assert (row["card_id"], row["reason"]) == (None, "left out by the rule robots")
+    assert (row["scorecard_100"], row["override_100"]) == (80, 20)  # what was said stays readable
 
 
 def test_then_the_card_of_the_best_match() -> None:

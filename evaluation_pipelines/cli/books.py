@@ -1,0 +1,153 @@
+"""The command that closes the books of a day: does everything add up, and where does it stand?"""
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from evaluation_pipelines.cli.csv_form import csv_of
+from evaluation_pipelines.cli.terminal import counted, one_line, print_table, say
+from evaluation_pipelines.domain.books.day import DayBooks
+from evaluation_pipelines.domain.books.equations import Equation
+from evaluation_pipelines.domain.books.states import STATES
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.books.table import settled_books
+from evaluation_pipelines.stages.stores import read_stores
+
+State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
+
+
+class BooksFormat(StrEnum):
+    """How books are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def books(
+    day: Annotated[str, typer.Argument(metavar="DATE", help="A UTC day, such as 2026-11-21.")],
+    sessions: Annotated[State | None, typer.Option(help="List the sessions in this state.")] = None,
+    form: Annotated[
+        BooksFormat, typer.Option("--format", help="How to print it; CSV has the sessions alone.")
+    ] = BooksFormat.TABLE,
+) -> None:
+    """Close the books of a day: every session in one state, every event in one place.
+
+    Leaves with 1 when something does not add up.
+    """
+    session_date = _parsed(day)
+    with read_stores(load_settings()) as stores:
+        found = settled_books(stores, session_date, datetime.now(UTC))
+    chosen = found.sessions
+    if sessions is not None:
+        chosen = chosen.filter(pl.col("state") == str(sessions))
+    if form is BooksFormat.JSON:
+        say(json.dumps(_record(found, chosen), indent=2, default=str))
+    elif form is BooksFormat.CSV:
+        sys.stdout.write(csv_of(chosen))
+    elif sessions is not None:
+        _print_answer(found)
+        _print_sessions(chosen, str(sessions))
+    else:
+        _print(found)
+    if not found.is_balanced:
+        raise typer.Exit(1)
+
+
+def _parsed(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{one_line(text)}: {error}; write 2026-11-21") from error
+
+
+def _print(found: DayBooks) -> None:
+    """The answer, then states with their reasons, then what adds up to what."""
+    _print_answer(found)
+    print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
+    say("\nEquations")
+    for each in found.equations:
+        say(f"  {'=' if each.is_balanced else '!'} {one_line(str(each))}")
+        for example in each.examples if not each.is_balanced else ():
+            say(f"      {one_line(example)}")
+    beside = [(each.what, each.number, each.note) for each in found.beside]
+    print_table("\nBeside the sessions", ("what", "number #", "note"), beside, essential=2)
+    say(f"\nThe judge's scorings of the day cost {_dollars(found.judge_cost_usd)}.")
+
+
+def _print_answer(found: DayBooks) -> None:
+    broken = [each for each in found.equations if not each.is_balanced]
+    sessions, day = counted(found.sessions.height, "session"), found.session_date
+    if not broken:
+        say(f"{day}: the books balance: {sessions}, {_scored(found)}.")
+    else:
+        told = f"{len(broken)} of {len(found.equations)} equations do not add up"
+        say(f"{day}: the books do NOT balance: {told}.")
+    if found.waits is not None:
+        say(f"The day is {one_line(found.waits)}: evaluation-pipelines build --date {day}")
+
+
+def _scored(found: DayBooks) -> str:
+    return f"{found.states['scored']} scored"
+
+
+def _states(found: DayBooks) -> Iterator[tuple[object, ...]]:
+    """A row for each state, its reasons below it where there are several."""
+    for state, number in found.states.items():
+        reasons = found.reasons(state)
+        if len(reasons) <= 1:
+            yield state, number, reasons[0][0] if reasons else STATES[state].meaning
+            continue
+        yield state, number, STATES[state].meaning
+        for reason, times in reasons:
+            yield "", times, reason
+
+
+def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
+    columns = ("session key", "why", "label", "model", "scorings #", "organization")
+    names = [
+        *("session_key", "reason", "classification_label", "model"),
+        *("scorings", "organization_id"),
+    ]
+    title = f"\n{counted(chosen.height, 'session')} in the state {state}"
+    if chosen.is_empty():
+        say(title)
+        return
+    print_table(title, columns, chosen.select(names).iter_rows(), essential=2)
+    say(f"What would change it: {STATES[state].what_next}.")  # type: ignore[index]
+
+
+def _dollars(cost_usd: float | None) -> str:
+    return "an unknown amount: a price is not known" if cost_usd is None else f"${cost_usd:.4f}"
+
+
+def _record(found: DayBooks, chosen: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "session_date": found.session_date,
+        "as_of": found.as_of,
+        "is_balanced": found.is_balanced,
+        "waits": found.waits,
+        "states": found.states,
+        "equations": [_equation(each) for each in found.equations],
+        "beside": [
+            {"what": each.what, "number": each.number, "note": each.note} for each in found.beside
+        ],
+        "judge_cost_usd": found.judge_cost_usd,
+        "sessions": chosen.to_dicts(),
+    }
+
+
+def _equation(each: Equation) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "whole": {"what": each.whole.what, "number": each.whole.number},
+        "parts": [{"what": part.what, "number": part.number} for part in each.parts],
+        "difference": each.difference,
+        "examples": each.examples,
+    }

@@ -1,0 +1,94 @@
+"""The closed books as an asset: made when the tables of a date have changed, and in the night.
+
+It has a step of its own, so that a job can select it, and so that books which do not balance hold
+no telemetry back: they are made right after the build of a date and never within it.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+import dagster as dg
+
+from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED
+from evaluation_pipelines.defs.daily_tables import asset_spec, report_partition
+from evaluation_pipelines.defs.metadata import explaining_tables
+from evaluation_pipelines.defs.partitions import SESSION_DATES
+from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.domain.books.equations import books_balance
+from evaluation_pipelines.domain.books.states import STATES
+from evaluation_pipelines.domain.markdown import markdown_table
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, EVALUATION_BOOKS
+from evaluation_pipelines.stages.alerts import alert
+from evaluation_pipelines.stages.build import Build, DateFailed
+from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
+from evaluation_pipelines.stages.stores import Stores
+
+_BOOKS = next(each for each in DAILY_TABLES if each.table is EVALUATION_BOOKS)
+
+_STATES = markdown_table(
+    ("state", "meaning", "what would change it"),
+    [(state, each.meaning, each.what_next) for state, each in STATES.items()],
+)
+_DESCRIPTION = (
+    f"{EVALUATION_BOOKS.grain.capitalize()}.\n\n"
+    f"The first of these states that holds:\n\n{_STATES}\n\n"
+    "The check `books_balance` adds up what ingest counted, what the tables hold and the states; "
+    "books that do not balance are not written."
+)
+
+
+@dg.multi_asset(
+    specs=[
+        asset_spec(_BOOKS).replace_attributes(
+            description=_DESCRIPTION, automation_condition=WHEN_DATE_CHANGED
+        )
+    ],
+    check_specs=check_specs([_BOOKS], blocking={books_balance.__name__}),
+    can_subset=True,
+    partitions_def=SESSION_DATES,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+)
+def evaluation_books(
+    context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
+) -> Iterator[dg.AssetCheckResult]:
+    """Close the books of the dates of a run that ever had telemetry."""
+    book = RuleBook()
+
+    def publish(day: date, made: Made) -> None:
+        cost = made.frame["judge_cost_usd"]
+        known = "unknown" if cost.null_count() else round(float(cost.sum()), 6)
+        more = {"judge_cost_usd": dg.MetadataValue.text(str(known))}
+        report_partition(context, stores, _BOOKS, day, made, more)
+        book.note_made(day, made)
+
+    landed = {each.session_date for each in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name)}
+    days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
+    outcome = Build(stores, [EVALUATION_BOOKS.name], publish).run(days, LoggedProgress(context.log))
+    failed = [each for each in outcome if isinstance(each, DateFailed)]
+    for each in failed:
+        book.note_failed(each)
+        _show(context, each)
+    yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
+    if failed:
+        told = _told(failed)
+        alert(stores.settings, "the books of a day do not balance", told, context.log)
+        raise dg.Failure(told, allow_retries=False)
+
+
+def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
+    """Books that do not balance are not written: what they say is shown all the same."""
+    if failed.broken is not None:
+        context.log_event(
+            dg.AssetObservation(
+                EVALUATION_BOOKS.name,
+                description=f"Not written: {failed.error}",
+                partition=failed.session_date.isoformat(),
+                metadata=explaining_tables(failed.broken),
+            )
+        )
+
+
+def _told(failed: Sequence[DateFailed]) -> str:
+    return "; ".join(f"{each.session_date}: {each.error}" for each in failed)

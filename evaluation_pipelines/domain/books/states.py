@@ -1,0 +1,143 @@
+"""The one state of a session window in the books, its reason, and what would change it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from evaluation_pipelines.domain.judging.due import Standing, Window
+from evaluation_pipelines.domain.scorecards.evaluation import NOT_ENDED
+from evaluation_pipelines.domain.scorecards.scorecard import NO_EVIDENCE
+
+BookState: TypeAlias = Literal[
+    "excluded",
+    "not_terminal",
+    "no_profile",
+    "too_thin",
+    "sampled_out",
+    "in_flight",
+    "scored",
+    "failed",
+    "deferred",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a state says of a session, and what would bring it into another one."""
+
+    meaning: str
+    what_next: str
+
+
+STATES: Mapping[BookState, Meaning] = {
+    "excluded": Meaning(
+        "a rule of EVAL_EXCLUDE_SESSIONS leaves it out",
+        "change the rule and build the date again",
+    ),
+    "not_terminal": Meaning(
+        "it has not ended",
+        "nothing to do: it is looked at again when it has been silent for long enough",
+    ),
+    "no_profile": Meaning(
+        "no enabled judge profile lists its label",
+        "a profile that lists the label (or *), and a build of the date",
+    ),
+    "too_thin": Meaning(
+        "its profile needs text and none was logged, or nothing of it can be scored",
+        "log the texts of sessions; or judge what there is: judge SESSION",
+    ),
+    "sampled_out": Meaning(
+        "the sample rate of its profile leaves it out",
+        "a higher sample_rate of the profile; or ask for this one: judge SESSION",
+    ),
+    "in_flight": Meaning(
+        "a scoring by the judge is not finished",
+        "nothing to do: the scoring comes to its end, or another run takes it over",
+    ),
+    "scored": Meaning(
+        "it has a current card of its best-matching profile",
+        "nothing to do; new telemetry of the session or a new version of the profile",
+    ),
+    "failed": Meaning(
+        "the judge failed, for good or until its next attempt",
+        "the next attempt, where a time is named; else mend the cause and judge SESSION --force",
+    ),
+    "deferred": Meaning(
+        "it is due and was left for later: budget, batch size, endpoint, or a build",
+        "the next judge run with room for it, or the next build of the date",
+    ),
+}
+"""In the order in which they are looked at: the first that holds is the state."""
+
+_BEFORE_SCORED: Mapping[str, BookState] = {
+    "too_thin": "too_thin",
+    "sampled_out": "sampled_out",
+    "in_flight": "in_flight",
+}
+_ASKED_FOR = "; it has a card all the same, since somebody asked for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What ``session_evaluations`` says of a window.
+
+    ``excluded_by`` names the rule that leaves it out; ``card_id`` is that of a current card by the
+    best-matching profile, ``reason`` why there is none.
+    """
+
+    profile_id: str | None
+    card_id: str | None
+    reason: str | None
+    excluded_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """The state of one window, and why."""
+
+    state: BookState
+    reason: str
+
+    @property
+    def what_next(self) -> str:
+        """What would change it."""
+        return STATES[self.state].what_next
+
+
+def book(
+    window: Window, evaluated: Evaluated, judged: Standing | None, why_no_judge: str | None = None
+) -> Booking:
+    """The state of a window: the first of ``STATES`` that holds.
+
+    Args:
+        window: the window as it is now.
+        evaluated: what its evaluation says.
+        judged: where it stands with the judge; None when its profile needs none.
+        why_no_judge: why nothing at all is judged; None when a judge is configured.
+    """
+    if evaluated.excluded_by is not None:
+        return Booking("excluded", f"left out by the rule {evaluated.excluded_by}")
+    if not window.is_terminal:
+        return Booking("not_terminal", "the session has not ended")
+    if evaluated.profile_id is None:
+        return Booking("no_profile", f"no judge profile lists {window.classification_label!r}")
+    if evaluated.card_id is None and evaluated.reason == NO_EVIDENCE:
+        return Booking("too_thin", f"{evaluated.profile_id}: {NO_EVIDENCE}")
+    if judged is not None and judged.state in _BEFORE_SCORED:
+        in_spite = evaluated.card_id is not None and judged.state != "in_flight"
+        return Booking(_BEFORE_SCORED[judged.state], judged.reason + _ASKED_FOR * in_spite)
+    if evaluated.card_id is not None:
+        return Booking("scored", f"scored by {evaluated.profile_id}")
+    if judged is not None and judged.state == "failed":
+        return Booking("failed", judged.reason)
+    return Booking("deferred", _why_deferred(evaluated, judged, why_no_judge))
+
+
+def _why_deferred(evaluated: Evaluated, judged: Standing | None, why_no_judge: str | None) -> str:
+    if judged is not None and judged.state == "due":
+        return why_no_judge or "due: no judge run has scored it yet"
+    if judged is not None:
+        return "the judge has scored it: its card comes with the next build of the date"
+    if evaluated.reason == NOT_ENDED:
+        return "it has ended since the date was built: its card comes with the next build"
+    return f"its card comes with the next build of the date ({evaluated.reason or 'none yet'})"

@@ -1,0 +1,55 @@
+"""The booking of each evaluated session window of a day."""
+
+from collections.abc import Callable
+from datetime import date, datetime
+
+import polars as pl
+
+from evaluation_pipelines.domain.books.states import Booking, Evaluated, book
+from evaluation_pipelines.domain.judging.due import Standing, Window, standing
+from evaluation_pipelines.stages.judging.plans import judging_of
+from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_windows
+from evaluation_pipelines.stages.stores import Stores
+
+_EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
+
+
+def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime) -> list[Booking]:
+    """The booking of each row of ``session_evaluations`` of a day, in their order.
+
+    Each row must have its window.
+
+    Raises:
+        ProfileError: an evaluation names a profile that the ledger does not know.
+    """
+    idle, why_no_judge = stores.settings.session_idle_minutes, stores.settings.why_no_judge
+    windows = {key_of(each): each for each in read_windows(stores.lake, [day], now, idle)}
+    judged = _judged(stores, day, now)
+    found = []
+    for row in evaluations.iter_rows(named=True):
+        window = windows[row["organization_id"], row["session_key"]]
+        evaluated = Evaluated(*(row[name] for name in _EVALUATED))
+        stands = judged(window, row["profile_id"], row["profile_version"])
+        found.append(book(window, evaluated, stands, why_no_judge))
+    return found
+
+
+def _judged(
+    stores: Stores, day: date, now: datetime
+) -> Callable[[Window, str | None, int | None], Standing | None]:
+    """Where windows of a day stand with the judge; None where their profile needs none."""
+    registry, past = stores.ledger.profiles.registry(), stores.ledger.scores.past([day])
+    model = stores.settings.judge_model or ""
+
+    def judged(window: Window, profile_id: str | None, version: int | None) -> Standing | None:
+        if profile_id is None:
+            return None
+        profile = registry.find(profile_id, version).profile
+        if profile.method == "heuristic":
+            return None
+        key: WindowKey = key_of(window)
+        # The words of the rubric matter only to runs that ask for obsolete scores.
+        judging = judging_of(profile, prompt_hash="", model=model)
+        return standing(window, judging, past.get((*key, profile_id), []), now)
+
+    return judged

@@ -1,0 +1,93 @@
+"""The closed books in Dagster: made after a build, shown, and loud when they do not balance."""
+
+import dagster as dg
+import polars as pl
+
+from evaluation_pipelines.domain.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
+from evaluation_pipelines_tests.defs.code_location import (
+    CodeLocation,
+    check_texts,
+    day,
+    failure_of,
+    session_line,
+)
+from evaluation_pipelines_tests.receiver import Receiver
+
+BOOKS, SENSOR = EVALUATION_BOOKS.name, "books_sensor"
+
+
+def test_books_of_changed_dates_are_asked_for_closed_and_shown(location: CodeLocation) -> None:
+    assert location.wanted(SENSOR) == {}
+    location.run_ingest(session_line(0) + session_line(1) + session_line(1, "t", 60))
+    location.build(0, 1)
+    assert location.wanted(SENSOR) == {BOOKS: 2}
+
+    result = location.materialize_range(0, 1, BOOKS)
+    assert result.success
+    assert {each.check_name: each.passed for each in result.get_asset_check_evaluations()} == {
+        "every_date_was_built": True,
+        "keys_are_unique": True,
+        "books_balance": True,
+    }
+    assert location.materialized(BOOKS) == [day(0), day(1)]
+    shown = location.metadata(BOOKS, 1)
+    assert (shown["dagster/partition_row_count"], shown["sessions scored"]) == (2, 2)
+    assert (shown["sessions deferred"], shown["judge_cost_usd"]) == (0, "0.0")
+    assert str(shown["sessions by state"]).startswith("![2 scored](data:image/svg+xml;base64,")
+    # Two sessions of four events each.
+    assert "every\\_event\\_is\\_kept\\_once | events filed under the day | 8 |" in str(
+        shown["equations"]
+    )
+    assert "| scored | 2 | it has a current card of its best\\-matching profile |" in str(
+        shown["states"]
+    )
+    assert "events without a session" in str(shown["beside the sessions"])
+    assert location.wanted(SENSOR) == {}
+    # Late telemetry of one date: that one alone is closed again.
+    location.run_ingest(session_line(1, "u", 120))
+    location.build(1)
+    assert location.wanted(SENSOR) == {BOOKS: 1}
+
+
+def test_a_date_without_telemetry_has_no_books(location: CodeLocation) -> None:
+    result = location.materialize_range(0, 3, BOOKS)
+    assert result.success
+    assert location.materialized(BOOKS) == []
+
+
+def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
+    location: CodeLocation, receiver: Receiver
+) -> None:
+    location.run_ingest(session_line(0) + session_line(1))
+    location.build(0, 1)
+    path = location.workplace.lake.partition(SESSION_EVALUATIONS, day(0))
+    pl.read_parquet(path)[:0].write_parquet(path)
+
+    result = location.materialize_range(0, 1, BOOKS)
+    assert not result.success
+    amiss = (
+        "every_session_is_in_one_state: 1 session windows in agent_sessions, but 0: "
+        "1 not accounted for"
+    )
+    assert amiss in failure_of(result)
+    assert location.materialized(BOOKS) == [day(1)]
+    check = location.check(BOOKS, "books_balance")
+    assert (check.passed, check.severity, check.blocking) == (
+        False,
+        dg.AssetCheckSeverity.ERROR,
+        True,
+    )
+    texts = check_texts(check)
+    assert (texts["date"], texts["found"]) == (str(day(0)), amiss)
+    assert texts["examples"] == "every_session_is_in_one_state: default, s-0#baseline-1"
+    (observed,) = result.get_asset_observation_events()
+    told = observed.asset_observation_data.asset_observation
+    assert told.partition == str(day(0))
+    assert "every\\_session\\_is\\_in\\_one\\_state" in str(told.metadata["equations"].value)
+    (text,) = receiver.texts
+    assert text.startswith("the books of a day do not balance")
+    assert amiss in text
+    # The date itself is built: its telemetry is held back by nothing.
+    touched = location.workplace.ledger.touched.get(day(0))
+    assert touched is not None
+    assert (touched.is_built, touched.attempts) == (True, 0)
