@@ -4,7 +4,7 @@ It has a step of its own, so that a job can select it, and so that books which d
 no telemetry back: they are made right after the build of a date and never within it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import date
 
 import dagster as dg
@@ -14,6 +14,7 @@ from evaluation_pipelines.defs.daily_tables import asset_spec, report_partition
 from evaluation_pipelines.defs.metadata import explaining_tables
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.domain.books.equations import books_balance
 from evaluation_pipelines.domain.books.states import STATES
@@ -52,7 +53,7 @@ _DESCRIPTION = (
 )
 def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
-) -> Iterator[dg.AssetCheckResult]:
+) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Close the books of the dates of a run that ever had telemetry."""
     book = RuleBook()
 
@@ -69,26 +70,24 @@ def evaluation_books(
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
         book.note_failed(each)
-        _show(context, each)
+        _tell(context, stores, each)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
-        told = _told(failed)
-        alert(stores.settings, "the books of a day do not balance", told, context.log)
+        told = "; ".join(f"{each.session_date}: {each.error}" for each in failed)
         raise dg.Failure(told, allow_retries=False)
+    yield from reported_outputs(context, [EVALUATION_BOOKS.name])
 
 
-def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
+def _tell(context: dg.AssetExecutionContext, stores: Stores, failed: DateFailed) -> None:
     """Books that do not balance are not written: what they say is shown all the same."""
+    day, text = failed.session_date, f"{failed.error}\nSee: evaluation-pipelines books"
+    alert(stores.settings, f"the books of {day} do not balance", f"{text} {day}", context.log)
     if failed.broken is not None:
         context.log_event(
             dg.AssetObservation(
                 EVALUATION_BOOKS.name,
                 description=f"Not written: {failed.error}",
-                partition=failed.session_date.isoformat(),
+                partition=day.isoformat(),
                 metadata=explaining_tables(failed.broken),
             )
         )
-
-
-def _told(failed: Sequence[DateFailed]) -> str:
-    return "; ".join(f"{each.session_date}: {each.error}" for each in failed)

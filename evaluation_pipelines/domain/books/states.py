@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from evaluation_pipelines.domain.judging.due import Standing, Window
 from evaluation_pipelines.domain.scorecards.evaluation import NOT_ENDED
-from evaluation_pipelines.domain.scorecards.scorecard import NO_EVIDENCE
+from evaluation_pipelines.domain.scorecards.scorecard import NO_EVIDENCE, NOT_JUDGED
 
 BookState: TypeAlias = Literal[
     "excluded",
@@ -105,7 +105,7 @@ class Booking:
 
 
 def book(
-    window: Window, evaluated: Evaluated, judged: Standing | None, why_no_judge: str | None = None
+    window: Window, evaluated: Evaluated, judged: Standing | None, why_due: str = NOT_JUDGED
 ) -> Booking:
     """The state of a window: the first of ``STATES`` that holds.
 
@@ -113,7 +113,7 @@ def book(
         window: the window as it is now.
         evaluated: what its evaluation says.
         judged: where it stands with the judge; None when its profile needs none.
-        why_no_judge: why nothing at all is judged; None when a judge is configured.
+        why_due: why what is due for the judge may not have been judged yet.
     """
     if evaluated.excluded_by is not None:
         return Booking("excluded", f"left out by the rule {evaluated.excluded_by}")
@@ -130,12 +130,12 @@ def book(
         return Booking("scored", f"scored by {evaluated.profile_id}")
     if judged is not None and judged.state == "failed":
         return Booking("failed", judged.reason)
-    return Booking("deferred", _why_deferred(evaluated, judged, why_no_judge))
+    return Booking("deferred", _why_deferred(evaluated, judged, why_due))
 
 
-def _why_deferred(evaluated: Evaluated, judged: Standing | None, why_no_judge: str | None) -> str:
+def _why_deferred(evaluated: Evaluated, judged: Standing | None, why_due: str) -> str:
     if judged is not None and judged.state == "due":
-        return why_no_judge or "due: no judge run has scored it yet"
+        return why_due
     if judged is not None:
         return "the judge has scored it: its card comes with the next build of the date"
     if evaluated.reason == NOT_ENDED:

@@ -1,12 +1,13 @@
 """The booking of each evaluated session window of a day."""
 
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 import polars as pl
 
 from evaluation_pipelines.domain.books.states import Booking, Evaluated, book
 from evaluation_pipelines.domain.judging.due import Standing, Window, standing
+from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.judging.plans import judging_of
 from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_windows
 from evaluation_pipelines.stages.stores import Stores
@@ -22,7 +23,7 @@ def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime
     Raises:
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
-    idle, why_no_judge = stores.settings.session_idle_minutes, stores.settings.why_no_judge
+    idle, why_due = stores.settings.session_idle_minutes, _why_due(stores, now)
     windows = {key_of(each): each for each in read_windows(stores.lake, [day], now, idle)}
     judged = _judged(stores, day, now)
     found = []
@@ -30,8 +31,28 @@ def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime
         window = windows[row["organization_id"], row["session_key"]]
         evaluated = Evaluated(*(row[name] for name in _EVALUATED))
         stands = judged(window, row["profile_id"], row["profile_version"])
-        found.append(book(window, evaluated, stands, why_no_judge))
+        found.append(book(window, evaluated, stands, why_due))
     return found
+
+
+def _why_due(stores: Stores, now: datetime) -> str:
+    """What keeps sessions from being judged: no judge, or else the limits that are set."""
+    settings = stores.settings
+    if settings.why_no_judge is not None:
+        return settings.why_no_judge
+    a_run, most, a_day = (
+        settings.judge_max_sessions,
+        settings.judge_max_cost_usd,
+        settings.judge_max_cost_per_day_usd,
+    )
+    limits = [] if a_run is None else [f"{a_run} sessions a run"]
+    limits += [] if most is None else [f"${most:.2f} a run"]
+    if a_day is not None:
+        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        booked = stores.ledger.scores.spent(to_us(midnight)).cost_usd
+        limits.append(f"${a_day:.2f} a day, ${booked:.2f} of them booked")
+    told = f" (limits: {'; '.join(limits)})" if limits else ""
+    return f"due: no judge run has scored it yet{told}"
 
 
 def _judged(

@@ -77,7 +77,7 @@ def test_a_card_of_the_best_match_is_a_score_whether_judged_or_computed() -> Non
             BARE,
             Standing("due", "not scored yet", 1),
             {},
-            ("deferred", "due: no judge run has scored it yet"),
+            ("deferred", NOT_JUDGED),
         ),
         (
             BARE,
@@ -119,7 +119,7 @@ def test_a_session_that_was_scored_on_demand_keeps_its_state_and_says_so(left_ou
 
 def test_without_a_judge_the_missing_setting_is_the_reason() -> None:
     due = Standing("due", "not scored yet", 1)
-    booking = book(ENDED, BARE, due, why_no_judge="set EVAL_JUDGE_MODEL")
+    booking = book(ENDED, BARE, due, why_due="set EVAL_JUDGE_MODEL")
     assert (booking.state, booking.reason) == ("deferred", "set EVAL_JUDGE_MODEL")
 
 

@@ -60,15 +60,15 @@ def evaluated(
     ended: bool = True,
     known: Registry | None = None,
     unscored: Sequence[tuple[str, ...]] = (),
-    excluded_by: str | None = None,
     **columns: object,
 ) -> Row:
-    """The evaluation of one session."""
+    """The evaluation of one session; ``excluded_by`` may be among the columns."""
+    rule = columns.pop("excluded_by", None)
     profiles = registry(profile()) if known is None else known
     sessions = sessions_frame([answered(**columns)]).with_columns(
         composite=pl.lit(composite, pl.Float64),
         is_terminal=pl.lit(ended),
-        excluded_by=pl.lit(excluded_by, pl.String),
+        excluded_by=pl.lit(rule, pl.String),
     )
     frame = evaluate(
         sessions,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,31 @@ def test_a_rule_that_comes_later_takes_the_score_back(judge: JudgeEndpoint, tmp_
         assert state(judged) == "excluded"
         (row,) = judged.workplace.lake.read(SESSION_EVALUATIONS, [JUNE_1]).rows(named=True)
         assert (row["effective_100"], row["colour"]) == (None, "not scored")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"judge_max_sessions": 2, "judge_max_cost_per_day_usd": 0.5},
+            (
+                "due: no judge run has scored it yet "
+                "(limits: 2 sessions a run; $0.50 a day, $0.00 of them booked)"
+            ),
+        ),
+        (
+            {"judge_max_cost_usd": 1.25},
+            "due: no judge run has scored it yet (limits: $1.25 a run)",
+        ),
+        (
+            {"judge_model": None},
+            "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model",
+        ),
+    ],
+)
+def test_what_is_due_says_which_limits_there_are_or_which_judge_is_missing(
+    tmp_path: Path, settings: dict[str, Any], reason: str
+) -> None:
+    with open_judged(tmp_path, "http://127.0.0.1:9", **settings) as judged:
+        fill(judged.workplace, labelled_session("s1", "code"))
+        assert stands(judged)["s1"] == ("deferred", reason)
