@@ -1,13 +1,13 @@
 """The booking of each evaluated session window of a day."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 import polars as pl
 
 from evaluation_pipelines.domain.books.states import Booking, Evaluated, book
 from evaluation_pipelines.domain.judging.due import Standing, Window, standing
-from evaluation_pipelines.domain.telemetry.times import to_us
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.judging.plans import judging_of
 from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_windows
 from evaluation_pipelines.stages.stores import Stores
@@ -23,7 +23,7 @@ def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime
     Raises:
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
-    idle, why_due = stores.settings.session_idle_minutes, _why_due(stores, now)
+    idle, why_due = stores.settings.session_idle_minutes, _why_due(stores.settings)
     windows = {key_of(each): each for each in read_windows(stores.lake, [day], now, idle)}
     judged = _judged(stores, day, now)
     found = []
@@ -35,23 +35,16 @@ def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime
     return found
 
 
-def _why_due(stores: Stores, now: datetime) -> str:
+def _why_due(settings: Settings) -> str:
     """What keeps sessions from being judged: no judge, or else the limits that are set."""
-    settings = stores.settings
     if settings.why_no_judge is not None:
         return settings.why_no_judge
-    a_run, most, a_day = (
-        settings.judge_max_sessions,
-        settings.judge_max_cost_usd,
-        settings.judge_max_cost_per_day_usd,
-    )
-    limits = [] if a_run is None else [f"{a_run} sessions a run"]
-    limits += [] if most is None else [f"${most:.2f} a run"]
-    if a_day is not None:
-        midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        booked = stores.ledger.scores.spent(to_us(midnight)).cost_usd
-        limits.append(f"${a_day:.2f} a day, ${booked:.2f} of them booked")
-    told = f" (limits: {'; '.join(limits)})" if limits else ""
+    sessions, of_run = settings.judge_max_sessions, settings.judge_max_cost_usd
+    of_day = settings.judge_max_cost_per_day_usd
+    limits = [] if sessions is None else [f"{sessions} sessions a run"]
+    limits += [] if of_run is None else [f"${of_run:.2f} a run"]
+    limits += [] if of_day is None else [f"${of_day:.2f} a day"]
+    told = f" (limits: {', '.join(limits)})" if limits else ""
     return f"due: no judge run has scored it yet{told}"
 
 
