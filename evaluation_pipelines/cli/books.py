@@ -120,7 +120,7 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
         say(title)
         return
     print_table(title, columns, chosen.select(names).iter_rows(), essential=2)
-    say(f"What would change it: {STATES[state].what_next}.")  # type: ignore[index]
+    say(f"What would change it: {STATES[state].what_next}.")
 
 
 def _dollars(cost_usd: float | None) -> str:

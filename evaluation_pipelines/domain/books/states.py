@@ -29,7 +29,7 @@ class Meaning:
     what_next: str
 
 
-STATES: Mapping[BookState, Meaning] = {
+STATES: Mapping[str, Meaning] = {
     "excluded": Meaning(
         "a rule of EVAL_EXCLUDE_SESSIONS leaves it out",
         "change the rule and build the date again",

@@ -142,7 +142,7 @@ def test_any_window_is_in_the_first_state_that_holds_and_in_no_other(
     evaluated: Evaluated, judged: Standing | None, is_terminal: bool
 ) -> None:
     stands, has_card = judged and judged.state, evaluated.card_id is not None
-    holds: dict[BookState, bool] = {
+    holds: dict[str, bool] = {
         "excluded": evaluated.excluded_by is not None,
         "not_terminal": not is_terminal,
         "no_profile": evaluated.profile_id is None,
