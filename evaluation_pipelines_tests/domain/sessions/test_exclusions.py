@@ -25,7 +25,7 @@ def test_the_first_rule_of_which_everything_fits_leaves_a_session_out() -> None:
     found = sessions.with_columns(excluded_by(rules))["excluded_by"].to_list()
     assert found == ["robots", "sandbox", "ci", None, None]
     without = sessions.with_columns(excluded_by({}))["excluded_by"]
-    assert (without.dtype, without.to_list()) == (pl.String, [None] * 5)
+    assert (without.dtype, without.to_list()) == (pl.String(), [None] * 5)
 
 
 @pytest.mark.parametrize(
