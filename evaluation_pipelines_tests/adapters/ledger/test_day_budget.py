@@ -91,6 +91,9 @@ def test_who_does_not_fit_into_the_day_changes_nothing(ledger: Ledger) -> None:
     with pytest.raises(DayBudgetReachedError, match=r"up to \$0.3000 more .* \$0.7500") as refused:
         store.create(new_score("s2"), NOON, YOU, None, stake(0.25, 0.05))
     assert refused.value.is_held  # mine may cost less than it might
+    with pytest.raises(DayBudgetReachedError, match="it alone is more than the limit") as refused:
+        store.create(new_score("s2"), NOON, YOU, None, stake(1.01))
+    assert not refused.value.is_held  # whatever the others give back
     assert store.by_session("acme", "s2") == []
 
     waiting = store.create(new_score("s3"), NOON)
