@@ -21,6 +21,7 @@ class Worker:
 
     def __init__(self, step: str, folder: Path, **settings: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._is_ready = False
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__, step],
             env=environment(folder, **settings),
@@ -31,9 +32,15 @@ class Worker:
             text=True,
         )
 
+    def get_ready(self) -> None:
+        """Wait until everything is imported."""
+        if not self._is_ready:
+            self._expect(self._pipe("stdout").readline() == "ready\n")
+            self._is_ready = True
+
     def go(self) -> None:
         """Begin to work, once everything is imported."""
-        self._expect(self._pipe("stdout").readline() == "ready\n")
+        self.get_ready()
         self._pipe("stdin").write("go\n")
         self._pipe("stdin").flush()
 
@@ -98,6 +105,8 @@ def two_at_once(step: str, folder: Path, **settings: object) -> Iterator[None]:
     """Two workers are busy meanwhile; neither may end with an error."""
     workers = [Worker(step, folder, **settings) for _ in range(2)]
     try:
+        for worker in workers:
+            worker.get_ready()
         for worker in workers:
             worker.go()
         yield

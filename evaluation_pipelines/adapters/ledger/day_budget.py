@@ -42,7 +42,8 @@ def set_aside(
         others_usd, is_held = _others(connection, score_id, now)
         refused = stake.refusal(others_usd + booked_usd + reserved_usd)
         if refused is not None:
-            raise DayBudgetReachedError(refused, is_held=is_held)
+            fits_some_day = stake.refusal(0.0) is None
+            raise DayBudgetReachedError(refused, is_held=is_held and fits_some_day)
     return {
         "booked_cost_usd": booked_usd + stake.asked_usd,
         "reserved_cost_usd": reserved_usd + stake.later_usd,

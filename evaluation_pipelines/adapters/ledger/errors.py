@@ -68,7 +68,7 @@ class DayBudgetReachedError(LedgerError):
 
     Attributes:
         refused: Which limit, and a sentence about it.
-        is_held: Whether scorings under way, whosever they are, may yet give something back.
+        is_held: Whether it may fit when scorings under way, whosever they are, have ended.
     """
 
     def __init__(self, refused: Deferred, *, is_held: bool) -> None:

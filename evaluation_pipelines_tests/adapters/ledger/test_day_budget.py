@@ -1,6 +1,6 @@
 """Money of scorings in the ledger: set aside before it is spent, shared by all who score."""
 
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -19,7 +19,6 @@ from evaluation_pipelines_tests.adapters.ledger.score_builders import (
     turn,
 )
 from evaluation_pipelines_tests.adapters.ledger.score_workers import begin_all
-from evaluation_pipelines_tests.adapters.ledger.test_score_races import SPAWN
 
 DAY_USD = 1.0
 NOON_US = to_us(NOON)
@@ -91,6 +90,9 @@ def test_who_does_not_fit_into_the_day_changes_nothing(ledger: Ledger) -> None:
     with pytest.raises(DayBudgetReachedError, match=r"up to \$0.3000 more .* \$0.7500") as refused:
         store.create(new_score("s2"), NOON, YOU, None, stake(0.25, 0.05))
     assert refused.value.is_held  # mine may cost less than it might
+    with pytest.raises(DayBudgetReachedError, match="it alone is more than the limit") as refused:
+        store.create(new_score("s2"), NOON, YOU, None, stake(1.01))
+    assert not refused.value.is_held  # whatever the others give back
     assert store.by_session("acme", "s2") == []
 
     waiting = store.create(new_score("s3"), NOON)
@@ -119,7 +121,7 @@ def test_a_day_begins_with_nothing_spent(ledger: Ledger) -> None:
 @pytest.mark.usefixtures("ledger")
 def test_all_who_begin_at_once_stay_below_the_limit_of_the_day(url: str) -> None:
     names = [[f"{who}-{number}" for number in range(30)] for who in "abc"]
-    with ProcessPoolExecutor(3, mp_context=SPAWN) as pool:
+    with ThreadPoolExecutor(3) as pool:  # each opens a ledger of its own
         begun_by = list(pool.map(begin_all, [url] * 3, list("abc"), names, [0.03] * 3))
 
     # 33 x 0.03 are 0.99; a 34th would make 1.02. None of the 90 fits beside them.

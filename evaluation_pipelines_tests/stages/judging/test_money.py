@@ -63,13 +63,14 @@ def test_a_night_with_a_budget_stops_below_it_and_the_next_goes_on(
         assert all(len(judged.scores(key)) == 1 for key in oldest)
 
 
+@pytest.mark.slow
 def test_two_processes_that_judge_at_once_stay_below_the_limit_of_the_day_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_usd = 0.5
     limits = {"judge_max_cost_per_day_usd": limit_usd, "judge_max_output_tokens": 1000}
-    with site(tmp_path, monkeypatch, 40, "word " * 6_000, **limits) as place:
-        place.endpoint.always(Scripted(usage=DEAR))
+    with site(tmp_path, monkeypatch, 24, "word " * 6_000, **limits) as place:
+        place.endpoint.always(Scripted(usage=DEAR, delay_s=0.3))
         with two_at_once("judge", tmp_path, **place.settings):
             deadline = time.monotonic() + 60
             while len({each.score_triggered_by for each in place.scores()}) < 2:
