@@ -143,6 +143,8 @@ def _try_to_connect(dsn: str) -> "Client":
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import Error, OperationalError
 
+    # It would write a line into the terminal for each attempt that fails; we raise what it says.
+    logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
     if (folder := embedded_folder(dsn)) and (holder := _holder(folder)):
         raise ClickHouseUnavailableError(f"process {holder} holds it")
     try:
