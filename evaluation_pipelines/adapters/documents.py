@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import BinaryIO, cast
 
-import pyarrow as pa
-
 from evaluation_pipelines.adapters.landing import KEPT_BYTES, RawLine, read_lines
 from evaluation_pipelines.domain.telemetry.otlp import is_complete_json, is_cut_json
 
@@ -126,6 +124,8 @@ class Documents:
             offset = following
 
     def _message(self, packed: bytes, offset: int, following: int) -> RawLine:
+        import pyarrow as pa  # as slow to import as all else of a short command
+
         limit = self.max_line_bytes
         try:
             text: bytes = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(limit + 1)
@@ -152,6 +152,8 @@ class _Decompressed:
     """Decompressed bytes of a stream, read forwards only."""
 
     def __init__(self, handle: BinaryIO, form: Form, max_ratio: int) -> None:
+        import pyarrow as pa
+
         handle.seek(0)
         # A handle of its own: the stream closes it when it goes.
         own = os.fdopen(os.dup(handle.fileno()), "rb")

@@ -7,11 +7,14 @@ later go to the same partition, so nothing downstream has to look into neighbour
 
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from evaluation_pipelines.adapters.ledger.ledger import Ledger
 from evaluation_pipelines.adapters.ledger.records import ANY_ORGANIZATION, SessionStart
+
+if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
+    from evaluation_pipelines.adapters.ledger.ledger import Ledger
 
 Key = tuple[str, str]
 """(organization_id or ANY_ORGANIZATION, session_id)."""
@@ -29,7 +32,7 @@ class Filed:
     out_of_range: int
 
 
-def file_events(events: pl.DataFrame, ledger: Ledger | None, start_date: date) -> Filed:
+def file_events(events: pl.DataFrame, ledger: "Ledger | None", start_date: date) -> Filed:
     """Fill the column ``session_date``.
 
     Args:
@@ -58,7 +61,7 @@ def file_events(events: pl.DataFrame, ledger: Ledger | None, start_date: date) -
     return Filed(filed.select(events.columns), tuple(new_sessions), int(early.sum()))
 
 
-def _known_dates(ledger: Ledger | None, firsts: pl.DataFrame) -> dict[Key, date]:
+def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:
     if ledger is None or firsts.is_empty():
         return {}
     ids = firsts["session_id"].unique().to_list()

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from evaluation_pipelines.adapters.landing import Landing
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
@@ -27,13 +28,13 @@ from evaluation_pipelines.stages.reading import (
     open_documents,
     read_line,
 )
-from evaluation_pipelines.stages.session_tables import query_events, query_sessions
+from evaluation_pipelines.stages.session_queries import query_events, query_sessions
 
 SessionRow = Mapping[str, Any]
 """A row of ``agent_sessions`` joined with its row of ``session_performance``."""
 
 
-class SessionNotFoundError(LookupError):
+class SessionNotFoundError(MendableError, LookupError):
     """No window, or more than one, fits what was asked for; the message lists what there is."""
 
 
