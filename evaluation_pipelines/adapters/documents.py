@@ -63,6 +63,15 @@ class Documents:
     def __post_init__(self) -> None:
         self.form = form_of(self.handle)
 
+    @property
+    def is_lines(self) -> bool:
+        """Whether reading can begin at any line of the file: not where it is compressed or a pipe.
+
+        A ``.json`` file may be one document.
+        """
+        is_plain = self.form is Form.PLAIN and not self.path.endswith(".json")
+        return is_plain and self.handle.seekable()
+
     def read(self, offset: int) -> Iterator[RawLine]:
         """Lines from ``offset`` on.
 

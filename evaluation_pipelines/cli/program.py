@@ -1,6 +1,5 @@
 """The terminal program ``evaluation-pipelines``: the steps of the code location, by hand."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -21,6 +20,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         say(version("evaluation-pipelines"))
         raise typer.Exit
 
