@@ -15,6 +15,7 @@ import duckdb
 import polars as pl
 from polars.datatypes import DataTypeClass
 
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import Column, Table
 
 SCHEMA_VERSION = 1
@@ -34,7 +35,7 @@ _SQL_TYPES = {
 }
 
 
-class AnalyticsError(Exception):
+class AnalyticsError(MendableError):
     """The database could not be built; the message names the cause and what to do."""
 
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import polars as pl
 
 from evaluation_pipelines.adapters.sql_files import read_clickhouse_sql
+from evaluation_pipelines.domain.mendable import MendableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ _CONNECT_TIMEOUT_S = 10
 _LOGGER = logging.getLogger(__name__)
 
 
-class ClickHouseError(Exception):
+class ClickHouseError(MendableError):
     """ClickHouse cannot be used, or refused a statement; the message says what to do."""
 
 

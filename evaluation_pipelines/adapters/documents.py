@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import BinaryIO, cast
 
-import pyarrow as pa
-
 from evaluation_pipelines.adapters.landing import KEPT_BYTES, RawLine, read_lines
 from evaluation_pipelines.domain.telemetry.otlp import is_complete_json, is_cut_json
 
@@ -64,6 +62,15 @@ class Documents:
 
     def __post_init__(self) -> None:
         self.form = form_of(self.handle)
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether reading can begin at any line of the file: not where it is compressed or a pipe.
+
+        A ``.json`` file may be one document.
+        """
+        is_plain = self.form is Form.PLAIN and not self.path.endswith(".json")
+        return is_plain and self.handle.seekable()
 
     def read(self, offset: int) -> Iterator[RawLine]:
         """Lines from ``offset`` on.
@@ -126,6 +133,8 @@ class Documents:
             offset = following
 
     def _message(self, packed: bytes, offset: int, following: int) -> RawLine:
+        import pyarrow as pa  # as slow to import as all else of a short command
+
         limit = self.max_line_bytes
         try:
             text: bytes = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(limit + 1)
@@ -152,6 +161,8 @@ class _Decompressed:
     """Decompressed bytes of a stream, read forwards only."""
 
     def __init__(self, handle: BinaryIO, form: Form, max_ratio: int) -> None:
+        import pyarrow as pa
+
         handle.seek(0)
         # A handle of its own: the stream closes it when it goes.
         own = os.fdopen(os.dup(handle.fileno()), "rb")

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import polars as pl
 
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import Table
 
 _STAGING = "_tmp"
 _LOCKS = "_locks"
 
 
-class LakeError(Exception):
+class LakeError(MendableError):
     """A table cannot be written or read; the message names the file and what to do."""
 
 

@@ -194,7 +194,8 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
 
     Lines end at a newline byte and nothing else (JSON may contain other Unicode line ends). What
     follows the last newline is yielded too, with ``next_offset`` at its end: the caller decides
-    whether it is a whole document. Memory stays within ``max_line_bytes`` and one chunk.
+    whether it is a whole document. Empty lines in a row are given as one: a small compressed file
+    can hold very many. Memory stays within ``max_line_bytes`` and one chunk.
     """
     if offset:  # standard input cannot be sought
         handle.seek(offset)
@@ -202,12 +203,20 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
     dropped = 0  # bytes of an overlong line that were read and let go
     while chunk := handle.read(_CHUNK_BYTES):
         *lines, tail = chunk.split(b"\n")
+        blank = offset  # where the empty lines before this one begin
         for line in lines:
+            if not line and not rest:
+                offset += 1
+                continue
+            if blank < offset:
+                yield RawLine(blank, b"", 0, offset)
             text = rest + line if rest else line
             length = dropped + len(text)
             yield _raw(offset, text, length, offset + length + 1, max_line_bytes)
-            offset += length + 1
+            offset = blank = offset + length + 1
             rest, dropped = b"", 0
+        if blank < offset:
+            yield RawLine(blank, b"", 0, offset)
         rest = rest + tail if rest else tail
         if len(rest) > max_line_bytes:
             kept = rest[:KEPT_BYTES]

@@ -13,12 +13,14 @@ from typing import TypeAlias
 import duckdb
 import polars as pl
 
+from evaluation_pipelines.adapters.arrow_rows import ArrowRows
 from evaluation_pipelines.adapters.sql_files import read_sql, read_steps
+from evaluation_pipelines.domain.mendable import MendableError
 
 Source: TypeAlias = pl.DataFrame | Sequence[Path]
 
 
-class QueryError(ValueError):
+class QueryError(MendableError, ValueError):
     """A query could not run, or its result is not what its schema promises."""
 
 
@@ -89,7 +91,7 @@ def _naming(what: str) -> Iterator[None]:
 
 def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Source) -> None:
     if isinstance(source, pl.DataFrame):
-        connection.register(view, source.to_arrow())
+        connection.register(view, ArrowRows(source))
         return
     if not source:
         raise ValueError(f"view {view} has no Parquet files")
@@ -120,8 +122,7 @@ def _execute(
     rows = connection.sql(final, params=bound(final))
     if unused := params.keys() - used:
         raise ValueError(f"no such parameters: {', '.join(sorted(unused))}")
-    frame: pl.DataFrame = rows.pl()
-    return frame
+    return pl.DataFrame(ArrowRows(rows))
 
 
 def _fitted(result: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evaluation_pipelines.domain.judging.rubric import Criterion, Rubric, rubric_problems
+from evaluation_pipelines.domain.mendable import MendableError
 
 SHIPPED_RUBRICS = Path(__file__).resolve().parents[1] / "rubrics"
 
@@ -23,7 +24,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _LARGEST_BYTES = 256 * 1024
 
 
-class RubricError(Exception):
+class RubricError(MendableError):
     """A rubric cannot be used; the message says which, where and why."""
 
 

@@ -1,21 +1,15 @@
 """What the terminal program prints of ingest and build."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from evaluation_pipelines.adapters.ledger.records import TouchedDate
 from evaluation_pipelines.cli.status import why_not_built
 from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
-from evaluation_pipelines.domain.schemas import (
-    AGENT_EVENTS,
-    AGENT_SESSIONS,
-)
-from evaluation_pipelines.domain.telemetry.counts import IngestCounts
+from evaluation_pipelines.cli.unread import what_is_odd
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.build import DateBuilt, DateFailed
 from evaluation_pipelines.stages.ingest import IngestReport
-from evaluation_pipelines.stages.score import Scored
-
-_DEFECTS_SHOWN = 5
 
 
 def print_ingest(report: IngestReport, settings: Settings) -> None:
@@ -26,7 +20,7 @@ def print_ingest(report: IngestReport, settings: Settings) -> None:
         f"{counted(report.files, 'file')}, {counted(counts.events, 'event')} on "
         f"{counted(len(report.dates), 'date')}"
     )
-    for what in _what_is_odd(counts, settings):
+    for what in what_is_odd(counts, settings):
         say(f"  {what}")
     if counts.quarantined:
         what = counted(counts.quarantined, "line or record", "lines or records")
@@ -63,30 +57,3 @@ def print_build(results: Sequence[DateBuilt | DateFailed], touched: Iterable[Tou
     for due in touched:
         if due.last_error and not due.is_built and due.session_date not in tried:
             complain(f"warning: {due.session_date} is not built: {why_not_built(due)}")
-
-
-def print_unread(scored: Scored, settings: Settings) -> None:
-    """What was not read, and why there may be no session at all."""
-    shown, others = scored.quarantined[:_DEFECTS_SHOWN], scored.quarantined[_DEFECTS_SHOWN:]
-    for name, line in shown:
-        complain(f"warning: {one_line(name)}, byte {line.offset}: not read: {line.reason}")
-    if others:
-        complain(f"warning: and {counted(len(others), 'more that was', 'more that were')} not read")
-    if not scored.sessions:
-        for what in _what_is_odd(scored.counts, settings):
-            complain(f"warning: {what}")
-
-
-def _what_is_odd(counts: IngestCounts, settings: Settings) -> Iterator[str]:
-    for what, number in (
-        ("attribution lines", counts.attribution_lines),
-        ("metrics and traces, not used", counts.skipped),
-        ("records of agents that are not understood", counts.unknown_records),
-        ("records that repeat another one", counts.repeated_records),
-        ("records without a session", counts.unattributed),
-        ("impossible times, replaced by the time observed", counts.time_anomalies),
-        ("impossible values, now null", counts.value_anomalies),
-        (f"events before {settings.start_date}, filed under that date", counts.out_of_range),
-    ):
-        if number:
-            yield f"{what}: {number}"

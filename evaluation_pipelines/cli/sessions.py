@@ -11,9 +11,9 @@ import typer
 
 from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_days, within
-from evaluation_pipelines.cli.overview import print_unread
 from evaluation_pipelines.cli.session_lists import print_scores, print_stored_sessions
 from evaluation_pipelines.cli.terminal import complain, one_line, progress_bar
+from evaluation_pipelines.cli.unread import print_unread
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.stages.score import (

@@ -145,7 +145,7 @@ class _Tally:
 
 
 def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines, start=1):
+    for number, line in _numbered(lines):
         if not line.text.strip():
             continue
         try:
@@ -160,6 +160,14 @@ def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator
             tally.lines += 1
             tally.accepted += 1
             yield row
+
+
+def _numbered(lines: Iterable[RawLine]) -> Iterator[tuple[int, RawLine]]:
+    """Lines with their numbers in the file, where empty ones in a row are given as one."""
+    number = 1
+    for line in lines:
+        yield number, line
+        number += line.next_offset - line.offset - line.length_bytes  # the newlines behind it
 
 
 def _batched(rows: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

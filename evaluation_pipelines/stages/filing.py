@@ -8,13 +8,16 @@ later go to the same partition, so nothing downstream has to look into neighbour
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.adapters.ledger.ledger import Ledger
 from evaluation_pipelines.adapters.ledger.records import ANY_ORGANIZATION, NewPart, SessionStart
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+
+if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
+    from evaluation_pipelines.adapters.lake import Lake
+    from evaluation_pipelines.adapters.ledger.ledger import Ledger
 
 Key = tuple[str, str]
 """(organization_id or ANY_ORGANIZATION, session_id)."""
@@ -32,7 +35,7 @@ class Filed:
     out_of_range: int
 
 
-def file_events(events: pl.DataFrame, ledger: Ledger | None, start_date: date) -> Filed:
+def file_events(events: pl.DataFrame, ledger: "Ledger | None", start_date: date) -> Filed:
     """Fill the column ``session_date``.
 
     Args:
@@ -61,7 +64,7 @@ def file_events(events: pl.DataFrame, ledger: Ledger | None, start_date: date) -
     return Filed(filed.select(events.columns), tuple(new_sessions), int(early.sum()))
 
 
-def write_events(lake: Lake, events: pl.DataFrame, name: str) -> Iterator[NewPart]:
+def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewPart]:
     """Write filed events as one new part for each of their dates; nobody counts them yet.
 
     Raises:
@@ -74,7 +77,7 @@ def write_events(lake: Lake, events: pl.DataFrame, name: str) -> Iterator[NewPar
         yield NewPart(table.name, day, path, part.height, size_bytes)
 
 
-def _known_dates(ledger: Ledger | None, firsts: pl.DataFrame) -> dict[Key, date]:
+def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:
     if ledger is None or firsts.is_empty():
         return {}
     ids = firsts["session_id"].unique().to_list()

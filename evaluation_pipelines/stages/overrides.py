@@ -9,6 +9,7 @@ from datetime import datetime
 import polars as pl
 
 from evaluation_pipelines.adapters.ledger.overrides import NewOverride
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
 from evaluation_pipelines.domain.scorecards.overrides import newest_of_content, with_states
 from evaluation_pipelines.domain.scorecards.profile import ProfileError, Scale
@@ -25,7 +26,7 @@ CSV_COLUMNS = ("session", "score", "annotator", "reason")
 _SAME = 1e-9
 
 
-class OverrideError(ValueError):
+class OverrideError(MendableError, ValueError):
     """An override cannot be taken; the message says why and what is allowed."""
 
 

@@ -7,6 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.adapters.landing import LandingFile
 from evaluation_pipelines.adapters.ledger.quarantine import WHOLE_LINE
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import QUARANTINE
 from evaluation_pipelines.domain.schemas.table import UTC_TIME
 from evaluation_pipelines.stages.stores import Stores
@@ -14,7 +15,7 @@ from evaluation_pipelines.stages.stores import Stores
 _PLACE = ["file_id", "offset", "record_index"]
 
 
-class NoSuchEntryError(Exception):
+class NoSuchEntryError(MendableError):
     """The quarantine holds no entry of this name."""
 
 

@@ -4,15 +4,20 @@ The same decoding, the same SQL and the same formulas as the lake, so that both 
 numbers for the same telemetry.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.adapters.landing import Landing
+from evaluation_pipelines.adapters.documents import Documents
+from evaluation_pipelines.adapters.landing import Landing, RawLine, cut_at_lines
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.domain.telemetry.counts import IngestCounts
@@ -27,13 +32,13 @@ from evaluation_pipelines.stages.reading import (
     open_documents,
     read_line,
 )
-from evaluation_pipelines.stages.session_tables import query_events, query_sessions
+from evaluation_pipelines.stages.session_queries import query_events, query_sessions
 
 SessionRow = Mapping[str, Any]
 """A row of ``agent_sessions`` joined with its row of ``session_performance``."""
 
 
-class SessionNotFoundError(LookupError):
+class SessionNotFoundError(MendableError, LookupError):
     """No window, or more than one, fits what was asked for; the message lists what there is."""
 
 
@@ -114,11 +119,13 @@ def _batches(
     name: str, handle: BinaryIO, settings: Settings, progress: Progress, only: str | None
 ) -> Iterator[EventBatch]:
     reader = event_reader(settings, datetime.now(UTC))
-    may_concern = (None if only is None else mention_of(only)) or (lambda _: True)
-    limit, start, end = settings.max_line_bytes, 0, 0
-    for line in open_documents(handle, name, settings).read(0):
-        if may_concern(line.text):
-            read_line(reader, line, name, limit)
+    documents = open_documents(handle, name, settings)
+    mentions = None if only is None else mention_of(only)
+    stretch_bytes = settings.batch_bytes // 2
+    lines = _lines_that(mentions, documents, stretch_bytes) if mentions else documents.read(0)
+    start = end = 0
+    for line in lines:
+        read_line(reader, line, name, settings.max_line_bytes)
         end = line.next_offset
         if end - start >= settings.batch_bytes:
             yield reader.take(end - start)
@@ -126,6 +133,25 @@ def _batches(
             start = end
     yield reader.take(end - start)
     progress.advance(end - start)
+
+
+def _lines_that(
+    mentions: Callable[[bytes], bool], documents: Documents, stretch_bytes: int
+) -> Iterator[RawLine]:
+    """The lines that may tell of the session; most of a large file is never cut into lines."""
+    start = end = 0
+    if documents.is_lines:
+        for start, end in cut_at_lines(documents.handle, 0, stretch_bytes):
+            size = end - start
+            has_long_line = size > 2 * stretch_bytes
+            if has_long_line or mentions(os.pread(documents.handle.fileno(), size, start)):
+                before_end = takewhile(partial(_is_before, end), documents.read(start))
+                yield from (line for line in before_end if mentions(line.text))
+    yield from (line for line in documents.read(end) if mentions(line.text))
+
+
+def _is_before(offset: int, line: RawLine) -> bool:
+    return line.offset < offset
 
 
 def _of_session(events: pl.DataFrame, key: str | None) -> pl.DataFrame:

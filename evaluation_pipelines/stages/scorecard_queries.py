@@ -5,6 +5,7 @@ from datetime import datetime
 
 import polars as pl
 
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
 from evaluation_pipelines.domain.scorecards.overrides import with_overrides
 from evaluation_pipelines.stages.stores import Stores
@@ -13,7 +14,7 @@ _SESSION = ["organization_id", "session_key"]
 _HUMAN = ("human_override", "effective_score", "effective_100")
 
 
-class QueryTooWideError(ValueError):
+class QueryTooWideError(MendableError, ValueError):
     """A query names neither session nor agent nor a time range."""
 
 

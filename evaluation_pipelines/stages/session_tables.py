@@ -2,13 +2,9 @@
 
 from datetime import date, datetime, timedelta
 
-import polars as pl
-
-from evaluation_pipelines.adapters.queries import Source, run_query
 from evaluation_pipelines.domain import quality
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
-    AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
 )
@@ -18,9 +14,9 @@ from evaluation_pipelines.domain.sessions.performance import (
     percentile_in_class,
     score_sessions,
 )
-from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.compaction import merged_parts
 from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.session_queries import query_events, query_sessions
 from evaluation_pipelines.stages.stores import Stores
 
 
@@ -70,20 +66,4 @@ def session_performance(stores: Stores, day: date, _now: datetime) -> Made:
             quality.every_score_has_its_session(scores, sessions, table),
         ),
         {"scored": int(scores["scorable"].sum()), "partial": int(scores["partial"].sum())},
-    )
-
-
-def query_events(landed: Source) -> pl.DataFrame:
-    """Landed events (files of the lake, or a frame) deduplicated: AGENT_EVENTS."""
-    views = {AGENT_EVENTS_LANDED.name: landed}
-    return run_query(AGENT_EVENTS.name, views=views, schema=AGENT_EVENTS.schema)
-
-
-def query_sessions(events: Source, settings: Settings) -> pl.DataFrame:
-    """Session windows (AGENT_SESSIONS) of deduplicated events: files of the lake, or a frame."""
-    return run_query(
-        AGENT_SESSIONS.name,
-        views={AGENT_EVENTS.name: events},
-        params={"session_idle_minutes": settings.session_idle_minutes},
-        schema=AGENT_SESSIONS.schema,
     )

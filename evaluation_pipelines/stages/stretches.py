@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from evaluation_pipelines.adapters.documents import Documents, Form
+from evaluation_pipelines.adapters.documents import Documents
 from evaluation_pipelines.adapters.landing import LandingFile, cut_at_lines
 from evaluation_pipelines.domain.telemetry.reader import EventBatch
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
@@ -47,9 +47,8 @@ class StretchReader:
 
     def _is_worth_a_crew(self, position: int) -> bool:
         unread = os.fstat(self.handle.fileno()).st_size - position
-        # Of a compressed file nobody can read the middle; a .json may be one document.
-        has_lines = self.documents.form is Form.PLAIN and not self.file.path.endswith(".json")
-        return self.crew.helpers > 0 and has_lines and unread >= self.settings.parallel_from_bytes
+        is_large = unread >= self.settings.parallel_from_bytes
+        return self.crew.helpers > 0 and self.documents.is_lines and is_large
 
     def _one_by_one(self, position: int) -> Batches:
         reader = event_reader(self.settings, self.clock())

@@ -171,6 +171,17 @@ def test_reading_on_from_an_offset_gives_the_rest() -> None:
     assert texts(list(read_lines(io.BytesIO(content), 4, 100))) == [b"two", b"", b"three"]
 
 
+def test_empty_lines_in_a_row_are_one() -> None:
+    lines = list(read_lines(io.BytesIO(b"\n\n\none\n\ntwo\n\n\n\n"), 0, 100))
+    assert [(line.text, line.offset, line.next_offset) for line in lines] == [
+        (b"", 0, 3),
+        (b"one", 3, 7),
+        (b"", 7, 8),
+        (b"two", 8, 12),
+        (b"", 12, 15),
+    ]
+
+
 def test_lines_that_cross_the_boundaries_of_chunks_are_whole() -> None:
     """Chunks are 4 MiB: lines of many lengths, some longer than a chunk."""
     lengths = (5_000_000, 0, 1, 1_000_000, 4 * 1024 * 1024 - 1, 4 * 1024 * 1024, 0, 5_000_000, 7)

@@ -25,7 +25,7 @@ from evaluation_pipelines.domain.scorecards.scorecard import score_cards
 from evaluation_pipelines.domain.sessions.performance import score_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.scoring_inputs import tool_effectiveness
-from evaluation_pipelines.stages.session_tables import query_events, query_sessions
+from evaluation_pipelines.stages.session_queries import query_events, query_sessions
 from evaluation_pipelines.stages.stores import Stores, open_stores
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 

@@ -47,13 +47,13 @@ def test_good_lines_load_and_bad_ones_are_told_with_their_line_and_reason(
 ) -> None:
     bad = b'{"event_type": "payment_failed"}\nno json at all\n'
     far = {**REVIEW, "score_delta": 1.5}
-    workplace.land("signals/a.jsonl", lines(REVIEW) + bad + b"\n" + lines(far))
+    workplace.land("signals/a.jsonl", lines(REVIEW) + bad + b"\n\n" + lines(far))
     workplace.land("evaluations/b.jsonl", lines(GATE, {**GATE, "source": "session"}))
 
     evaluations, signals = load(workplace, reputation_store)
 
     assert (signals["path"], signals["lines"], signals["accepted"]) == ("signals/a.jsonl", 4, 1)
-    assert [each["line"] for each in signals["rejects"]] == [2, 3, 5]
+    assert [each["line"] for each in signals["rejects"]] == [2, 3, 6]
     assert "timestamp" in signals["rejects"][0]["reason"]
     assert "<= 1" in signals["rejects"][2]["reason"]
     assert (evaluations["accepted"], evaluations["rejected"]) == (1, 1)

@@ -2,7 +2,10 @@
 
 import io
 import json
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -203,23 +206,41 @@ def test_a_session_that_cannot_be_told_is_an_error_that_says_what_there_is(
 # -- one session -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("batch_bytes", [8 * 2**20, 2_000, 1])
 @pytest.mark.parametrize("name", ["a", "b", "worn", "by-attribute", "quiet", "early"])
-def test_one_session_scores_as_it_does_among_all_others(name: str) -> None:
+def test_one_session_scores_as_it_does_among_all_others(
+    name: str, batch_bytes: int, tmp_path: Path
+) -> None:
     everything = [row for row in score(*ODD).sessions if row["session_id"] == name]
-    files = [("logs.jsonl", io.BytesIO(content)) for content in ODD]
-    settings = Settings(_env_file=None)
-    only = score_files(files, settings, only=name)
     assert everything
-    assert only.sessions == everything
-    files = [("logs.jsonl", io.BytesIO(content)) for content in ODD]
-    key = everything[-1]["session_key"]
-    assert score_files(files, settings, only=key).sessions == everything
+    for wanted in (name, everything[-1]["session_key"]):
+        only = score_only(wanted, ODD, tmp_path, batch_bytes=batch_bytes)
+        assert only.sessions == everything
 
 
-def test_a_session_whose_id_cannot_be_looked_for_is_found_all_the_same() -> None:
+def test_what_cannot_tell_of_the_session_is_not_decoded(tmp_path: Path) -> None:
+    others = b"".join(session(f"other-{n}") for n in range(50))
+    # One of its lines spells it with an escape, and the last one has no newline.
+    wanted = session("wanted") + session("wanted", 60).replace(b"wanted", b"w\\u0061nted")
+    content = others + wanted + others + session("wanted", 120)[:-1]
+    found = score_only("wanted", [content], tmp_path, batch_bytes=4_000)
+    assert found.counts.lines == 3  # a line a session
+    assert found.sessions == score_only("wanted", [content], tmp_path).sessions
+
+
+def test_a_session_whose_id_cannot_be_looked_for_is_found_all_the_same(tmp_path: Path) -> None:
     content = session("5") + session("6") + session("a/b")
     for name in ("5", "a/b"):
-        found = score_files(
-            [("logs.jsonl", io.BytesIO(content))], Settings(_env_file=None), only=name
-        )
+        found = score_only(name, [content], tmp_path)
         assert [row["session_id"] for row in found.sessions] == [name]
+
+
+def score_only(wanted: str, contents: Sequence[bytes], folder: Path, **chosen: Any) -> Scored:
+    """Score one session of some files."""
+    with ExitStack() as stack:
+        files: list[tuple[str, BinaryIO]] = []
+        for number, content in enumerate(contents):
+            path = folder / f"{number}.jsonl"
+            path.write_bytes(content)
+            files.append((path.name, stack.enter_context(path.open("rb"))))
+        return score_files(files, Settings(_env_file=None, **chosen), only=wanted)

@@ -1,9 +1,10 @@
 """What can go wrong with the ledger; every message says what to do."""
 
 from evaluation_pipelines.domain.judging.budget import Deferred
+from evaluation_pipelines.domain.mendable import MendableError
 
 
-class LedgerError(Exception):
+class LedgerError(MendableError):
     """Base of all errors of the ledger. The transaction was rolled back: nothing changed."""
 
 

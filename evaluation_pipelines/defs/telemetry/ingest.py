@@ -62,6 +62,7 @@ def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValu
     return {
         "files": report.files,
         **asdict(report.counts),
+        "duplicates": dg.MetadataValue.text("counted by agent_events, when a date is built"),
         "dates_touched": dg.MetadataValue.text(", ".join(map(str, sorted(report.dates)))),
         "unread_bytes": sum(each.unread_bytes or 0 for each in lags),
         "lag": dg.MetadataValue.md(table),

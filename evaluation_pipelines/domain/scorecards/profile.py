@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from evaluation_pipelines.domain.mendable import MendableError
+
 Method = Literal["heuristic", "llm", "hybrid"]
 
 ANY_LABEL = "*"
@@ -38,7 +40,7 @@ VERSIONED = ("criteria", "scale", "method", "rubric", "thresholds", "disqualifie
 _LONGEST_PATTERN = 1000
 
 
-class ProfileError(ValueError):
+class ProfileError(MendableError, ValueError):
     """A profile cannot be used; the message names the field, the fault and what is allowed."""
 
 

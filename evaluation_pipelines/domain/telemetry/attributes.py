@@ -29,8 +29,8 @@ def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
 
 
 def convert_column(values: Sequence[Any], convert: Convert) -> Sequence[Any]:
-    """Convert the values of one attribute of many records; texts that need nothing stay."""
-    if convert is text and _are_texts(values):
+    """Convert the values of one attribute of many records; those that need nothing stay."""
+    if (convert is text and _are_texts(values)) or (convert is count and _are_counts(values)):
         return values
     return [convert(value) for value in values]
 
@@ -41,6 +41,11 @@ def _are_texts(values: Sequence[Any]) -> bool:
         return "\0" not in "".join(values) and all(values)
     except TypeError:
         return False
+
+
+def _are_counts(values: Sequence[Any]) -> bool:
+    """Whether all values are whole numbers as columns hold them."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= INT64_MAX
 
 
 def text(value: Any) -> str | None:

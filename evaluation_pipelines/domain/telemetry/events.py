@@ -3,7 +3,7 @@
 All records of one shape become events together, column by column.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -16,6 +16,7 @@ from evaluation_pipelines.domain.telemetry.attributes import BROKEN, json_texts
 from evaluation_pipelines.domain.telemetry.columns import (
     SHARED_COLUMNS,
     ColumnTable,
+    named_rows,
     sort_attributes,
 )
 from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect, Row
@@ -181,19 +182,24 @@ def _refine(
     """Give each event to its dialect as a row, and what came of the rows to the columns."""
     kept: list[bool] = []
     rows: list[Row] = []
-    names = tuple(columns)
-    for values, rest in zip(zip(*columns.values(), strict=True), rests, strict=True):
-        row: Row = {"source_event_name": None}
-        for name, value in zip(names, values, strict=True):
-            if value is not None:
-                row[name] = None if value is BROKEN else value
+    for values, rest in zip(named_rows(columns), rests, strict=True):
+        row = _row(values)
         kept.append(dialect.refine(row, rest))
         if not dialect.sends_cost and row["event_name"] == "api_request":
             priced(row, prices, reasoning_is_output=dialect.reasoning_is_output)
         rows.append(row)
-    for name in set(names).union(*rows):
+    for name in set(columns).union(*rows):
         columns[name] = [row.get(name) for row in rows]
     return kept
+
+
+def _row(values: Iterable[tuple[str, Any]]) -> Row:
+    """An event as dialects see it: what is null is absent, but for a value that is broken."""
+    row: Row = {
+        name: None if value is BROKEN else value for name, value in values if value is not None
+    }
+    row.setdefault("source_event_name", None)
+    return row
 
 
 def _without_broken(column: Sequence[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.adapters.rubric_files import load_rubrics
 from evaluation_pipelines.domain.judging.due import Judging, Window
 from evaluation_pipelines.domain.judging.rubric import Criterion, Rubric
+from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import UTC_TIME
 from evaluation_pipelines.domain.scorecards.matching import assign, ranked
 from evaluation_pipelines.domain.scorecards.profile import JudgeProfile
@@ -32,7 +33,7 @@ _MATCHED = pl.Schema(
 )
 
 
-class JudgeNotReadyError(Exception):
+class JudgeNotReadyError(MendableError):
     """Sessions cannot be judged as the settings stand; the message says what to set."""
 
 
