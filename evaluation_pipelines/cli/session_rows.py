@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from math import isfinite
 
+from evaluation_pipelines.cli.csv_form import no_formula
 from evaluation_pipelines.cli.terminal import one_line
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.stages.score import SessionRow
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def json_text(rows: Iterable[SessionRow]) -> str:
@@ -51,8 +51,7 @@ def _plain(name: str, value: object) -> object:
 def _cell(value: object) -> object:
     match value:
         case str():
-            text = one_line(value)
-            return f"'{text}" if text.startswith(_FORMULA) else text
+            return no_formula(one_line(value))
         case bool() | list() | dict():
             return json.dumps(value)
     return value
