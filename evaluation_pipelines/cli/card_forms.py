@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.csv_form import csv_of
 from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table
 from evaluation_pipelines.domain.sessions.performance import printed
 
@@ -108,7 +109,7 @@ def _encoded(cards: pl.DataFrame, form: str) -> bytes:
     if form == "parquet":
         cards.write_parquet(buffer)
     elif form == "csv":
-        _flat(cards).write_csv(buffer)
+        buffer.write(csv_of(_flat(cards)).encode())
     else:
         records = [card_record(row) for row in cards.iter_rows(named=True)]
         buffer.write(json.dumps(records, indent=2, default=str).encode() + b"\n")

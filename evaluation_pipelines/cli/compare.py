@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from evaluation_pipelines.cli.csv_form import csv_of
 from evaluation_pipelines.cli.dates import parse_time
 from evaluation_pipelines.cli.terminal import complain, one_line, print_table, say
 from evaluation_pipelines.domain.comparison.accounts import accounts
@@ -152,4 +153,4 @@ def _encoded(found: Comparison, form: ComparisonFormat) -> str:
     if form is ComparisonFormat.JSON:
         tables = {table.name: frame.to_dicts() for table, frame in tables_of(found)}
         return f"{json.dumps(tables, indent=2, default=str)}\n"
-    return found.models.write_csv()
+    return csv_of(found.models)

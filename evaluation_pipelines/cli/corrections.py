@@ -144,8 +144,17 @@ def told(recorded: Recorded) -> str:
     said = "confirmed" if new.is_confirmation else f"now {new.override_score:g}"
     return (
         f"{one_line(new.session_key)}: {said} (automatic: {automatic}; {new.profile_id}, "
-        f"{new.scale_min:g} to {new.scale_max:g}). It counts at once; the tables of "
+        f"{new.scale_min:g} to {new.scale_max:g}). {_what_counts(recorded)}; the tables of "
         f"{new.session_date} follow with their next build."
+    )
+
+
+def _what_counts(recorded: Recorded) -> str:
+    if recorded.decides:
+        return "It counts at once"
+    return (
+        "It counts at once for this card, and not for the session, whose score is that of its "
+        "best match"
     )
 
 

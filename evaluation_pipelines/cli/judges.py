@@ -11,7 +11,13 @@ from evaluation_pipelines.adapters.ledger.errors import NoLedgerError
 from evaluation_pipelines.adapters.profile_files import read_profile
 from evaluation_pipelines.cli.dates import parse_time
 from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
-from evaluation_pipelines.domain.scorecards.profile import VERSIONED, JudgeProfile, differences
+from evaluation_pipelines.domain.scorecards.heuristics import unknown_criteria
+from evaluation_pipelines.domain.scorecards.profile import (
+    HEURISTICS,
+    VERSIONED,
+    JudgeProfile,
+    differences,
+)
 from evaluation_pipelines.domain.scorecards.registry import Registered, Registry
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.stages.profiles import (
@@ -61,6 +67,8 @@ def list_profiles(
     print_table("Judge profiles", columns, rows, essential=4)
     for fault in synced.faults:
         complain(f"warning: {fault}")
+    for each in synced.registry.newest():
+        _warn_of_unknown_criteria(each.profile)
     say(f"your own profiles: {settings.profiles_dir}/*.yaml")
 
 
@@ -99,6 +107,7 @@ def set_one(
         else:
             what = "registered" if registered.registered_at == now else "changed"
             say(f"{which} is {what}")
+            _warn_of_unknown_criteria(registered.profile)
         if rescore_history:
             dates = counted(len(stores.ledger.touched.pending(now)), "date")
             say(f"older sessions get cards of it with the next build: {dates} due")
@@ -181,6 +190,14 @@ def _registered(registered: Registered, now: datetime) -> str:
     """When a version came in; one that only its file knows comes in with the next build."""
     time = registered.registered_at
     return "next build" if time == now else f"{time:%Y-%m-%d %H:%M}"
+
+
+def _warn_of_unknown_criteria(profile: JudgeProfile) -> None:
+    for name in unknown_criteria(profile):
+        complain(
+            f"warning: nobody computes {name}: it scores the midpoint whatever was done. "
+            f"Computed are: {', '.join(HEURISTICS)}"
+        )
 
 
 def _name(profile: JudgeProfile) -> str:

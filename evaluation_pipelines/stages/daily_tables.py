@@ -128,6 +128,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             rules.cards_are_on_their_scale,
             rules.every_card_has_its_session,
             rules.profiles_are_sound,
+            rules.every_criterion_is_known,
         ),
         group="scorecards",
         engine="polars",

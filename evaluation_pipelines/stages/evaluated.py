@@ -20,12 +20,14 @@ class Target:
     """A score that somebody wants to look at or to correct.
 
     ``session`` is the row of ``agent_sessions``; ``automatic_score`` that of the current card on
-    the profile's scale, None where there is no card or only a placeholder.
+    the profile's scale, None where there is no card or only a placeholder; ``is_best_match`` says
+    whether the profile decides the score of the session.
     """
 
     session: Mapping[str, Any]
     profile: JudgeProfile
     automatic_score: float | None
+    is_best_match: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def find_target(stores: Stores, registry: Registry, wanted: Wanted) -> Target:
         registry.find(profile_id)  # says so when there is none of that name
         raise ProfileError(f"{profile_id} does not score {wanted.session}, whose label is {label}")
     profile = registry.find(found[0]["profile_id"], found[0]["profile_version"]).profile
-    return Target(session, profile, _automatic_score(stores, session, profile))
+    automatic = _automatic_score(stores, session, profile)
+    return Target(session, profile, automatic, bool(found[0]["is_best_match"]))
 
 
 def find_window(stores: Stores, wanted: Wanted) -> Mapping[str, Any]:

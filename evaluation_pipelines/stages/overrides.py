@@ -11,6 +11,7 @@ import polars as pl
 from evaluation_pipelines.adapters.ledger.overrides import NewOverride
 from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.domain.scorecards.matching import assign
 from evaluation_pipelines.domain.scorecards.overrides import newest_of_content, with_states
 from evaluation_pipelines.domain.scorecards.profile import ProfileError, Scale
 from evaluation_pipelines.domain.scorecards.registry import Registry
@@ -41,10 +42,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An override as it was stored."""
+    """An override as it was stored; ``decides`` says whether it is the score of its session."""
 
     override_id: int
     new: NewOverride
+    decides: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def override(
     """
     new = new_override(target, verdict, source)
     (override_id,) = stores.ledger.overrides.add([new], now)
-    return Recorded(override_id, new)
+    return Recorded(override_id, new, target.is_best_match)
 
 
 def new_override(target: Target, verdict: Verdict, source: str) -> NewOverride:
@@ -129,8 +131,12 @@ def overrides_with_states(stores: Stores) -> pl.DataFrame:
     """OVERRIDES: everything people ever said, and whether it counts now."""
     told = stores.ledger.overrides.of_dates()
     dates = sorted(told["session_date"].unique())
-    columns = ("organization_id", "session_key", "content_hash")
-    return with_states(told, stores.lake.read(AGENT_SESSIONS, dates, columns))
+    sessions = stores.lake.read(AGENT_SESSIONS, dates)
+    best = assign(sessions, stores.ledger.profiles.registry()).filter("is_best_match")
+    named = best.select("organization_id", "session_key", best_profile_id="profile_id")
+    return with_states(
+        told, sessions.join(named, on=["organization_id", "session_key"], how="left")
+    )
 
 
 def _score(target: Target, verdict: Verdict) -> float:

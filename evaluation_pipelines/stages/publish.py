@@ -58,7 +58,7 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
         _whole(lake, AGENT_SCORES),
         _whole(lake, EXTERNAL_SIGNALS),
     ]
-    return publish(stores.settings.analytics_path, sources, [_sessions()], now)
+    return publish(stores.settings.analytics_path, sources, [_sessions(), _current()], now)
 
 
 def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
@@ -71,6 +71,16 @@ def _whole(lake: Lake, table: Table) -> Source:
     """A small table without partitions."""
     path = Path(lake.partition(table, None).resolve())
     return Source(table, [path] if path.exists() else [], Path(glob.escape(str(path))), copied=True)
+
+
+def _current() -> Derived:
+    """The cards that count now, without those of older content and older versions."""
+    return Derived(
+        "current_scorecards",
+        "scorecards of the present content, one of each profile; is_best_match as of now",
+        read_sql("current_scorecards"),
+        SCORECARDS.columns,
+    )
 
 
 def _sessions() -> Derived:

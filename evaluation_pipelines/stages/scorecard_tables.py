@@ -120,6 +120,7 @@ def scorecards(stores: Stores, day: date, now: datetime) -> Made:
             rules.cards_are_on_their_scale(cards, table),
             rules.every_card_has_its_session(cards, known.sessions, table),
             rules.profiles_are_sound(synced.faults, table),
+            rules.every_criterion_is_known(synced.registry, table),
         ),
         {
             "cards": written.height,

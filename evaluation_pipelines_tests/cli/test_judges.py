@@ -108,6 +108,18 @@ def test_two_versions_are_compared(program: Program) -> None:
     assert same.out == "mine version 1 and mine version 1 say the same\n"
 
 
+def test_a_criterion_that_nobody_computes_is_warned_of(program: Program) -> None:
+    file = program.folder / "mine.yaml"
+    file.write_text(
+        "{id: mine, version: 1, name: Mine, match_labels: [x], method: heuristic,"
+        " criteria: [{id: tool_cuont}]}"
+    )
+    for command in (("set", str(file)), ("list",)):
+        warned = program("judges", *command)
+        assert (warned.code, "nobody computes tool_cuont" in warned.err) == (0, True)
+        assert "tool_count" in warned.err  # what is computed is named
+
+
 def test_a_version_without_one_before_is_the_same_as_itself(program: Program) -> None:
     assert "say the same" in program("judges", "diff", "code-hybrid").out
 

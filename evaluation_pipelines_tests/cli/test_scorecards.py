@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from evaluation_pipelines.adapters.profile_files import SHIPPED
 from evaluation_pipelines.domain.schemas import SCORECARDS
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import SCRIPT, Program
@@ -113,6 +114,19 @@ def test_forms_for_programs_hold_the_same_cards(scored: Program, tmp_path: Path)
     ]
 
 
+def test_a_text_that_a_spreadsheet_would_run_is_no_formula_in_csv(scored: Program) -> None:
+    scored(
+        *("scorecards", "override", "a", "--score", "1", "--annotator", "-Ada"),
+        *("--reason", "=HYPERLINK(0)"),
+    )
+    ask = ("scorecards", "query", "--session", "a", "--profile", "best", "--format")
+    (row,) = pl.read_csv(StringIO(scored(*ask, "csv").out)).rows(named=True)
+    (exact,) = json.loads(scored(*ask, "json").out)
+
+    assert (row["override_reason"], row["override_annotator"]) == ("'=HYPERLINK(0)", "'-Ada")
+    assert exact["human_override"]["reason"] == "=HYPERLINK(0)"
+
+
 def test_forms_for_programs_can_be_piped(scored: Program) -> None:
     ran = scored.process("scorecards", "query", "--session", "a", "--format", "csv")
 
@@ -152,11 +166,33 @@ def test_an_override_shows_in_terminal_lake_and_database(scored: Program) -> Non
     assert kept == [(20.0, pytest.approx(97), "live")]
 
 
+def test_an_override_goes_with_its_profile_and_counts_again_when_that_does(
+    scored: Program,
+) -> None:
+    """What somebody said of efficiency is no verdict on general performance."""
+    scored("scorecards", "override", "a", "--score", "20", "--annotator", "Ada", "--reason", "r")
+    shipped = (SHIPPED / "efficiency-simple.yaml").read_text()
+    file = scored.folder / "mine.yaml"
+
+    def switch(state: str) -> tuple[list[str], list[str]]:
+        file.write_text(f"{shipped}\nenabled: {state}\n")
+        assert scored("judges", "set", str(file)).code == 0
+        scored("build", "--date", "2026-06-01")
+        best = scored("scorecards", "query", "--session", "a", "--profile", "best").table()[0]
+        return best[1:4], scored("scorecards", "overrides").table()[0][3:4]
+
+    (_, source, profile), state = switch("false")
+    assert (source, profile, state) == ("card", "general-performance", ["card_only"])
+    assert switch("true") == (["20.0", "Ada", "efficiency-simple"], ["live"])
+
+
 def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program) -> None:
-    scored(
+    told = scored(
         *("scorecards", "override", "a", "--score", "20", "--annotator", "Ada"),
         *("--reason", "wrong", "--profile", "general-performance"),
     )
+    assert "for this card, and not for the session" in told.out
+    assert scored("scorecards", "overrides").table()[0][3] == "card_only"
     rows = {row[3]: row[1] for row in scored("scorecards", "query", "--session", "a").table()}
 
     assert rows["efficiency-simple"] == "97.0"

@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -18,6 +19,7 @@ from evaluation_pipelines.stages.evaluated import Wanted, find_target
 from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines.stages.overrides import Verdict, override
 from evaluation_pipelines.stages.profiles import set_profile, sync_profiles
+from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines.stages.score import SessionNotFoundError
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecard_builders import result, results
@@ -209,6 +211,44 @@ def test_history_is_scored_again_when_asked_and_old_cards_stay(scored: Workplace
     by_version = {each["profile_version"]: each for each in cards(scored)}
     assert by_version[2]["overall_score"] == pytest.approx(50)  # 1 call of 2
     assert evaluation(scored)["card_id"] == by_version[2]["card_id"]
+
+
+def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workplace) -> None:
+    """A new version scores history, then the session grows: three cards were the best match."""
+    path = profile_file(scored, version=2, worst=2)
+    set_profile(scored.stores, path, NOW, rescore_history=True)
+    build(scored)
+    scored.land("more.jsonl", work(second=60))
+    later = NOW + timedelta(days=1)
+    build(scored, later)
+    link = publish_analytics(scored.stores, later).link
+    with duckdb.connect(str(link), read_only=True) as base:
+        kept = base.sql("select card_id from scorecards where is_best_match").fetchall()
+        current = base.sql(
+            "select profile_id, profile_version, is_best_match, card_id from current_scorecards"
+            " order by profile_id"
+        ).fetchall()
+
+    assert len(kept) == 3
+    assert [row[:3] for row in current] == [
+        ("calls", 2, True),
+        ("efficiency-simple", 1, False),
+        ("general-performance", 1, False),
+    ]
+    assert current[0][3] == evaluation(scored)["card_id"]
+
+
+def test_a_criterion_that_nobody_computes_is_told(workplace: Workplace) -> None:
+    path = profile_file(workplace)
+    path.write_text(path.read_text().replace("tool_count\n", "tool_cuont\n", 1))
+    workplace.land("logs.jsonl", work())
+    Ingest(workplace.stores, lambda: NOW).run()
+    (built,) = [made for made in _made(workplace) if made.table is SCORECARDS]
+    rule = next(each for each in built.rules if each.rule == "every_criterion_is_known")
+
+    assert (rule.passed, rule.severity) == (False, "warning")
+    assert rule.examples == ("calls version 1: tool_cuont",)
+    assert cards(workplace)[0]["overall_score"] == 50
 
 
 def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplace) -> None:

@@ -31,7 +31,7 @@ SCORECARDS = Table(
         ("content_hash", pl.String, "content the card belongs to; a session that grew has another"),
         ("profile_id", pl.String, "judge profile"),
         ("profile_version", pl.Int64, "version of the profile"),
-        ("is_best_match", pl.Boolean, "the profile was the best match when the card was written"),
+        ("is_best_match", pl.Boolean, "it was the best match when written; see current_scorecards"),
         ("method", pl.String, "heuristic, llm or hybrid"),
         ("scale_min", pl.Float64, "lowest score of the profile"),
         ("scale_max", pl.Float64, "highest score of the profile"),
@@ -104,7 +104,7 @@ OVERRIDES = Table(
     key=("override_id",),
     order=("made_at", "override_id"),
     columns=columns(
-        ("override_id", pl.String, "UUID"),
+        ("override_id", pl.String, "a number as text; a greater one is newer"),
         ("organization_id", pl.String, "organization"),
         ("session_key", pl.String, "session window that was looked at"),
         ("session_date", pl.Date, "its partition"),
@@ -119,6 +119,10 @@ OVERRIDES = Table(
         ("annotator", pl.String, "who"),
         ("reason", pl.String, "why"),
         ("made_at", UTC_TIME, "when"),
-        ("state", pl.String, "live, stale (the session grew) or replaced (by a newer one)"),
+        (
+            "state",
+            pl.String,
+            "live, stale (it grew), replaced, or card_only (no best match)",
+        ),
     ),
 )

@@ -12,6 +12,8 @@ from statistics import NormalDist, fmean, stdev
 
 import polars as pl
 
+from evaluation_pipelines.domain.comparison.estimates import t_quantile
+
 SMALLEST = 5
 STREAK = 5
 """So many corrections in a row in one direction ask for a recalibration."""
@@ -77,16 +79,14 @@ def agreements(overrides: pl.DataFrame) -> list[Agreement]:
     """Agreement per profile version, the audit sample apart from what people chose.
 
     Args:
-        overrides: OVERRIDES; those that were replaced or had no automatic score are left out.
+        overrides: OVERRIDES; of each content the newest answer of either sample, those without an
+            automatic score left out. What somebody chose to say later leaves the random sample as
+            it is.
     """
-    pairs = (
-        overrides.filter(pl.col("automatic_100").is_not_null(), pl.col("state") != "replaced")
-        .with_columns(
-            sample=pl.when(pl.col("source") == "audit")
-            .then(pl.lit("audit"))
-            .otherwise(pl.lit("chosen"))
-        )
-        .sort("profile_id", "profile_version", "sample", "override_id")
+    is_audit = pl.col("source") == "audit"
+    sample = pl.when(is_audit).then(pl.lit("audit")).otherwise(pl.lit("chosen"))
+    pairs = _newest(overrides.with_columns(sample=sample), "sample").sort(
+        "profile_id", "profile_version", "sample", maintain_order=True
     )
     groups = pairs.group_by("profile_id", "profile_version", "sample", maintain_order=True)
     return [
@@ -117,11 +117,10 @@ def agreement(
 def streaks(overrides: pl.DataFrame) -> list[Streak]:
     """The run of corrections in one direction with which each profile version's history ends.
 
-    A confirmation ends a run: somebody found a score right.
+    A confirmation ends a run: somebody found a score right. Of each content only the newest
+    override counts: one session that is corrected five times is one correction.
     """
-    told = overrides.filter(pl.col("automatic_100").is_not_null()).sort(
-        "profile_id", "profile_version", "made_at", pl.col("override_id").cast(pl.Int64)
-    )
+    told = _newest(overrides).sort("profile_id", "profile_version", maintain_order=True)
     found = []
     for (profile, version), group in told.group_by(
         "profile_id", "profile_version", maintain_order=True
@@ -171,21 +170,14 @@ def kappa(first: Sequence[float], second: Sequence[float]) -> Estimate:
     return Estimate(value, (max(value - half, -1.0), min(value + half, 1.0)))
 
 
-def t_quantile(freedom: int) -> float:
-    """The 97.5 % point of Student's t, by its expansion around the normal one.
-
-    Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.5; from 4 degrees of freedom
-    on it is right to 0.4 %.
-    """
-    z = _z()
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+def _newest(overrides: pl.DataFrame, *apart: str) -> pl.DataFrame:
+    """The newest override of each content and version with an automatic score, oldest first."""
+    of = ("organization_id", "session_key", "content_hash", "profile_id", "profile_version")
+    return (
+        overrides.filter(pl.col("automatic_100").is_not_null())
+        .sort("made_at", pl.col("override_id").cast(pl.Int64))
+        .unique([*of, *apart], keep="last", maintain_order=True)
     )
-    powers = (float(freedom**power) for power in range(1, len(terms) + 1))
-    return z + sum(term / power for term, power in zip(terms, powers, strict=True))
 
 
 def _mean(values: Sequence[float]) -> Estimate:

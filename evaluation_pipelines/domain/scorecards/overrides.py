@@ -49,18 +49,23 @@ def with_states(overrides: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
 
     Args:
         overrides: OVERRIDE_ROWS.
-        sessions: ``organization_id, session_key, content_hash`` of the sessions they are about; an
-            override whose session is not there any more is stale.
+        sessions: ``organization_id, session_key, content_hash, best_profile_id`` of the sessions
+            they are about; an override whose session is not there any more is stale, and one of
+            another profile than the best match counts for its card only.
     """
-    now = sessions.select("organization_id", "session_key", current="content_hash")
+    now = sessions.select(
+        "organization_id", "session_key", "best_profile_id", current="content_hash"
+    )
     newest = newest_of_content(overrides)["override_id"].implode()
     is_current = pl.col("content_hash").eq_missing(pl.col("current"))
     state = (
         pl.when(~is_current)
         .then(pl.lit("stale"))
-        .when(pl.col("override_id").is_in(newest))
+        .when(~pl.col("override_id").is_in(newest))
+        .then(pl.lit("replaced"))
+        .when(pl.col("profile_id").eq_missing(pl.col("best_profile_id")))
         .then(pl.lit("live"))
-        .otherwise(pl.lit("replaced"))
+        .otherwise(pl.lit("card_only"))
     )
     return (
         overrides.join(now, on=["organization_id", "session_key"], how="left")

@@ -7,6 +7,8 @@ import polars as pl
 from evaluation_pipelines.domain.quality import RuleResult, examples_of
 from evaluation_pipelines.domain.schemas import Table
 from evaluation_pipelines.domain.schemas.scorecards import EFFECTIVE_SOURCES
+from evaluation_pipelines.domain.scorecards.heuristics import unknown_criteria
+from evaluation_pipelines.domain.scorecards.registry import Registry
 
 _ROUNDING = 1e-9
 """How far a score may lie outside its scale: what adding floats can do."""
@@ -58,6 +60,25 @@ def profiles_are_sound(faults: Sequence[str], table: Table) -> RuleResult:
         "every profile file is valid and keeps the rules of versions",
         f"{len(faults)} that are not used",
         tuple(faults),
+        "warning",
+    )
+
+
+def every_criterion_is_known(registry: Registry, table: Table) -> RuleResult:
+    """Each criterion is computed or judged; a warning, since an unknown one scores the midpoint."""
+    newest = [each.profile for each in registry.newest() if each.profile.enabled]
+    strange = [
+        f"{each.id} version {each.version}: {name}"
+        for each in newest
+        for name in unknown_criteria(each)
+    ]
+    return RuleResult(
+        table.name,
+        "every_criterion_is_known",
+        not strange,
+        "criteria that somebody computes or judges",
+        f"{len(strange)} that score the midpoint, whatever was done",
+        tuple(strange),
         "warning",
     )
 

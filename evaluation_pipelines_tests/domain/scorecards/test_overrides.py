@@ -89,7 +89,7 @@ def test_a_score_given_on_another_scale_is_put_on_the_cards() -> None:
     assert row["effective_100"] == pytest.approx(20)
 
 
-def test_states_are_live_replaced_or_stale() -> None:
+def test_states_are_live_replaced_stale_or_of_the_card_only() -> None:
     told = overrides(
         said(1, 20),
         said(2, 30),
@@ -102,6 +102,7 @@ def test_states_are_live_replaced_or_stale() -> None:
             "organization_id": ["default"],
             "session_key": ["s1#baseline-1"],
             "content_hash": ["0"],
+            "best_profile_id": ["p"],
         }
     )
     found = with_states(told, sessions)
@@ -111,7 +112,7 @@ def test_states_are_live_replaced_or_stale() -> None:
         "2": "live",
         "3": "stale",
         "4": "stale",
-        "5": "live",
+        "5": "card_only",
     }
     # (60 - 1) / 4 of 100: out of the scale, which is the business of whoever stores it.
     assert found.filter(override_id="5").select("override_100", "automatic_100").row(0) == (
