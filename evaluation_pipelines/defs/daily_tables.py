@@ -5,10 +5,11 @@ materialized: separate steps can only succeed or fail with all dates of a run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
@@ -18,19 +19,15 @@ from evaluation_pipelines.defs.runs import is_of_the_night
 from evaluation_pipelines.defs.scorecards.events import observations
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import file_version, version_tags
+from evaluation_pipelines.domain.alerts import of_parked_date
 from evaluation_pipelines.domain.schemas import (
     SESSION_PERFORMANCE,
 )
-from evaluation_pipelines.stages.alerts import tell_of_parked_date
+from evaluation_pipelines.stages.alerts import alert
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.daily_table import DailyTable, Made
 from evaluation_pipelines.stages.daily_tables import OF_TELEMETRY
 from evaluation_pipelines.stages.stores import Stores
-
-_FRESH = dg.FreshnessPolicy.time_window(
-    warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
-)
-"""A working day without any session is worth a look, a long weekend without one is an alarm."""
 
 
 def asset_spec(daily: DailyTable) -> dg.AssetSpec:
@@ -45,7 +42,7 @@ def asset_spec(daily: DailyTable) -> dg.AssetSpec:
         owners=["team:evaluation"],
         code_version=daily.code_version,
         metadata={"dagster/column_schema": column_schema(table)},
-        freshness_policy=_FRESH if table is SESSION_PERFORMANCE else None,
+        freshness_policy=WITH_TELEMETRY if table is SESSION_PERFORMANCE else None,
         # A date that fails yields no materialization; see the head of this file.
         skippable=True,
     )
@@ -114,8 +111,8 @@ def daily_tables(
         book.note_failed(each)
         if each.parked:
             reason = f"{each.table}: {each.error}"
-            day, attempts = each.session_date, each.attempts
-            tell_of_parked_date(stores.settings, day, attempts, reason, context.log)
+            parked = of_parked_date(each.session_date, each.attempts, reason)
+            alert(stores, parked, datetime.now(UTC), context.log)
     report_checks(context.instance, stores)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     if failed and not is_night:

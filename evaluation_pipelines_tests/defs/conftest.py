@@ -29,7 +29,9 @@ def location(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def settled_location(location: CodeLocation, tmp_path: Path) -> Iterator[CodeLocation]:
     """The same with an instance in a folder, as a schedule needs it."""
     (tmp_path / "dagster").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+    with dg.DagsterInstance.local_temp(
+        str(tmp_path / "dagster"), {"telemetry": {"enabled": False}}
+    ) as instance:
         yield replace(location, instance=instance)
 
 

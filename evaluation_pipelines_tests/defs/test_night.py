@@ -116,7 +116,7 @@ def test_a_judge_that_is_down_is_told_and_stops_nothing_else(
 
 @pytest.mark.usefixtures("judge")
 def test_a_date_that_cannot_be_built_leaves_the_others_alone(
-    settled_location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+    settled_location: CodeLocation,
 ) -> None:
     location = settled_location
     fill(location.workplace, old("a", 0), old("b", 1))

@@ -17,12 +17,13 @@ from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
+from evaluation_pipelines.domain.alerts import of_unjudged
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.stages.alerts import alert
 from evaluation_pipelines.stages.build import DateFailed
 from evaluation_pipelines.stages.daily_table import Made
 from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
-from evaluation_pipelines.stages.judging.judge import judge
+from evaluation_pipelines.stages.judging.judge import judge, utc_now
 from evaluation_pipelines.stages.judging.publishing import publish_scores
 from evaluation_pipelines.stages.judging.report import JudgeReport
 from evaluation_pipelines.stages.stores import Stores
@@ -63,7 +64,8 @@ def judge_scores(
     if problems and not is_night:
         raise dg.Failure("; ".join(problems), allow_retries=False)
     if problems:
-        alert(stores.settings, "sessions are not judged", "; ".join(problems), log)
+        now = utc_now()
+        alert(stores, of_unjudged(now.date(), "; ".join(problems)), now, log)
     yield from reported_outputs(context, [JUDGE_SCORES.name])
 
 
