@@ -33,6 +33,7 @@ ASSETS = (
     "model_comparison_pairs",
     "model_regressions",
     "model_comparison_report",
+    "evaluation_books",
     "analytics_database",
 )
 """What a night makes."""
@@ -44,7 +45,7 @@ nightly_evaluation_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(*ASSETS),
     tags=NIGHT_RUN,
     description="The night, end to end: judges what is due of a range of dates, then makes "
-    "scorecards, reputation, comparison with its report and the analysts' database. A judge that "
+    "scorecards, reputation, comparison with its report, closed books and the analysts' database. A judge that "
     "does not answer and dates that fail are told; the rest goes on without them.",
 )
 

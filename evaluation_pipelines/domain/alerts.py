@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+OPEN_BOOKS, PARKED = "open_books", "parked"
+QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
+
 LISTED = 5
 """More sessions or faults are only counted."""
 
@@ -40,7 +43,7 @@ def untrusted(value: object, longest: int = _LONGEST) -> str:
 def of_parked_date(day: date, attempts: int, reason: str) -> Alert:
     """A date has failed so often that it is not tried again by itself."""
     return Alert(
-        "parked",
+        PARKED,
         str(day),
         f"session_date {day} is parked after {attempts} attempts",
         f"{untrusted(reason)}\nMend the cause, then materialize the date once more.",
@@ -70,7 +73,7 @@ def of_quality_risks(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
         shown.append(f"and {len(risks) - LISTED} more")
     number = "1 session is" if len(risks) == 1 else f"{len(risks)} sessions are"
     advice = "Look at them: evaluation-pipelines scorecards query --session SESSION"
-    return Alert("quality_risk", cause, f"{number} a quality risk", "\n".join([*shown, advice]))
+    return Alert(QUALITY_RISKS, cause, f"{number} a quality risk", "\n".join([*shown, advice]))
 
 
 def regression_cause(row: Mapping[str, Any]) -> str:
@@ -83,7 +86,7 @@ def of_regression(row: Mapping[str, Any]) -> Alert:
     """A model got worse; ``row`` is one of ``model_regressions`` whose state is alert."""
     label, model = _name(row["classification_label"]), _name(row["model"])
     return Alert(
-        "regression",
+        REGRESSION,
         regression_cause(row),
         f"{model} got worse at {label}"[:_TITLE],
         f"Its mean score of the last 7 days is {row['recent_score']:.1f} "
@@ -105,13 +108,13 @@ def of_failed_run(job: str, steps: Sequence[str], run_id: str, why: str, day: da
     )
 
 
-def of_unbalanced_books(day: date, found: str) -> Alert:
-    """The books of a date do not add up."""
+def of_open_books(day: date, why: str) -> Alert:
+    """The books of a date do not balance, or could not be made."""
     return Alert(
-        "unbalanced_books",
+        OPEN_BOOKS,
         str(day),
-        f"the books of {day} do not balance",
-        f"{untrusted(found)}\nSee what is missing: evaluation-pipelines books {day}",
+        f"the books of {day} could not be closed",
+        f"{untrusted(why)}\nSee what does not add up: evaluation-pipelines books {day}",
     )
 
 
@@ -119,7 +122,7 @@ def of_stale_source(source: str, newest: datetime, limit: timedelta) -> Alert:
     """An agent program has sent nothing for too long."""
     hours = limit.total_seconds() / 3600
     return Alert(
-        "stale",
+        STALE,
         source,
         f"no telemetry of {untrusted(source, 80)} for more than {hours:g} hours",
         f"Its newest event is of {newest:%Y-%m-%d %H:%M} UTC.\nIs the collector up, does it write "

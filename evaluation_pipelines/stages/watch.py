@@ -10,6 +10,10 @@ from logging import Logger
 import polars as pl
 
 from evaluation_pipelines.domain.alerts import (
+    PARKED,
+    QUALITY_RISKS,
+    REGRESSION,
+    STALE,
     of_quality_risks,
     of_regression,
     of_stale_source,
@@ -35,7 +39,7 @@ def watch(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
         LedgerError: the ledger cannot be used.
     """
     parked = [each for each in stores.ledger.touched.all() if each.parked and not each.is_built]
-    stores.ledger.alerts.end("parked", {str(each.session_date) for each in parked}, now)
+    stores.ledger.alerts.end(PARKED, {str(each.session_date) for each in parked}, now)
     found = {
         "quality risks": tell_of_quality_risks(stores, now, log),
         "regressions": tell_of_regressions(stores, now, log),
@@ -50,7 +54,7 @@ def tell_of_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
 
     The place in the list of events up to which was told is the cause of that alert.
     """
-    last = stores.ledger.alerts.newest("quality_risk")
+    last = stores.ledger.alerts.newest(QUALITY_RISKS)
     position = int(last.alert.cause) if last else 0
     first_day = now.date() - timedelta(days=RISK_DAYS)
     risks = stores.ledger.evaluation_events.of_kind(QUALITY_RISK, position, first_day)
@@ -63,7 +67,7 @@ def tell_of_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
 def tell_of_regressions(stores: Stores, now: datetime, log: Logger) -> int:
     """One alert for each model that the last comparison found to be worse than before."""
     rows = stores.lake.read_whole(MODEL_REGRESSIONS).filter(state="alert").rows(named=True)
-    stores.ledger.alerts.end("regression", {regression_cause(row) for row in rows}, now)
+    stores.ledger.alerts.end(REGRESSION, {regression_cause(row) for row in rows}, now)
     return sum(alert(stores, of_regression(row), now, log) for row in rows)
 
 
@@ -73,8 +77,8 @@ def tell_of_silent_sources(stores: Stores, now: datetime, log: Logger) -> int:
     newest = _newest_events(stores, now)
     silent = {source: at for source, at in newest.items() if now - at > limit}
     # One that is not expected any more stays told.
-    known = {each.alert.cause for each in stores.ledger.alerts.all() if each.alert.kind == "stale"}
-    stores.ledger.alerts.end("stale", silent.keys() | (known - newest.keys()), now)
+    known = {each.alert.cause for each in stores.ledger.alerts.all() if each.alert.kind == STALE}
+    stores.ledger.alerts.end(STALE, silent.keys() | (known - newest.keys()), now)
     return sum(
         alert(stores, of_stale_source(source, at, limit), now, log)
         for source, at in sorted(silent.items())

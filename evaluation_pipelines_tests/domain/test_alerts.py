@@ -8,11 +8,11 @@ import pytest
 from evaluation_pipelines.domain.alerts import (
     Alert,
     of_failed_run,
+    of_open_books,
     of_parked_date,
     of_quality_risks,
     of_regression,
     of_stale_source,
-    of_unbalanced_books,
     of_unjudged,
     untrusted,
 )
@@ -68,7 +68,7 @@ def test_untrusted_text_is_plain_and_short(said: str, shown: str) -> None:
         of_quality_risks("7", [risk(session_key=HOSTILE, model=HOSTILE)] * 100),
         of_regression({**GONE_WORSE, "model": HOSTILE, "classification_label": HOSTILE}),
         of_failed_run("job", [HOSTILE] * 100, "run", HOSTILE, DAY),
-        of_unbalanced_books(DAY, HOSTILE),
+        of_open_books(DAY, HOSTILE),
         of_stale_source(HOSTILE, datetime(2026, 6, 1, tzinfo=UTC), timedelta(hours=96)),
     ],
     ids=lambda alert: alert.kind,

@@ -47,7 +47,7 @@ class AlertBook:
                 return False
         with writing(self._engine) as connection:
             insert = insert_into(connection, ALERTS).values(row).on_conflict_do_nothing()
-            return connection.execute(insert).rowcount > 0
+            return connection.scalar(insert.returning(_ALERT.alert_id)) is not None
 
     def untold(self) -> list[RaisedAlert]:
         """Those that the webhook has not taken yet, oldest first."""
@@ -70,16 +70,16 @@ class AlertBook:
 
     def end(self, kind: str, lasting: Collection[str], now: datetime) -> None:
         """Alerts of a kind are over, but for those whose cause lasts: the next one is news."""
-        over = [
-            each.alert_id
-            for each in self._select(_ALERT.kind == kind, _ALERT.over_at.is_(None))
-            if each.alert.cause not in lasting
-        ]
-        if not over:
+        still_open = self._select(_ALERT.kind == kind, _ALERT.over_at.is_(None))
+        self.end_of(kind, {each.alert.cause for each in still_open}.difference(lasting), now)
+
+    def end_of(self, kind: str, causes: Collection[str], now: datetime) -> None:
+        """The alerts of a kind and of some causes are over."""
+        is_meant = _ALERT.kind == kind, _ALERT.cause.in_(causes), _ALERT.over_at.is_(None)
+        if not self._select(*is_meant):  # nearly always: no lock for nothing
             return
-        update = sa.update(ALERTS).where(_ALERT.alert_id.in_(over)).values(over_at=now)
         with writing(self._engine) as connection:
-            connection.execute(update)
+            connection.execute(sa.update(ALERTS).where(*is_meant).values(over_at=now))
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[RaisedAlert]:
         query = sa.select(ALERTS).where(*conditions).order_by(_ALERT.alert_id)

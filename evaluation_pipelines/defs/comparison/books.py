@@ -5,7 +5,7 @@ no telemetry back: they are made right after the build of a date and never withi
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -14,7 +14,9 @@ from evaluation_pipelines.defs.daily_tables import asset_spec, report_partition
 from evaluation_pipelines.defs.metadata import explaining_tables
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.domain.alerts import OPEN_BOOKS, of_open_books
 from evaluation_pipelines.domain.books.equations import books_balance
 from evaluation_pipelines.domain.books.states import STATES
 from evaluation_pipelines.domain.markdown import markdown_table
@@ -52,9 +54,9 @@ _DESCRIPTION = (
 )
 def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
-) -> Iterator[dg.AssetCheckResult]:
+) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Close the books of the dates of a run that ever had telemetry."""
-    book = RuleBook()
+    book, now = RuleBook(), datetime.now(UTC)
 
     def publish(day: date, made: Made) -> None:
         cost = made.frame["judge_cost_usd"]
@@ -62,6 +64,7 @@ def evaluation_books(
         more = {"judge_cost_usd": dg.MetadataValue.text(str(known))}
         report_partition(context, stores, _BOOKS, day, made, more)
         book.note_made(day, made)
+        stores.ledger.alerts.end_of(OPEN_BOOKS, [str(day)], now)
 
     landed = {each.session_date for each in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name)}
     days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
@@ -70,11 +73,11 @@ def evaluation_books(
     for each in failed:
         book.note_failed(each)
         _show(context, each)
+        alert(stores, of_open_books(each.session_date, each.error), now, context.log)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
-        told = _told(failed)
-        alert(stores.settings, "the books of a day do not balance", told, context.log)
-        raise dg.Failure(told, allow_retries=False)
+        raise dg.Failure(_told(failed), allow_retries=False)
+    yield from reported_outputs(context, [EVALUATION_BOOKS.name])
 
 
 def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
