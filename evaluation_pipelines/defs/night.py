@@ -45,8 +45,8 @@ nightly_evaluation_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(*ASSETS),
     tags=NIGHT_RUN,
     description="The night, end to end: judges what is due of a range of dates, then makes "
-    "scorecards, reputation, comparison with its report, closed books and the analysts' database. A judge that "
-    "does not answer and dates that fail are told; the rest goes on without them.",
+    "scorecards, reputation, comparison with its report, closed books and the analysts' database. "
+    "A judge that does not answer and dates that fail are told; the rest goes on without them.",
 )
 
 
