@@ -42,11 +42,14 @@ def failed_run_sensor(
     failures = context.get_step_failure_events()
     steps = sorted({each.step_key for each in failures if each.step_key})
     why = next(map(_reason, failures), None) or context.failure_event.message or "no reason given"
-    alert(stores, of_failed_run(run.job_name, steps, run.run_id, why, now.date()), now, context.log)
+    # Dagster's name for runs that somebody, or a condition, asked for asset by asset.
+    job = "chosen assets" if run.job_name.startswith("__ASSET_JOB") else run.job_name
+    alert(stores, of_failed_run(job, steps, run.run_id, why, now.date()), now, context.log)
 
 
 def _reason(failure: dg.DagsterEvent) -> str:
-    """What a step said of its failure, else its error."""
+    """What a step said of its failure, else the message of its error."""
     data = failure.step_failure_data
-    said = data.user_failure_data.description if data.user_failure_data else None
-    return said or (data.error.cause or data.error).message if data.error else said or ""
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return data.user_failure_data.description
+    return (data.error.cause or data.error).message if data.error else ""

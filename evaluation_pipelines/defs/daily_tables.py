@@ -123,7 +123,7 @@ def daily_tables(
         )
     if failed:  # they are tried again by themselves
         context.log.error("%s", _told(failed, len(days)))
-    yield from reported_outputs(context, selected)
+    yield from reported_outputs(context, _DAILY)
 
 
 def _told(failed: Sequence[DateFailed], dates: int) -> str:
