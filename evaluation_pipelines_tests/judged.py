@@ -1,5 +1,6 @@
 """Sessions that a judge has something to read in, and judge runs over them."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from evaluation_pipelines.stages.judging.order import Order
 from evaluation_pipelines.stages.judging.plans import Overrides, load_plans
 from evaluation_pipelines.stages.judging.report import JudgeReport
 from evaluation_pipelines.stages.judging.run import JudgeRun
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 JUNE_1 = date(2026, 6, 1)
@@ -45,6 +46,16 @@ def told_session(name: str, second: float = 0, text: str = "", **resource: objec
         claude("assistant_response", second + 3, session__id=name, response="It is mended."),
         **resource,
     )
+
+
+def old(name: str, number: int = 0) -> bytes:
+    """A told session of a day by its number, as the tests of the code location count them."""
+    return told_session(name, (number - 480) * DAY_S)
+
+
+def fresh(name: str, hours: float = 2) -> bytes:
+    """A told session that ended so many hours ago."""
+    return told_session(name, time.time() - hours * 3600 - NOON_NS / 1e9)
 
 
 def fill(workplace: Workplace, *lines: bytes) -> None:

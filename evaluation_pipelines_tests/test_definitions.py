@@ -287,6 +287,7 @@ JOBS = {
     "draw_audit_samples",
     "judge_due",
     "judge_session_now",
+    "nightly_evaluation",
 }
 
 # Sensor -> seconds between two ticks.
@@ -294,6 +295,8 @@ SENSORS = {
     "otel_landing_sensor": 10,
     "touched_dates_sensor": 5,
     "failed_build_sensor": 30,
+    "failed_run_sensor": 30,
+    "alerts_sensor": 60,
     "aggregates_sensor": 30,
     "books_sensor": 30,
     "fresh_sessions_sensor": 30,
@@ -390,12 +393,26 @@ def test_landed_events_are_external_so_that_no_backfill_asks_for_them() -> None:
     assert not landed.is_materializable
 
 
-def test_scores_are_expected_every_working_day() -> None:
-    fresh = graph().get(dg.AssetKey("session_performance")).freshness_policy_or_from_metadata
-
-    assert fresh == dg.FreshnessPolicy.time_window(
-        warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
+def test_what_people_open_has_an_age_from_which_on_it_is_stale() -> None:
+    found = {
+        key.to_user_string(): graph().get(key).freshness_policy_or_from_metadata
+        for key in graph().get_all_asset_keys()
+    }
+    hourly = dg.FreshnessPolicy.time_window(
+        warn_window=timedelta(hours=3), fail_window=timedelta(hours=26)
     )
+    made_hourly = (
+        "analytics_database",
+        "model_comparison_report",
+        "reputation_scores",
+        "agent_scores",
+    )
+    assert {name: policy for name, policy in found.items() if policy} == {
+        "session_performance": dg.FreshnessPolicy.time_window(
+            warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
+        ),
+        **dict.fromkeys(made_hourly, hourly),
+    }
 
 
 def test_every_asset_has_exactly_these_checks_and_each_says_what_it_checks() -> None:
@@ -447,12 +464,47 @@ def test_there_are_exactly_these_sensors_running_from_the_start() -> None:
     assert all(each.description for each in sensors)
 
 
+def test_the_night_makes_everything_that_has_a_condition() -> None:
+    # The conditions take what the night made as made for good: what it left out would stay behind.
+    made = repository().get_job("nightly_evaluation").asset_layer.selected_asset_keys
+    automated = {
+        key for key in graph().get_all_asset_keys() if graph().get(key).automation_condition
+    }
+
+    assert automated <= made
+    assert {key.to_user_string() for key in made - automated} == {
+        "judge_scores",
+        "scorecards",
+        "session_evaluations",
+    }
+
+
+def labels_of(condition: dg.AutomationCondition[dg.AssetKey]) -> list[str]:
+    """The label, if any, of each part that another one is made of by "and" or "or"."""
+    if condition.name not in {"AND", "OR"}:
+        return [condition.get_label() or ""]
+    return [label for part in condition.children for label in labels_of(part)]
+
+
+def test_every_condition_is_explained_in_words() -> None:
+    conditions = {
+        condition
+        for key in graph().get_all_asset_keys()
+        if (condition := graph().get(key).automation_condition)
+    }
+
+    assert len(conditions) == 2
+    for condition in conditions:
+        assert " " in (condition.get_label() or "")
+        assert all(" " in label for label in labels_of(condition))
+
+
 def test_the_lake_is_checked_sessions_judged_and_the_audit_sample_drawn_every_night() -> None:
     schedules = repository().schedule_defs
 
     assert {(each.job_name, each.cron_schedule) for each in schedules} == {
         ("check_lake", "0 3 * * *"),
-        ("judge_due", "0 2 * * *"),
+        ("nightly_evaluation", "0 2 * * *"),
         ("draw_audit_samples", "30 2 * * *"),
     }
     assert {each.execution_timezone for each in schedules} == {"UTC"}

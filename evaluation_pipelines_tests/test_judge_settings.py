@@ -154,9 +154,9 @@ def test_a_model_of_ones_own_costs_nothing_when_said_so(monkeypatch: pytest.Monk
         ("EVAL_JUDGE_MAX_COST_USD", "nan", "finite number"),
         ("EVAL_JUDGE_MAX_COST_USD", "-1", "greater than or equal to 0"),
         ("EVAL_JUDGE_CONCURRENCY", "0", "greater than 0"),
-        ("EVAL_JUDGE_NIGHTLY_HOUR", "24", "less than or equal to 23"),
-        ("EVAL_JUDGE_TIME_ZONE", "Mars/Olympus", "a name such as Europe/Vienna or UTC"),
-        ("EVAL_JUDGE_TIME_ZONE", "../etc/passwd", "a name such as Europe/Vienna or UTC"),
+        ("EVAL_NIGHTLY_HOUR", "24", "less than or equal to 23"),
+        ("EVAL_NIGHTLY_TIME_ZONE", "Mars/Olympus", "a name such as Europe/Vienna or UTC"),
+        ("EVAL_NIGHTLY_TIME_ZONE", "../etc/passwd", "a name such as Europe/Vienna or UTC"),
         ("EVAL_JUDGE_SAMPLE_RATE", "1.5", "less than or equal to 1"),
         ("EVAL_JUDGE_TIMEOUT_SECONDS", "0", "greater than 0"),
         ("EVAL_JUDGE_TEMPERATURE", "warm", "valid number"),
@@ -174,6 +174,6 @@ def test_a_setting_that_makes_no_sense_is_refused(
 
 
 def test_the_night_can_be_that_of_another_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    put(monkeypatch, EVAL_JUDGE_TIME_ZONE="Europe/Vienna")
+    put(monkeypatch, EVAL_NIGHTLY_TIME_ZONE="Europe/Vienna")
 
-    assert load_settings().judge_time_zone == "Europe/Vienna"
+    assert load_settings().nightly_time_zone == "Europe/Vienna"

@@ -4,31 +4,30 @@ They share one step, because a date that fails must not stop the others and must
 materialized: separate steps can only succeed or fail with all dates of a run.
 """
 
-from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.defs.runs import is_of_the_night
 from evaluation_pipelines.defs.scorecards.events import observations
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import file_version, version_tags
+from evaluation_pipelines.domain.alerts import of_parked_date
 from evaluation_pipelines.domain.schemas import (
     SESSION_PERFORMANCE,
 )
-from evaluation_pipelines.stages.alerts import tell_of_parked_date
+from evaluation_pipelines.stages.alerts import alert
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.daily_table import DailyTable, Made
 from evaluation_pipelines.stages.daily_tables import OF_TELEMETRY
 from evaluation_pipelines.stages.stores import Stores
-
-_FRESH = dg.FreshnessPolicy.time_window(
-    warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
-)
-"""A working day without any session is worth a look, a long weekend without one is an alarm."""
 
 
 def asset_spec(daily: DailyTable) -> dg.AssetSpec:
@@ -43,7 +42,7 @@ def asset_spec(daily: DailyTable) -> dg.AssetSpec:
         owners=["team:evaluation"],
         code_version=daily.code_version,
         metadata={"dagster/column_schema": column_schema(table)},
-        freshness_policy=_FRESH if table is SESSION_PERFORMANCE else None,
+        freshness_policy=WITH_TELEMETRY if table is SESSION_PERFORMANCE else None,
         # A date that fails yields no materialization; see the head of this file.
         skippable=True,
     )
@@ -82,9 +81,18 @@ _DAILY = {each.table.name: each for each in OF_TELEMETRY}
 )
 def daily_tables(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
-) -> Iterator[dg.AssetCheckResult]:
-    """Events, sessions and their performance of the dates of a run, one date after the other."""
-    tables = [key.to_user_string() for key in context.selected_asset_keys]
+) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
+    """Events, sessions and their performance of the dates of a run, one date after the other.
+
+    The night builds those dates of which its judge has new scores, and all their tables: what is
+    half built would stay due.
+    """
+    selected = [key.to_user_string() for key in context.selected_asset_keys]
+    days = [date.fromisoformat(key) for key in context.partition_keys]
+    is_night = is_of_the_night(context.run)
+    if is_night:
+        held = {each.session_date for each in stores.ledger.touched.held(datetime.now(UTC))}
+        days = sorted(held.intersection(days))
     book = RuleBook()
 
     def publish(day: date, made: Made) -> None:
@@ -96,24 +104,32 @@ def daily_tables(
             context.log.info("%s: %d sessions that no profile matches", day, without)
         book.note_made(day, made)
 
-    days = [date.fromisoformat(key) for key in context.partition_keys]
+    tables = _DAILY if is_night else selected
     outcome = Build(stores, tables, publish).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
         book.note_failed(each)
         if each.parked:
             reason = f"{each.table}: {each.error}"
-            day, attempts = each.session_date, each.attempts
-            tell_of_parked_date(stores.settings, day, attempts, reason, context.log)
+            parked = of_parked_date(each.session_date, each.attempts, reason)
+            alert(stores, parked, datetime.now(UTC), context.log)
     report_checks(context.instance, stores)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
-    if failed:
+    if failed and not is_night:
         raise dg.Failure(
-            f"{len(failed)} of {len(days)} dates could not be built, the others are published: "
-            + "; ".join(f"{each.session_date}: {each.error}" for each in failed),
+            _told(failed, len(days)),
             metadata={each.session_date.isoformat(): each.error for each in failed},
             allow_retries=False,
         )
+    if failed:  # they are tried again by themselves
+        context.log.error("%s", _told(failed, len(days)))
+    yield from reported_outputs(context, _DAILY)
+
+
+def _told(failed: Sequence[DateFailed], dates: int) -> str:
+    return f"{len(failed)} of {dates} dates could not be built, the others are published: " + (
+        "; ".join(f"{each.session_date}: {each.error}" for each in failed)
+    )
 
 
 daily_tables_job = dg.define_asset_job(

@@ -1,8 +1,12 @@
 """What sensors ask about the runs of a job."""
 
 import time
+from datetime import date
 
 import dagster as dg
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG
+
+from evaluation_pipelines.defs.automation import NIGHT_RUN
 
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -35,6 +39,20 @@ def canceled_lately(instance: dg.DagsterInstance, job_name: str) -> bool:
     return _ended_lately(
         instance, job_name, dg.DagsterRunStatus.CANCELED, SECONDS_AFTER_CANCELLATION
     )
+
+
+def is_of_the_night(run: dg.DagsterRun) -> bool:
+    """Whether a run is the night's: what fails in it is told, and the rest goes on without it."""
+    return NIGHT_RUN.items() <= run.tags.items()
+
+
+def last_date_done(instance: dg.DagsterInstance, job_name: str) -> date | None:
+    """Last date of the range of the last run of a job that succeeded; None when none has."""
+    done = dg.RunsFilter(job_name=job_name, statuses=[dg.DagsterRunStatus.SUCCESS])
+    for run in instance.get_runs(done, limit=1):
+        if last := run.tags.get(ASSET_PARTITION_RANGE_END_TAG):
+            return date.fromisoformat(last)
+    return None
 
 
 def _ended_lately(

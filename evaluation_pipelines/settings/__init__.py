@@ -14,6 +14,7 @@ from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.settings.alerts import AlertSettings
 from evaluation_pipelines.settings.comparison import ComparisonSettings
 from evaluation_pipelines.settings.judging import JudgeSettings
+from evaluation_pipelines.settings.night import NightSettings
 from evaluation_pipelines.settings.reputation import ReputationSettings
 from evaluation_pipelines.settings.scorecards import ScorecardSettings
 from evaluation_pipelines.settings.stores import StoreSettings
@@ -29,6 +30,7 @@ class SettingsError(MendableError, ValueError):
 # Fields are listed from the last base to the first.
 class Settings(
     AlertSettings,
+    NightSettings,
     ComparisonSettings,
     ReputationSettings,
     ScorecardSettings,

@@ -14,11 +14,18 @@ def _webhook(url: SecretStr) -> SecretStr:
 
 
 class AlertSettings(BaseSettings):
-    """Where alerts go."""
+    """Where alerts go, and when silence is one."""
 
     alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
         default=None,
         description='where alerts are posted as JSON `{"text": ...}`, such as a Slack webhook; '
         "without it they are only logged",
         repr=False,
+    )
+    stale_telemetry_hours: float = Field(
+        default=96,
+        gt=0,
+        allow_inf_nan=False,
+        description="hours without a new event of an agent program after which an alert is raised; "
+        "a long weekend has about 90",
     )

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -35,14 +34,6 @@ def _base_url(url: str) -> str:
     if parts.username is not None or parts.password is not None or parts.query:
         raise ValueError("must hold neither password nor parameters: keys go to OPENAI_API_KEY")
     return url
-
-
-def _time_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("must be a name such as Europe/Vienna or UTC") from None
-    return name
 
 
 def _none_of(text: object) -> object:
@@ -210,12 +201,6 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     judge_redact_emails: bool = Field(
         default=True,
         description="judge: hide e-mail addresses too, as keys and passwords always are",
-    )
-    judge_nightly_hour: int = Field(
-        default=2, ge=0, le=23, description="judge: hour at which all that is due is judged"
-    )
-    judge_time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
-        default="UTC", description="judge: time zone of that hour"
     )
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="judge: newly ended sessions that a sensor tick hands over"

@@ -1,44 +1,66 @@
-"""Alerts: the one place from which people are told that something needs them."""
+"""Alerts: the one place from which people are told that something needs them.
+
+An alert is in the ledger before it is told, and told once. One that the webhook did not take is
+told later, by ``tell_untold``; nothing that raises an alert ever waits or fails for it.
+"""
 
 import json
 import urllib.request
-from datetime import date
+from datetime import datetime
 from http.client import HTTPException
 from logging import Logger
 
+from evaluation_pipelines.domain.alerts import Alert
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.stores import Stores
 
 _TIMEOUT_S = 10
 
 
-def tell_of_parked_date(
-    settings: Settings, session_date: date, attempts: int, reason: str, log: Logger
-) -> None:
-    """Alert that a date has failed so often that it is not tried again by itself."""
-    alert(
-        settings,
-        f"session_date {session_date} is parked after {attempts} attempts",
-        f"{reason}\nMend the cause, then materialize the date once more.",
-        log,
-    )
+def alert(stores: Stores, raised: Alert, now: datetime, log: Logger) -> bool:
+    """Log an alert and post it to the webhook, unless it was raised before and is not over.
 
+    A webhook that cannot be reached is logged as an error. Returns whether the alert is new.
 
-def alert(settings: Settings, title: str, text: str, log: Logger) -> None:
-    """Log an alert and post it to the webhook, where one is set.
-
-    The body is JSON with one field ``text``, as Slack and its like take it. A webhook that cannot
-    be reached is logged as an error: the work that raised the alert goes on.
+    Raises:
+        LedgerError: the ledger cannot be used.
     """
-    log.error("ALERT: %s: %s", title, text)
+    if not stores.ledger.alerts.put(raised, now):
+        return False
+    log.error("ALERT: %s: %s", raised.title, raised.text)
+    tell_untold(stores, now, log)
+    return True
+
+
+def tell_untold(stores: Stores, now: datetime, log: Logger) -> int:
+    """Post what the webhook has not taken yet, oldest first; gives how many are left.
+
+    After one that is not taken the others wait, too: each may cost ten seconds.
+    """
+    waiting = stores.ledger.alerts.untold()
+    for at, each in enumerate(waiting):
+        if not _post(stores.settings, each.alert, log):
+            log.error("%d alerts wait to be delivered; they are tried again", len(waiting) - at)
+            return len(waiting) - at
+        stores.ledger.alerts.mark_told(each.alert_id, now)
+    return 0
+
+
+def _post(settings: Settings, told: Alert, log: Logger) -> bool:
+    """Whether the webhook took an alert; without one the log is all there is.
+
+    The body is JSON with one field ``text``, as Slack and its like take it.
+    """
     if settings.alert_webhook_url is None:
-        return
+        return True
     url = settings.alert_webhook_url.get_secret_value()
-    body = json.dumps({"text": f"{title}\n{text}"}).encode()
+    body = json.dumps({"text": f"{told.title}\n{told.text}"}).encode()
     request = urllib.request.Request(  # noqa: S310 - the scheme is checked with the settings
         url, body, {"Content-Type": "application/json"}
     )
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
-            pass
+            return True
     except (OSError, HTTPException):  # refused, timed out, closed half-way, or not HTTP at all
         log.exception("the alert could not be delivered")
+        return False

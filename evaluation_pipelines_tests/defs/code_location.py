@@ -143,6 +143,37 @@ class CodeLocation:
         (target,) = repository().get_sensor_def(sensor).jobs
         return self.execute(target.name, request.tags)
 
+    def night(self, at: datetime | None = None) -> dg.RunRequest | str:
+        """What the schedule of the night asks for at a time, or why it asks for nothing."""
+        with dg.build_schedule_context(
+            instance=self.instance,
+            scheduled_execution_time=at or datetime.now(UTC),
+            repository_def=repository(),
+            resources=repository().get_top_level_resources(),
+        ) as context:
+            schedule = repository().get_schedule_def("nightly_evaluation")
+            ticked = schedule.evaluate_tick(context)
+        if not ticked.run_requests:
+            return ticked.skip_message or ""
+        (request,) = ticked.run_requests
+        return request
+
+    def sleep_over(self, *assets: str) -> dg.ExecuteInProcessResult:
+        """A night: the schedule, which must ask for a run, and that run; of some assets or all."""
+        request = self.night()
+        assert isinstance(request, dg.RunRequest), request
+        return (
+            repository()
+            .get_job("nightly_evaluation")
+            .execute_in_process(
+                instance=self.instance,
+                tags=request.tags,
+                run_config=request.run_config,
+                asset_selection=list(map(dg.AssetKey, assets)) or None,
+                raise_on_error=False,
+            )
+        )
+
     def execute(self, job: str, tags: Mapping[str, str] | None = None) -> dg.ExecuteInProcessResult:
         """Run a job in this process; a run that fails raises nothing."""
         return (

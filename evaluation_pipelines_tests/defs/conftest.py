@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from evaluation_pipelines_tests.defs.code_location import CodeLocation
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.receiver import Receiver, open_receiver
 from evaluation_pipelines_tests.workplace import Workplace
 
@@ -20,6 +23,27 @@ def location(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("EVAL_DATA_DIR", str(workplace.settings.data_dir))
     with dg.DagsterInstance.ephemeral() as instance:
         yield CodeLocation(workplace, instance)
+
+
+@pytest.fixture
+def settled_location(location: CodeLocation, tmp_path: Path) -> Iterator[CodeLocation]:
+    """The same with an instance in a folder, as a schedule needs it."""
+    (tmp_path / "dagster").mkdir()
+    with dg.DagsterInstance.local_temp(
+        str(tmp_path / "dagster"), {"telemetry": {"enabled": False}}
+    ) as instance:
+        yield replace(location, instance=instance)
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
+    """A judge, and the settings that lead there."""
+    with open_judge_endpoint() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
+        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
+        yield endpoint
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
     assert told.partition == str(day(0))
     assert "every\\_session\\_is\\_in\\_one\\_state" in str(told.metadata["equations"].value)
     (text,) = receiver.texts
-    assert text.startswith(f"the books of {day(0)} do not balance\n")
+    assert text.startswith(f"the books of {day(0)} could not be closed\n")
     assert amiss in text
     # The date itself is built: its telemetry is held back by nothing.
     touched = location.workplace.ledger.touched.get(day(0))

@@ -1,13 +1,10 @@
-"""Judging in Dagster: the asset, the sensor, the nights, and one session on demand."""
+"""Judging in Dagster: the asset, the sensor, and one session on demand."""
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG
 
 from evaluation_pipelines.domain.judging.score import Score
 from evaluation_pipelines.domain.schemas import JUDGE_SCORES
@@ -21,33 +18,11 @@ from evaluation_pipelines_tests.defs.code_location import (
     range_tags,
     repository,
 )
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says, score_reply
-from evaluation_pipelines_tests.judged import fill, told_session
-from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS
+from evaluation_pipelines_tests.judged import fill, fresh, old
 
 FRESH = "fresh_sessions_sensor"
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
-    """A judge, and the settings that lead there."""
-    with open_judge_endpoint() as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
-        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
-        yield endpoint
-
-
-def old(name: str, number: int = 0) -> bytes:
-    """A session of a day by its number."""
-    return told_session(name, (number - 480) * DAY_S)
-
-
-def fresh(name: str, hours: float = 2) -> bytes:
-    """A session that ended so many hours ago."""
-    return told_session(name, time.time() - hours * 3600 - NOON_NS / 1e9)
 
 
 def judge_range(
@@ -80,18 +55,6 @@ def scores(location: CodeLocation) -> list[Score]:
     """All scorings."""
     found = location.workplace.ledger.scores
     return [each for date in found.dates() for each in found.on_date(date)]
-
-
-def requests(location: CodeLocation) -> list[dg.RunRequest]:
-    """What the schedule of the night asks for."""
-    schedule = repository().get_schedule_def("nightly_judging")
-    with dg.build_schedule_context(
-        instance=location.instance,
-        scheduled_execution_time=datetime.now(UTC),
-        repository_def=repository(),
-        resources=repository().get_top_level_resources(),
-    ) as context:
-        return list(schedule.evaluate_tick(context).run_requests or [])
 
 
 def follow(location: CodeLocation, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
@@ -173,7 +136,6 @@ def test_without_an_endpoint_it_says_so_and_is_green(location: CodeLocation) -> 
     assert location.tick(FRESH).skip_message == (
         "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
     )
-    assert requests(location) == []
 
 
 def test_new_telemetry_judges_nothing(location: CodeLocation, judge: JudgeEndpoint) -> None:
@@ -238,28 +200,16 @@ def test_what_could_not_be_judged_is_not_asked_for_at_every_tick(
     assert location.asks(FRESH) == 1
 
 
+@pytest.mark.parametrize("job", ["judge_due", "nightly_evaluation"])
 @pytest.mark.parametrize("reached", ["RUN_ENQUEUED", "RUN_START"])
 @pytest.mark.usefixtures("location", "judge")
 def test_no_second_judge_run_is_asked_for_while_one_is_under_way(
-    location: CodeLocation, reached: str
+    location: CodeLocation, reached: str, job: str
 ) -> None:
     fill(location.workplace, fresh("a"))
-    location.start("judge_due", range_tags(day(0), day(0)), reached)
+    location.start(job, range_tags(day(0), day(0)), reached)
 
     assert location.asks(FRESH) == 0
-
-
-@pytest.mark.usefixtures("location", "judge")
-def test_the_night_judges_everything_that_is_due_whenever_it_was(location: CodeLocation) -> None:
-    fill(location.workplace, old("a", 3), old("b", 90), fresh("c"))
-
-    (request,) = requests(location)
-    assert request.tags[ASSET_PARTITION_RANGE_START_TAG] == str(day(3))
-    assert follow(location, request).success
-    assert {each.session_id for each in scores(location)} == {"a", "b", "c"}
-    assert {each.score_triggered_by for each in scores(location)} == {"schedule"}
-    # Nights that were missed need no run of their own: nothing is due any more.
-    assert requests(location) == []
 
 
 @pytest.mark.usefixtures("location", "judge")

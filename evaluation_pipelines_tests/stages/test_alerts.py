@@ -4,23 +4,33 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
+from dataclasses import replace
+from datetime import date, timedelta
 from threading import Thread
 
 import pytest
 from pydantic import SecretStr
 
-from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.domain.alerts import Alert, of_parked_date
 from evaluation_pipelines.stages import alerts
-from evaluation_pipelines.stages.alerts import alert, tell_of_parked_date
+from evaluation_pipelines.stages.alerts import alert, tell_untold
+from evaluation_pipelines.stages.stores import Stores
 from evaluation_pipelines_tests.receiver import open_receiver
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 LOG = logging.getLogger("alerts")
+FULL = Alert("disk", "a", "disk full", "free some\n“space”")
+OTHER = Alert("disk", "b", "another disk full", "")
+NOT_DELIVERED = [
+    "the alert could not be delivered",
+    "1 alerts wait to be delivered; they are tried again",
+]
 
 
-def settings(url: str | None) -> Settings:
-    """Settings with a webhook, or without."""
-    return Settings(_env_file=None, alert_webhook_url=SecretStr(url) if url else None)
+def stores(workplace: Workplace, url: str | None) -> Stores:
+    """Stores with a webhook, or without."""
+    webhook = {"alert_webhook_url": SecretStr(url) if url else None}
+    return replace(workplace.stores, settings=workplace.settings.model_copy(update=webhook))
 
 
 @contextmanager
@@ -43,9 +53,11 @@ def listening(reply: bytes | None) -> Iterator[str]:
         thread.join()
 
 
-def test_an_alert_is_logged_and_posted_as_one_json_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_alert_is_logged_and_posted_as_one_json_text(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture
+) -> None:
     with open_receiver() as receiver:
-        alert(settings(receiver.url), "disk full", "free some\n“space”", LOG)
+        assert alert(stores(workplace, receiver.url), FULL, NOW, LOG)
 
     assert receiver.requests == [
         ("/hook", "application/json", {"text": "disk full\nfree some\n“space”"})
@@ -54,31 +66,60 @@ def test_an_alert_is_logged_and_posted_as_one_json_text(caplog: pytest.LogCaptur
     assert caplog.records[0].levelno == logging.ERROR
 
 
-def test_without_a_webhook_an_alert_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
-    alert(settings(None), "disk full", "free some space", LOG)
+def test_the_same_cause_is_told_once(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_receiver() as receiver:
+        told = stores(workplace, receiver.url)
+        raised = [alert(told, each, NOW, LOG) for each in (FULL, FULL, OTHER)]
+        told.ledger.alerts.end("disk", {"b"}, NOW)
+        raised += [alert(told, each, NOW, LOG) for each in (FULL, OTHER)]
 
-    assert caplog.messages == ["ALERT: disk full: free some space"]
+    assert raised == [True, False, True, True, False]
+    titles = [text.splitlines()[0] for text in receiver.texts]
+    assert titles == ["disk full", "another disk full", "disk full"]
+    assert len(caplog.messages) == 3
+
+
+def test_without_a_webhook_an_alert_is_only_logged(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture
+) -> None:
+    alert(stores(workplace, None), OTHER, NOW, LOG)
+
+    assert caplog.messages == ["ALERT: another disk full: "]
+    # Whoever sets one later is not told of the past.
+    assert workplace.ledger.alerts.untold() == []
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_a_webhook_that_refuses_does_not_stop_the_work(
-    caplog: pytest.LogCaptureFixture, status: int
+def test_a_webhook_that_refuses_does_not_stop_the_work_and_is_tried_again(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     with open_receiver(status) as receiver:
-        alert(settings(receiver.url), "disk full", "", LOG)
+        broken = stores(workplace, receiver.url)
+        assert alert(broken, FULL, NOW, LOG)
+        assert tell_untold(broken, NOW, LOG) == 1
+        alert(broken, OTHER, NOW, LOG)
+        # The second one waits behind the first, which was tried three times.
+        assert receiver.texts == ["disk full\nfree some\n“space”"] * 3
 
-    assert len(receiver.requests) == 1
-    assert caplog.messages[1:] == ["the alert could not be delivered"]
+    assert caplog.messages[1:3] == NOT_DELIVERED
+    with open_receiver() as receiver:
+        mended = stores(workplace, receiver.url)
+        assert tell_untold(mended, NOW + timedelta(hours=1), LOG) == 0
+        assert tell_untold(mended, NOW, LOG) == 0
+        titles = [text.splitlines()[0] for text in receiver.texts]
+        assert titles == ["disk full", "another disk full"]
 
 
 def test_a_webhook_where_nobody_listens_does_not_stop_the_work(
-    caplog: pytest.LogCaptureFixture,
+    workplace: Workplace, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    alert(settings(f"http://127.0.0.1:{port}/"), "disk full", "", LOG)
+    alert(stores(workplace, f"http://127.0.0.1:{port}/"), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == ["the alert could not be delivered"]
+    assert caplog.messages[1:] == NOT_DELIVERED
 
 
 @pytest.mark.parametrize(
@@ -87,38 +128,40 @@ def test_a_webhook_where_nobody_listens_does_not_stop_the_work(
     ids=["closed", "no http", "no status"],
 )
 def test_a_webhook_that_answers_nonsense_does_not_stop_the_work(
-    caplog: pytest.LogCaptureFixture, reply: bytes
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, reply: bytes
 ) -> None:
     with listening(reply) as url:
-        alert(settings(url), "disk full", "", LOG)
+        alert(stores(workplace, url), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == ["the alert could not be delivered"]
+    assert caplog.messages[1:] == NOT_DELIVERED
 
 
 def test_a_webhook_that_never_answers_is_given_up(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerts, "_TIMEOUT_S", 0.1)
     with listening(None) as url:
-        alert(settings(url), "disk full", "", LOG)
+        alert(stores(workplace, url), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == ["the alert could not be delivered"]
+    assert caplog.messages[1:] == NOT_DELIVERED
 
 
-def test_the_address_of_a_webhook_is_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_address_of_a_webhook_is_a_secret(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture
+) -> None:
     with open_receiver(500) as receiver:
-        alert(settings(f"{receiver.url}/token-123"), "disk full", "", LOG)
+        told = stores(workplace, f"{receiver.url}/token-123")
+        alert(told, FULL, NOW, LOG)
 
     assert receiver.requests[0][0] == "/hook/token-123"
     assert "token-123" not in caplog.text
-    assert "token-123" not in repr(settings(f"{receiver.url}/token-123"))
+    assert "token-123" not in repr(told.settings)
 
 
-def test_a_parked_date_is_told_with_its_reason_and_what_to_do() -> None:
+def test_a_parked_date_is_told_with_its_reason_and_what_to_do(workplace: Workplace) -> None:
+    parked = of_parked_date(date(2026, 6, 1), 4, "agent_events: LakeError: torn")
     with open_receiver() as receiver:
-        tell_of_parked_date(
-            settings(receiver.url), date(2026, 6, 1), 4, "agent_events: LakeError: torn", LOG
-        )
+        alert(stores(workplace, receiver.url), parked, NOW, LOG)
 
     assert receiver.texts == [
         (

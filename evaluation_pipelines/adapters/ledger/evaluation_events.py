@@ -63,6 +63,15 @@ class EvaluationEvents:
             )
         return new
 
+    def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
+        """The events of a kind after a position, of sessions since a day, oldest first."""
+        query = sa.select(EVALUATION_EVENTS).where(
+            _EVENT.position > position, _EVENT.kind == kind, _EVENT.session_date >= first_day
+        )
+        with reading(self._engine) as connection:
+            rows = connection.execute(query.order_by(_EVENT.position)).mappings()
+            return [EvaluationEvent(**row) for row in rows]
+
     def after(self, position: int, limit: int) -> list[EvaluationEvent]:
         """The next events after a position, oldest first."""
         query = sa.select(EVALUATION_EVENTS).where(_EVENT.position > position)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.adapters.ledger.alerts import AlertBook
 from evaluation_pipelines.adapters.ledger.engine import create_ledger_engine
 from evaluation_pipelines.adapters.ledger.evaluation_events import EvaluationEvents
 from evaluation_pipelines.adapters.ledger.ingest import IngestBooks
@@ -35,6 +36,7 @@ class Ledger:
     profiles: JudgeProfiles
     overrides: Overrides
     evaluation_events: EvaluationEvents
+    alerts: AlertBook
 
     def close(self) -> None:
         """Close all connections."""
@@ -77,4 +79,5 @@ def open_ledger(url: str, lock_timeout: float = 60.0, *, create: bool = True) ->
         profiles=JudgeProfiles(engine),
         overrides=Overrides(engine),
         evaluation_events=EvaluationEvents(engine),
+        alerts=AlertBook(engine),
     )

@@ -44,10 +44,24 @@ class TouchedDates:
         """One date; None when it never had data."""
         return next(iter(self._select(_DATE.session_date == session_date)), None)
 
-    def touch(self, dates: Collection[date], now: datetime) -> None:
-        """Make dates due: something that they are made from has changed."""
+    def held(self, now: datetime) -> list[TouchedDate]:
+        """The dates that whoever touched them builds by itself, oldest first."""
+        return self._select(
+            sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version),
+            _DATE.parked.is_(False),
+            _DATE.attempts == 0,
+            _DATE.next_attempt_at > now,
+        )
+
+    def touch(
+        self, dates: Collection[date], now: datetime, held_until: datetime | None = None
+    ) -> None:
+        """Make dates due: something that they are made from has changed.
+
+        Until ``held_until`` they are left to the caller, unless they are touched once more.
+        """
         with writing(self._engine) as connection:
-            touch(connection, dates, now)
+            touch(connection, dates, now, held_until)
 
     def mark_built(self, session_date: date, version: int) -> bool:
         """Note that the data of ``version`` is built.
@@ -100,15 +114,19 @@ class TouchedDates:
             return [TouchedDate(**row) for row in connection.execute(query).mappings()]
 
 
-def touch(connection: sa.Connection, dates: Collection[date], now: datetime) -> None:
+def touch(
+    connection: sa.Connection,
+    dates: Collection[date],
+    now: datetime,
+    held_until: datetime | None = None,
+) -> None:
     """Make dates due, within the caller's transaction; new data is a new chance if parked."""
     if not dates:
         return
-    rows = [
-        {"session_date": each, "version": 1, "touched_at": now, **_FRESH} for each in sorted(dates)
-    ]
+    fresh = {"touched_at": now, **_FRESH, "next_attempt_at": held_until}
+    rows = [{"session_date": each, "version": 1, **fresh} for each in sorted(dates)]
     insert = insert_into(connection, TOUCHED_DATES)
-    again = {"version": _DATE.version + 1, "touched_at": now, **_FRESH}
+    again = {"version": _DATE.version + 1, **fresh}
     connection.execute(
         insert.on_conflict_do_update(index_elements=[_DATE.session_date], set_=again), rows
     )

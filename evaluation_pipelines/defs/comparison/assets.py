@@ -8,6 +8,7 @@ from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.comparison.books import evaluation_books
 from evaluation_pipelines.defs.comparison.models import TABLES
 from evaluation_pipelines.defs.daily_tables import daily_tables
+from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.reputation.assets import (
     agent_scores,
@@ -34,6 +35,7 @@ from evaluation_pipelines.stages.stores import Stores
     kinds={"duckdb"},
     owners=["team:evaluation"],
     code_version="1",
+    freshness_policy=EVERY_HOUR,
     automation_condition=WHEN_INPUTS_SETTLED,
 )
 def analytics_database(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:

@@ -4,8 +4,8 @@ It has a step of its own, so that a job can select it, and so that books which d
 no telemetry back: they are made right after the build of a date and never within it.
 """
 
-from collections.abc import Iterator
-from datetime import date
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -16,6 +16,7 @@ from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.domain.alerts import OPEN_BOOKS, of_open_books
 from evaluation_pipelines.domain.books.equations import books_balance
 from evaluation_pipelines.domain.books.states import STATES
 from evaluation_pipelines.domain.markdown import markdown_table
@@ -55,7 +56,7 @@ def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Close the books of the dates of a run that ever had telemetry."""
-    book = RuleBook()
+    book, now = RuleBook(), datetime.now(UTC)
 
     def publish(day: date, made: Made) -> None:
         cost = made.frame["judge_cost_usd"]
@@ -63,6 +64,7 @@ def evaluation_books(
         more = {"judge_cost_usd": dg.MetadataValue.text(str(known))}
         report_partition(context, stores, _BOOKS, day, made, more)
         book.note_made(day, made)
+        stores.ledger.alerts.end_of(OPEN_BOOKS, [str(day)], now)
 
     landed = {each.session_date for each in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name)}
     days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
@@ -70,24 +72,26 @@ def evaluation_books(
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
         book.note_failed(each)
-        _tell(context, stores, each)
+        _show(context, each)
+        alert(stores, of_open_books(each.session_date, each.error), now, context.log)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
-        told = "; ".join(f"{each.session_date}: {each.error}" for each in failed)
-        raise dg.Failure(told, allow_retries=False)
+        raise dg.Failure(_told(failed), allow_retries=False)
     yield from reported_outputs(context, [EVALUATION_BOOKS.name])
 
 
-def _tell(context: dg.AssetExecutionContext, stores: Stores, failed: DateFailed) -> None:
+def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
     """Books that do not balance are not written: what they say is shown all the same."""
-    day, text = failed.session_date, f"{failed.error}\nSee: evaluation-pipelines books"
-    alert(stores.settings, f"the books of {day} do not balance", f"{text} {day}", context.log)
     if failed.broken is not None:
         context.log_event(
             dg.AssetObservation(
                 EVALUATION_BOOKS.name,
                 description=f"Not written: {failed.error}",
-                partition=day.isoformat(),
+                partition=failed.session_date.isoformat(),
                 metadata=explaining_tables(failed.broken),
             )
         )
+
+
+def _told(failed: Sequence[DateFailed]) -> str:
+    return "; ".join(f"{each.session_date}: {each.error}" for each in failed)

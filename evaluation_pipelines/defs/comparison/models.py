@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.domain.comparison.accounts import accounts
 from evaluation_pipelines.domain.comparison.compare import Comparison, Question
@@ -104,6 +105,7 @@ def compared_models(
     kinds={"html"},
     owners=["team:evaluation"],
     code_version="1",
+    freshness_policy=EVERY_HOUR,
     automation_condition=WHEN_INPUTS_SETTLED,
 )
 def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:

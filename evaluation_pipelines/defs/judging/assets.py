@@ -5,7 +5,7 @@ repeated at will: what is scored is not due, and the table is written from the l
 """
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 
 import dagster as dg
 
@@ -14,16 +14,22 @@ from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
+from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.defs.runs import is_of_the_night
+from evaluation_pipelines.domain.alerts import of_unjudged
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.stages.alerts import alert
 from evaluation_pipelines.stages.build import DateFailed
 from evaluation_pipelines.stages.daily_table import Made
 from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
-from evaluation_pipelines.stages.judging.judge import judge
+from evaluation_pipelines.stages.judging.judge import judge, utc_now
 from evaluation_pipelines.stages.judging.publishing import publish_scores
 from evaluation_pipelines.stages.judging.report import JudgeReport
 from evaluation_pipelines.stages.stores import Stores
+
+_HELD_FOR = timedelta(hours=1)
+"""The night builds what it has judged, at once; should it die before, others do after this."""
 
 _SCORES = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 
@@ -38,23 +44,29 @@ _SCORES = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 )
 def judge_scores(
     context: dg.AssetExecutionContext, config: JudgeConfig, stores: dg.ResourceParam[Stores]
-) -> Iterator[dg.AssetCheckResult]:
-    """Judge what is due of the dates of a run, and write their scores from the ledger."""
+) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
+    """Judge what is due of the dates of a run, and write their scores from the ledger.
+
+    In the night a judge that does not answer is an alert, and everything else goes on.
+    """
+    is_night = is_of_the_night(context.run)
     days = [date.fromisoformat(key) for key in context.partition_keys]
     log, order = context.log, config.order(context.run.run_id)
     report = judge(stores, order, days, config.overrides(), LoggedProgress(log))
     tell(context, report)
     book = RuleBook()
-    failed = export(context, stores, days, report, book)
+    failed = export(context, stores, days, report, book, _HELD_FOR if is_night else None)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
     problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
-    if report.is_endpoint_down and config.triggered_by == "schedule":
-        alert(stores.settings, "sessions are not judged", report.summary(), log)
     if report.is_endpoint_down:
         problems.append(f"the judge stopped early, the rest stays due: {report.stopped}")
-    if problems:
+    if problems and not is_night:
         raise dg.Failure("; ".join(problems), allow_retries=False)
+    if problems:
+        now = utc_now()
+        alert(stores, of_unjudged(now.date(), "; ".join(problems)), now, log)
+    yield from reported_outputs(context, [JUDGE_SCORES.name])
 
 
 def tell(context: dg.OpExecutionContext | dg.AssetExecutionContext, report: JudgeReport) -> None:
@@ -73,8 +85,12 @@ def export(
     days: list[date],
     report: JudgeReport,
     book: RuleBook,
+    held_for: timedelta | None = None,
 ) -> list[DateFailed]:
-    """Write the scores of the dates that have sessions; gives those that could not be written."""
+    """Write the scores of the dates that have sessions; gives those that could not be written.
+
+    ``held_for`` is as in ``publish_scores``.
+    """
     of_run = dg.MetadataValue.text(report.skipped or report.summary())
 
     def publish(day: date, made: Made) -> None:
@@ -83,7 +99,7 @@ def export(
         book.note_made(day, made)
 
     there = {*stores.lake.partitions(AGENT_SESSIONS), *stores.ledger.scores.dates()}
-    failed = publish_scores(stores, set(days) & there, publish)
+    failed = publish_scores(stores, set(days) & there, publish, held_for=held_for)
     for each in failed:
         book.note_failed(each)
     return failed
@@ -93,5 +109,5 @@ judge_due_job = dg.define_asset_job(
     "judge_due",
     selection=dg.AssetSelection.assets(judge_scores).without_checks()
     | dg.AssetSelection.checks(*(each.key for each in check_specs([_SCORES]))),
-    description="Judges what is due of a range of dates; started by sensor and schedule.",
+    description="Judges what is due of a range of dates; started by a sensor.",
 )

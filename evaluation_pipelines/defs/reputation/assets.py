@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 
 from evaluation_pipelines.defs.automation import REPUTATION, WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.domain.quality import RuleResult
@@ -157,6 +158,7 @@ def external_signals(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materializ
 @_asset(
     deps=[reputation_events, external_signals],
     automation_condition=WHEN_INPUTS_SETTLED,
+    freshness_policy=EVERY_HOUR,
     kinds={"clickhouse", "parquet"},
     metadata=_columns(REPUTATION_SCORES),
     check_specs=[
@@ -178,6 +180,7 @@ def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materiali
 @_asset(
     deps=[reputation_events, external_signals],
     automation_condition=WHEN_INPUTS_SETTLED,
+    freshness_policy=EVERY_HOUR,
     kinds={"clickhouse", "polars", "parquet"},
     metadata=_columns(AGENT_SCORES),
     check_specs=[

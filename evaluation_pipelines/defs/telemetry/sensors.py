@@ -15,7 +15,8 @@ from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import CANCELED, canceled_lately, failed_lately, is_under_way
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
-from evaluation_pipelines.stages.alerts import tell_of_parked_date
+from evaluation_pipelines.domain.alerts import of_parked_date
+from evaluation_pipelines.stages.alerts import alert
 from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
 from evaluation_pipelines.stages.build import note_failed_run
 from evaluation_pipelines.stages.stores import Stores
@@ -93,16 +94,18 @@ def failed_build_sensor(
 ) -> None:
     """A build notes its own failures; this one notes what a killed process could not."""
     tags = context.dagster_run.tags
-    if ASSET_PARTITION_RANGE_START_TAG not in tags or _came_to_its_end(context):
+    if ASSET_PARTITION_RANGE_START_TAG not in tags or noted_its_dates(context):
         return
     first = date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG])
     last = date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG])
     reason = f"run {context.dagster_run.run_id} failed: {context.failure_event.message}"
     began = _began(context.instance, context.dagster_run.run_id)
-    for each in note_failed_run(stores, first, last, began, reason, datetime.now(UTC)):
+    now = datetime.now(UTC)
+    for each in note_failed_run(stores, first, last, began, reason, now):
         if each.parked:
-            day, attempts = each.session_date, each.attempts
-            tell_of_parked_date(stores.settings, day, attempts, reason, context.log)
+            alert(
+                stores, of_parked_date(each.session_date, each.attempts, reason), now, context.log
+            )
 
 
 def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
@@ -126,8 +129,10 @@ def _longest_waiting(due: Sequence[TouchedDate]) -> tuple[date, date]:
     return stretch[0].session_date, stretch[-1].session_date
 
 
-def _came_to_its_end(context: dg.RunFailureSensorContext) -> bool:
-    """Whether a build failed in order, which it does after it has noted every date."""
+def noted_its_dates(context: dg.RunFailureSensorContext) -> bool:
+    """Whether a run is a build that failed in order, which it does after it noted every date."""
+    if context.dagster_run.job_name != daily_tables_job.name:
+        return False
     steps = context.get_step_failure_events()
     return any(each.step_failure_data.user_failure_data is not None for each in steps)
 

@@ -1,7 +1,7 @@
 """The scores of the ledger put into the lake, and those told who make something of them."""
 
 from collections.abc import Callable, Collection
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import polars as pl
 
@@ -35,16 +35,20 @@ def publish_scores(
     days: Collection[date],
     on_made: Callable[[date, Made], None] = lambda _day, _made: None,
     clock: Callable[[], datetime] = utc_now,
+    held_for: timedelta | None = None,
 ) -> list[DateFailed]:
     """Write ``judge_scores`` of some dates; gives those that could not be written.
 
     The daily tables of dates with news become due, since some are made from the scores. That comes
-    last: whoever builds them must find what is new.
+    last: whoever builds them must find what is new. Who builds them at once says for how long they
+    are ``held_for`` him: should he die, others build them then.
     """
     news = unpublished_dates(stores, days)
     outcome = Build(stores, [JUDGE_SCORES.name], on_made, clock).run(days)
     failed = [each for each in outcome if isinstance(each, DateFailed)]
-    stores.ledger.touched.touch(news - {each.session_date for each in failed}, clock())
+    now = clock()
+    held_until = None if held_for is None else now + held_for
+    stores.ledger.touched.touch(news - {each.session_date for each in failed}, now, held_until)
     return failed
 
 

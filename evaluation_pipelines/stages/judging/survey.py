@@ -1,7 +1,7 @@
 """Which sessions are to be judged now, and where all others stand."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -9,6 +9,7 @@ from evaluation_pipelines.adapters.lake import LakeError
 from evaluation_pipelines.adapters.lease_owner import is_gone
 from evaluation_pipelines.adapters.ledger.score_records import NewScore
 from evaluation_pipelines.domain.judging.due import (
+    NIGHTLY,
     Asked,
     Standing,
     Window,
@@ -17,8 +18,9 @@ from evaluation_pipelines.domain.judging.due import (
     why_not_continued,
 )
 from evaluation_pipelines.domain.judging.score import Score
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
 from evaluation_pipelines.domain.telemetry.times import to_us
-from evaluation_pipelines.stages.judging.plans import JudgePlan, Plans
+from evaluation_pipelines.stages.judging.plans import JudgePlan, Plans, load_plans
 from evaluation_pipelines.stages.judging.windows import WindowKey, key_of, read_windows
 from evaluation_pipelines.stages.stores import Stores
 
@@ -76,6 +78,33 @@ class Survey:
     states: Counter[str] = field(default_factory=Counter)
     standings: dict[WindowKey, Standing] = field(default_factory=dict)
     unreadable: dict[date, str] = field(default_factory=dict)
+
+    @property
+    def days(self) -> set[date]:
+        """The dates on which a run has something to do."""
+        due = {each.window.session_date for each in self.candidates}
+        return due | {score.session_date for score, _ in self.lost}
+
+
+def survey_lake(
+    stores: Stores, now: datetime, since: date | None, is_asked: Callable[[date], bool]
+) -> Survey:
+    """What is due of all dates, or of those since a day and of those with unfinished scorings.
+
+    Args:
+        stores: Where everything lies.
+        now: The time.
+        since: Earlier dates are looked at for unfinished scorings only; None for all.
+        is_asked: Whether a date is one that can be asked for.
+
+    Raises:
+        As ``survey`` and ``load_plans`` do.
+    """
+    days = set(stores.lake.partitions(AGENT_SESSIONS))
+    if since is not None:
+        unfinished = {each.session_date for each in stores.ledger.scores.open_scores()}
+        days = {each for each in days if each >= since} | unfinished
+    return survey(stores, load_plans(stores, now), sorted(filter(is_asked, days)), now, NIGHTLY)
 
 
 def survey(

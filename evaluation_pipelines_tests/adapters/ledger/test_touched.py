@@ -160,3 +160,27 @@ def test_a_date_that_was_never_touched_is_neither_built_failed_nor_revived(
     assert not ledger.touched.mark_built(MARCH_1, 1)
     assert ledger.touched.mark_failed(MARCH_1, 1, "no disk", NOON) is None
     assert not ledger.touched.revive(MARCH_1)
+
+
+def test_a_held_date_is_left_to_its_holder_until_its_time_or_new_data_comes(
+    ledger: Ledger,
+) -> None:
+    touch(ledger, MARCH_1, MARCH_2)
+    ledger.touched.touch([MARCH_1], NOON, held_until=at(minutes=60))
+
+    assert due(ledger) == [MARCH_2]
+    assert [each.session_date for each in ledger.touched.held(NOON)] == [MARCH_1]
+    assert due(ledger, minutes=61) == [MARCH_1, MARCH_2]
+    assert ledger.touched.held(at(minutes=61)) == []
+    ledger.touched.touch([MARCH_1], at(minutes=1))
+    assert due(ledger, minutes=1) == [MARCH_1, MARCH_2]
+    assert ledger.touched.held(at(minutes=1)) == []
+
+
+def test_a_date_that_waits_for_its_next_attempt_or_is_built_is_nobody_s(ledger: Ledger) -> None:
+    touch(ledger, MARCH_1)
+    ledger.touched.mark_failed(MARCH_1, 1, "torn", NOON)
+    ledger.touched.touch([MARCH_2], NOON, held_until=at(minutes=60))
+    ledger.touched.mark_built(MARCH_2, 1)
+
+    assert ledger.touched.held(NOON) == []

@@ -1,0 +1,55 @@
+"""Who is told when something needs people: one sensor that looks, one that hears of failed runs."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from evaluation_pipelines.defs.telemetry.sensors import noted_its_dates
+from evaluation_pipelines.domain.alerts import of_failed_run
+from evaluation_pipelines.stages.alerts import alert
+from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.stages.watch import watch
+
+
+@dg.sensor(
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Raises alerts: sessions at risk, models that got worse, agents that have gone "
+    "silent; and delivers again what the webhook did not take. Starts no run.",
+)
+def alerts_sensor(
+    context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
+) -> dg.SkipReason | None:
+    """What was told is in the ledger, so that no cause is told twice."""
+    found = watch(stores, datetime.now(UTC), context.log)
+    told = ", ".join(f"{number} {what}" for what, number in found.items())
+    return dg.SkipReason(f"alerts: {told}") if told else None
+
+
+@dg.run_failure_sensor(
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Raises an alert when a run has failed and is not started once more. The same "
+    "steps of a job are told once a day; dates that fail to build are told when they are parked.",
+)
+def failed_run_sensor(
+    context: dg.RunFailureSensorContext, stores: dg.ResourceParam[Stores]
+) -> None:
+    """A build that noted its failed dates is no news: it is tried again by itself."""
+    run, now = context.dagster_run, datetime.now(UTC)
+    # Dagster's own tag of runs that it is about to start once more.
+    if run.tags.get("dagster/will_retry") == "true" or noted_its_dates(context):
+        return
+    failures = context.get_step_failure_events()
+    steps = sorted({each.step_key for each in failures if each.step_key})
+    why = next(map(_reason, failures), None) or context.failure_event.message or "no reason given"
+    # Dagster's name for runs that somebody, or a condition, asked for asset by asset.
+    job = "chosen assets" if run.job_name.startswith("__ASSET_JOB") else run.job_name
+    alert(stores, of_failed_run(job, steps, run.run_id, why, now.date()), now, context.log)
+
+
+def _reason(failure: dg.DagsterEvent) -> str:
+    """What a step said of its failure, else the message of its error."""
+    data = failure.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return data.user_failure_data.description
+    return (data.error.cause or data.error).message if data.error else ""

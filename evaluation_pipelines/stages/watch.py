@@ -1,0 +1,94 @@
+"""What is looked at from time to time, to tell people of it: risks, regressions, silent sources.
+
+What comes to an end is noted as well, so that it is told again when it comes back.
+"""
+
+import json
+from datetime import datetime, timedelta
+from logging import Logger
+
+import polars as pl
+
+from evaluation_pipelines.domain.alerts import (
+    PARKED,
+    QUALITY_RISKS,
+    REGRESSION,
+    STALE,
+    of_quality_risks,
+    of_regression,
+    of_stale_source,
+    regression_cause,
+)
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
+from evaluation_pipelines.domain.scorecards.announcements import QUALITY_RISK
+from evaluation_pipelines.stages.alerts import alert, tell_untold
+from evaluation_pipelines.stages.stores import Stores
+
+RISK_DAYS = 7
+"""Risks of older sessions are history, scored late: they are in the events and in no alert."""
+
+SOURCE_DAYS = 30
+"""A source that was silent for longer is not expected any more."""
+
+
+def watch(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
+    """Look at everything once and tell what is new; gives how many alerts of each kind.
+
+    Raises:
+        LakeError: a table cannot be read.
+        LedgerError: the ledger cannot be used.
+    """
+    parked = [each for each in stores.ledger.touched.all() if each.parked and not each.is_built]
+    stores.ledger.alerts.end(PARKED, {str(each.session_date) for each in parked}, now)
+    found = {
+        "quality risks": tell_of_quality_risks(stores, now, log),
+        "regressions": tell_of_regressions(stores, now, log),
+        "silent sources": tell_of_silent_sources(stores, now, log),
+    }
+    waiting = tell_untold(stores, now, log)
+    return {name: number for name, number in {**found, "undelivered": waiting}.items() if number}
+
+
+def tell_of_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
+    """One alert about all risks since the last one; gives how many alerts were raised.
+
+    The place in the list of events up to which was told is the cause of that alert.
+    """
+    last = stores.ledger.alerts.newest(QUALITY_RISKS)
+    position = int(last.alert.cause) if last else 0
+    first_day = now.date() - timedelta(days=RISK_DAYS)
+    risks = stores.ledger.evaluation_events.of_kind(QUALITY_RISK, position, first_day)
+    if not risks:
+        return 0
+    payloads = [json.loads(each.payload) for each in risks]
+    return alert(stores, of_quality_risks(str(risks[-1].position), payloads), now, log)
+
+
+def tell_of_regressions(stores: Stores, now: datetime, log: Logger) -> int:
+    """One alert for each model that the last comparison found to be worse than before."""
+    rows = stores.lake.read_whole(MODEL_REGRESSIONS).filter(state="alert").rows(named=True)
+    stores.ledger.alerts.end(REGRESSION, {regression_cause(row) for row in rows}, now)
+    return sum(alert(stores, of_regression(row), now, log) for row in rows)
+
+
+def tell_of_silent_sources(stores: Stores, now: datetime, log: Logger) -> int:
+    """One alert for each agent program of which nothing has come for too long."""
+    limit = timedelta(hours=stores.settings.stale_telemetry_hours)
+    newest = _newest_events(stores, now)
+    silent = {source: at for source, at in newest.items() if now - at > limit}
+    # One that is not expected any more stays told.
+    known = {each.alert.cause for each in stores.ledger.alerts.all() if each.alert.kind == STALE}
+    stores.ledger.alerts.end(STALE, silent.keys() | (known - newest.keys()), now)
+    return sum(
+        alert(stores, of_stale_source(source, at, limit), now, log)
+        for source, at in sorted(silent.items())
+    )
+
+
+def _newest_events(stores: Stores, now: datetime) -> dict[str, datetime]:
+    """Time of the newest event of each agent program that was heard of lately."""
+    since = now.date() - timedelta(days=SOURCE_DAYS)
+    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day >= since]
+    sessions = stores.lake.read(AGENT_SESSIONS, days, ("source_cli", "ended_at"))
+    newest = sessions.group_by("source_cli").agg(pl.max("ended_at")).drop_nulls()
+    return dict(newest.iter_rows())

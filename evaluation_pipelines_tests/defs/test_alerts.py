@@ -1,0 +1,69 @@
+"""The sensors that tell people, with a receiver that takes what they post."""
+
+import pytest
+
+from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags
+from evaluation_pipelines_tests.defs.misfortunes import break_landed, fail
+from evaluation_pipelines_tests.receiver import Receiver
+from evaluation_pipelines_tests.stages.test_watch import put_regressions
+
+WATCH, FAILED = "alerts_sensor", "failed_run_sensor"
+
+
+def test_what_is_noticed_is_posted_once(location: CodeLocation, receiver: Receiver) -> None:
+    assert location.tick(WATCH).skip_message is None
+    put_regressions(location.workplace, aspen="alert")
+
+    assert location.tick(WATCH).skip_message == "alerts: 1 regressions"
+    assert location.tick(WATCH).skip_message is None
+    (text,) = receiver.texts
+    assert text.startswith("aspen got worse at code\nIts mean score of the last 7 days is 70.0")
+
+
+def test_a_failed_run_is_told_once_a_day_with_its_step_and_reason(
+    location: CodeLocation, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.tick(FAILED)
+    with monkeypatch.context() as broken:
+        broken.setenv("EVAL_BATCH_BYTES", "no number")
+        for _ in range(2):
+            assert not location.execute("draw_audit_samples").success
+    location.tick(FAILED)
+    location.tick(FAILED)
+
+    (text,) = receiver.texts
+    assert text.startswith("a run of draw_audit_samples failed\nWhere: draw_audit_sample (run ")
+    assert "EVAL_BATCH_BYTES" in text
+
+
+def test_a_run_that_was_killed_is_told_and_one_that_is_started_again_is_not(
+    location: CodeLocation, receiver: Receiver
+) -> None:
+    location.tick(FAILED)
+    again = location.start("nightly_evaluation", {"dagster/will_retry": "true"})
+    location.instance.report_run_failed(again, "the process is gone")
+    location.tick(FAILED)
+    assert receiver.texts == []
+
+    location.kill(range_tags(day(0), day(0)))
+    location.tick(FAILED)
+    (text,) = receiver.texts
+    assert text.startswith("a run of build_daily_tables failed\nWhere: no step began")
+    assert "the process is gone" in text
+
+
+def test_a_build_whose_dates_are_tried_again_is_told_only_when_one_is_parked(
+    location: CodeLocation, receiver: Receiver
+) -> None:
+    location.land(0)
+    break_landed(location.workplace, 0)
+    location.tick(FAILED)
+    assert not location.build(0).success
+    location.tick(FAILED)
+    assert receiver.texts == []
+
+    fail(location.workplace, 0, times=2)
+    assert not location.build(0).success
+    location.tick(FAILED)
+    (text,) = receiver.texts
+    assert text.startswith("session_date 2025-02-06 is parked after 4 attempts\n")

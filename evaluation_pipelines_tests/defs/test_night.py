@@ -1,0 +1,167 @@
+"""The night: one run that judges what is due and makes everything that follows from it, once."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import polars as pl
+import pytest
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+)
+
+from evaluation_pipelines.defs.night import ASSETS
+from evaluation_pipelines.domain.schemas import (
+    MODEL_COMPARISON,
+    REPUTATION_SCORES,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines_tests.defs.code_location import (
+    FIRST_DAY,
+    CodeLocation,
+    day,
+    range_tags,
+    repository,
+)
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import http_error
+from evaluation_pipelines_tests.judged import fill, fresh, old
+from evaluation_pipelines_tests.receiver import Receiver
+
+NIGHT = "nightly_evaluation"
+JUDGED = ("judge_scores", "scorecards", "session_evaluations")
+
+
+def dates(request: dg.RunRequest | str) -> tuple[str, str]:
+    """First and last date of the run that the schedule asks for."""
+    assert isinstance(request, dg.RunRequest), request
+    tags = request.tags
+    return tags[ASSET_PARTITION_RANGE_START_TAG], tags[ASSET_PARTITION_RANGE_END_TAG]
+
+
+def sources(location: CodeLocation) -> dict[str, str]:
+    """Where the effective score of each session comes from."""
+    lake = location.workplace.lake
+    rows = lake.select(SESSION_EVALUATIONS, pl.lit(value=True))
+    return {row["session_id"]: row["effective_source"] for row in rows.rows(named=True)}
+
+
+def days_ago(days: int) -> str:
+    return str(datetime.now(UTC).date() - timedelta(days=days))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("judge")
+def test_one_run_makes_everything_once_and_the_next_one_catches_up(
+    settled_location: CodeLocation,
+) -> None:
+    location, number = settled_location, (datetime.now(UTC).date() - FIRST_DAY).days
+    location.run_ingest(old("a", number - 4) + old("b", number - 3))
+    assert location.follow("touched_dates_sensor").success
+    assert set(sources(location).values()) <= {"composite", "none"}
+    for sensor in ("aggregates_sensor", "reputation_sensor"):
+        location.wanted(sensor)
+
+    night = location.sleep_over()
+    assert night.success
+    made = {each.asset_key for each in night.get_asset_materialization_events()}
+    assert {dg.AssetKey(each) for each in ASSETS} <= made
+    assert set(sources(location).values()) == {"scorecard"}
+    lake = location.workplace.lake
+    assert lake.read_whole(REPUTATION_SCORES).height == 1
+    assert lake.read_whole(MODEL_COMPARISON)["runs"].sum() == 2
+    # Nobody does any of it again: neither the builds of touched dates nor the aggregates.
+    assert all(each.is_built for each in location.workplace.ledger.touched.all())
+    for sensor in ("aggregates_sensor", "reputation_sensor"):
+        assert location.wanted(sensor) == {}
+
+    # Nights that were missed: one run goes back to the end of the last one.
+    location.run_ingest(old("c", number - 2) + old("d", number - 1))
+    assert location.follow("touched_dates_sensor").success
+    assert dates(location.night()) == (days_ago(3), days_ago(1))
+    assert location.sleep_over(*JUDGED).success
+    assert set(sources(location).values()) == {"scorecard"}
+    assert dates(location.night()) == (days_ago(1), days_ago(1))
+
+
+def test_without_a_judge_that_is_said_and_everything_else_goes_on(
+    settled_location: CodeLocation,
+) -> None:
+    location = settled_location
+    fill(location.workplace, old("a"))
+
+    night = location.sleep_over("judge_scores", "session_evaluations", "model_comparison_report")
+    assert night.success
+    assert location.metadata("judge_scores", 0)["this_run"] == (
+        "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
+    )
+    events = night.get_asset_materialization_events()
+    made = [each.asset_key.to_user_string() for each in events if each.asset_key]
+    assert made == ["judge_scores", "model_comparison_report"]
+
+
+def test_a_judge_that_is_down_is_told_and_stops_nothing_else(
+    settled_location: CodeLocation, judge: JudgeEndpoint, receiver: Receiver
+) -> None:
+    location = settled_location
+    fill(location.workplace, old("a"))
+    judge.always(http_error(401))
+
+    assert location.sleep_over(*JUDGED, "model_comparison_report").success
+    (text,) = receiver.texts
+    assert "sessions were not judged" in text
+    assert "the endpoint answered 401" in text
+    # Still due: the next night begins there.
+    assert dates(location.night())[0] == str(day(0))
+
+
+@pytest.mark.usefixtures("judge")
+def test_a_date_that_cannot_be_built_leaves_the_others_alone(
+    settled_location: CodeLocation,
+) -> None:
+    location = settled_location
+    fill(location.workplace, old("a", 0), old("b", 1))
+    lake = location.workplace.lake
+    for part in location.workplace.ledger.parts.current("agent_events_landed", day(0)):
+        (lake.root / part.path).write_bytes(b"torn")
+
+    assert location.sleep_over(*JUDGED, "model_comparison_report").success
+    assert location.materialized("session_evaluations") == [day(1)]
+    assert not location.check("session_evaluations", "every_date_was_built").passed
+    torn, built = location.workplace.ledger.touched.all()
+    assert (torn.attempts, built.is_built) == (1, True)
+
+
+def test_a_night_that_died_leaves_nothing_undone(
+    settled_location: CodeLocation, judge: JudgeEndpoint
+) -> None:
+    location = settled_location
+    fill(location.workplace, old("a"))
+    # It dies after the judge, before the cards: its dates are its own for an hour.
+    assert location.sleep_over("judge_scores").success
+    assert judge.requests
+    assert location.asks("touched_dates_sensor") == 0
+    ledger = location.workplace.ledger
+    later = datetime.now(UTC) + timedelta(minutes=61)
+    assert [each.session_date for each in ledger.touched.pending(later)] == [day(0)]
+    # What Dagster starts once more takes them up.
+    assert location.sleep_over("scorecards", "session_evaluations").success
+    assert set(sources(location).values()) == {"scorecard"}
+
+
+@pytest.mark.usefixtures("judge")
+def test_the_night_goes_back_to_the_oldest_session_that_is_due(
+    settled_location: CodeLocation,
+) -> None:
+    location = settled_location
+    assert location.night() == "there are no sessions yet"
+    fill(location.workplace, old("a", 3), fresh("b"))
+    done = location.instance.create_run_for_job(
+        repository().get_job(NIGHT), tags=range_tags(day(200), day(201))
+    )
+    location.instance.report_dagster_event(
+        dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, NIGHT), done.run_id
+    )
+    assert dates(location.night())[0] == str(day(3))
+    location.start(NIGHT, range_tags(day(3), day(3)))
+    assert location.night() == ("the night before is still at work: it does what this one would")
