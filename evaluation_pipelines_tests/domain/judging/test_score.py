@@ -45,8 +45,9 @@ def test_a_record_holds_what_concerns_a_reader_and_no_more() -> None:
     assert record["total_score"] == 64
     assert record["status"] == "completed"
     assert record["missing_tools_analysis"] is None
-    assert not record.keys() & {"turn_log", "lease_owner", "lease_expires_at_us", "booked_cost_usd"}
-    assert len(record) == len(Score.__slots__) - 6 + 1
+    assert not record.keys() & {"turn_log", "lease_owner", "lease_expires_at_us"}
+    assert not record.keys() & {"booked_cost_usd", "reserved_cost_usd"}
+    assert len(record) == len(Score.__slots__) - 7 + 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from evaluation_pipelines.stages.judging.survey import survey
 from evaluation_pipelines.stages.judging.windows import key_of, read_events
 from evaluation_pipelines_tests.adapters.ledger.score_builders import new_score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import Scripted, prose_score
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, prose_score
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
 from evaluation_pipelines_tests.stages.judging.site import site
 from evaluation_pipelines_tests.stages.pipeline_worker import two_at_once
@@ -148,8 +149,9 @@ def test_without_a_limit_an_unknown_price_is_said_to_be_unknown(
         )
 
 
+@pytest.mark.parametrize("limit_of", ["run", "day"])
 def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
-    judge: JudgeEndpoint, tmp_path: Path
+    judge: JudgeEndpoint, tmp_path: Path, limit_of: str
 ) -> None:
     judge.script(prose_score())
     judge.always(Scripted(usage={"prompt_tokens": 4_000, "completion_tokens": 900}))
@@ -158,7 +160,10 @@ def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
         # The most that two turns can cost, without anything to spare: found by asking for less.
         limit = least_that_fits(judged)
 
-        report = judged.run(max_cost_usd=limit)
+        if limit_of == "run":
+            report = judged.run(max_cost_usd=limit)
+        else:
+            report = limited(judged, limit).run()
         assert report.deferred == {"no_money": 1}
         assert judge.turns() == ["score"]
         left = judged.score("s1#baseline-1")
@@ -168,6 +173,32 @@ def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
         again = judged.run()
         assert (len(again.totals), again.continued) == (1, 1)
         assert judge.turns() == ["score", "reminder", "missing-tools"]
+
+
+def test_a_retry_that_may_be_charged_twice_needs_room_in_the_day(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    judge.script(http_error(500))
+    with open_judged(tmp_path, judge.base_url) as judged:
+        fill(judged.workplace, told_session("s1"))
+        limit = least_that_fits(judged)
+
+        report = limited(judged, limit).run()
+        assert report.deferred == {"no_money": 1}
+        assert judge.turns() == ["score"]
+        left = judged.score("s1#baseline-1")
+        # Half of the two calls that were planned may have been charged; the rest is given back.
+        assert (left.status, left.turn_log, left.reserved_cost_usd) == ("in_progress", (), None)
+        assert 0.2 * limit < (left.booked_cost_usd or 0.0) < 0.8 * limit
+
+        again = limited(judged, 9 * limit).run()
+        assert len(again.totals) == 1
+
+
+def limited(judged: Judged, day_usd: float) -> Judged:
+    """The same stores with a limit of the day."""
+    settings = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": day_usd})
+    return replace(judged, workplace=replace(judged.workplace, settings=settings))
 
 
 def least_that_fits(judged: Judged) -> float:

@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -127,6 +128,7 @@ def test_a_scoring_that_processes_die_of_is_given_up(judged: Judged, judge: Judg
     assert judged.score(KEY).status == "failed"
 
 
+@pytest.mark.usefixtures("interrupt")
 def test_a_run_that_is_stopped_gives_its_work_back_at_once(tmp_path: Path) -> None:
     with (
         open_judge_endpoint() as judge,
@@ -152,6 +154,14 @@ def test_a_run_that_is_stopped_gives_its_work_back_at_once(tmp_path: Path) -> No
         report = judged.run()
         assert len(report.totals) == 6
         assert judge.turns().count("score") == 6  # none was asked for twice
+
+
+@pytest.fixture
+def interrupt() -> Iterator[None]:
+    """Ctrl-C is heard, also where a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(judged: Judged, judge: JudgeEndpoint) -> None:
