@@ -145,6 +145,17 @@ def export_reputation(stores: Stores, store: ReputationStore) -> pl.DataFrame:
     return scores
 
 
+def with_agents(stores: Stores, scores: pl.DataFrame) -> pl.DataFrame:
+    """REPUTATION_SCORES with ``organization_id, agent_id`` as last published, null for others.
+
+    Raises:
+        LakeError: ``agent_scores`` cannot be read.
+    """
+    agents = stores.lake.read_whole(AGENT_SCORES)
+    names = agents.select("identity_id", "organization_id", "agent_id")
+    return scores.join(names, on="identity_id", how="left", maintain_order="left")
+
+
 def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
     """Compute the agents' scores as of now and publish them: AGENT_SCORES."""
     scores = scored_agents(store, now)

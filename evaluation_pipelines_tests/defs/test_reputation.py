@@ -98,6 +98,9 @@ def test_dates_with_new_scores_are_asked_for_and_then_the_scores_of_all(
     agents = location.execute_asset("agent_scores")
     assert metadata(scores, "reputation_scores")["dagster/row_count"] == 1
     assert "calibrating | 2 |" in str(metadata(agents, "agent_scores")["preview"])
+    # The agents' names are there from now on.
+    scores = location.execute_asset("reputation_scores")
+    assert "| default |" in str(metadata(scores, "reputation_scores")["preview"])
     assert checks(scores) | checks(agents) == {
         "reputation_is_in_range": True,
         "agent_scores_are_in_range": True,
@@ -124,6 +127,7 @@ def test_files_of_other_systems_are_loaded_when_they_change_and_bad_lines_are_a_
     result = location.execute_asset("external_signals")
     shown = metadata(result, "external_signals")
     assert (shown["accepted lines"], shown["rejected lines"]) == (1, 1)
+    assert "| 2 | 1 | 0 | 1 |" in str(shown["files, those loaded last first"])
     (check,) = result.get_asset_check_evaluations()
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert location.tick("outside_signals_sensor").run_requests == []

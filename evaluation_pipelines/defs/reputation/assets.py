@@ -32,21 +32,15 @@ from evaluation_pipelines.stages.reputation import (
     export_reputation,
     open_reputation,
     signals_without_session,
+    with_agents,
 )
 from evaluation_pipelines.stages.stores import Stores
 
 _EXAMPLES = 10
 _SIGNALS_SHOWN = ("timestamp", "reference_id", "event_type", "score_delta", "confidence")
-_SCORES_SHOWN = ("identity_id", "overall_score", "score_30d_ago", "total_events", "confidence")
-_AGENTS_SHOWN = (
-    "organization_id",
-    "agent_id",
-    "score",
-    "lifecycle",
-    "eval_count",
-    "pass_rate",
-    "identity_id",
-)
+_SCORES_SHOWN = ("organization_id", "agent_id", "identity_id", "overall_score", "total_events")
+_AGENTS_SHOWN = ("organization_id", "agent_id", "score", "lifecycle", "eval_count", "pass_rate")
+_FILES_SHOWN = ("path", "lines", "accepted", "repeated", "rejected", "unfinished")
 
 
 def _check(table: Table, name: str, description: str) -> dg.AssetCheckSpec:
@@ -137,7 +131,9 @@ def external_signals(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materializ
             "dagster/row_count": files.height,
             "accepted lines": int(files["accepted"].sum()),
             "rejected lines": int(files["rejected"].sum()),
-            "files": frame_metadata(files.drop("rejects", "store_made_at")),
+            "files, those loaded last first": frame_metadata(
+                files.sort("loaded_at", descending=True).select(_FILES_SHOWN).head(_EXAMPLES)
+            ),
         },
         check_results=[
             dg.AssetCheckResult(
@@ -173,7 +169,8 @@ def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materiali
     """One row per identity: its reputation over 90 days."""
     with open_reputation(stores.settings, datetime.now(UTC)) as store:
         scores = export_reputation(stores, store)
-    best = scores.sort("overall_score", descending=True).select(_SCORES_SHOWN)
+    named = with_agents(stores, scores)
+    best = named.sort("overall_score", descending=True).select(_SCORES_SHOWN)
     yield _published(scores.height, best, [reputation_is_in_range(scores)])
 
 
