@@ -240,6 +240,7 @@ CHECKS = {
         "keys_are_unique",
         "cards_are_on_their_scale",
         "every_card_has_its_session",
+        "every_criterion_is_known",
         "profiles_are_sound",
         "profiles_are_calibrated",
     },

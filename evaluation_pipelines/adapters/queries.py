@@ -31,8 +31,8 @@ def run_query(
     schema: pl.Schema,
     params: Mapping[str, object] | None = None,
     steps_of: str | None = None,
+    last_step: str | None = None,
     threads: int | None = None,
-    memory_limit: str | None = None,
 ) -> pl.DataFrame:
     """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
 
@@ -42,24 +42,23 @@ def run_query(
         schema: columns of the result, in order, with their types.
         params: values bound to ``$name`` in the SQL; every one must be used somewhere.
         steps_of: the query whose steps are run first; its own unless another one is named.
+        last_step: the last of these steps that is needed; all are run unless it is named.
         threads: DuckDB threads; all cores when not given.
-        memory_limit: as DuckDB writes it, such as ``"2GB"``; beyond it, it spills to disk.
 
     Raises:
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
             result does not fit the schema. The message names the query.
     """
-    with _connection(threads, memory_limit) as connection, _naming(f"query {name}"):
+    with _connection(threads) as connection, _naming(f"query {name}"):
         for view, source in views.items():
             _create_view(connection, view, source)
-        rows = _execute(connection, name, steps_of or name, params or {})
+        steps = _steps(steps_of or name, last_step)
+        rows = _execute(connection, name, steps, params or {})
         return _fitted(rows, schema)
 
 
 @contextmanager
-def _connection(
-    threads: int | None, memory_limit: str | None
-) -> Iterator[duckdb.DuckDBPyConnection]:
+def _connection(threads: int | None) -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory database that never reaches for the network and is always closed."""
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
@@ -67,8 +66,6 @@ def _connection(
     }
     if threads is not None:
         config["threads"] = threads
-    if memory_limit is not None:
-        config["memory_limit"] = memory_limit
     # Two databases must not spill into one folder, and what they spill is for nobody else's eyes.
     with tempfile.TemporaryDirectory(prefix="evaluation_pipelines_") as spill:
         connection = duckdb.connect(":memory:", config=config | {"temp_directory": spill})
@@ -104,8 +101,22 @@ def _as_literal_glob(path: Path) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
+def _steps(query: str, last: str | None) -> dict[str, str]:
+    """Table that a step makes -> its SQL, up to the last one that is needed."""
+    steps = read_steps(query)
+    if last is None:
+        return steps
+    if last not in steps:
+        raise ValueError(f"{query} has no step {last}, only: {', '.join(steps)}")
+    names = list(steps)
+    return {each: steps[each] for each in names[: names.index(last) + 1]}
+
+
 def _execute(
-    connection: duckdb.DuckDBPyConnection, name: str, steps_of: str, params: Mapping[str, object]
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    steps: Mapping[str, str],
+    params: Mapping[str, object],
 ) -> pl.DataFrame:
     used: set[str] = set()
 
@@ -114,7 +125,7 @@ def _execute(
         used.update(wanted)
         return {key: value for key, value in params.items() if key in wanted}
 
-    for table, sql in read_steps(steps_of).items():
+    for table, sql in steps.items():
         with _naming(f"step {table}"):
             # Only names of our own files are ever put into the text of a statement.
             connection.execute(f"create temp table {table} as {sql}", bound(sql))

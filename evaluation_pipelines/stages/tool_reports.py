@@ -45,6 +45,7 @@ def query_tool_calls(events: Source) -> pl.DataFrame:
         views={AGENT_EVENTS.name: events},
         schema=TOOL_CALLS,
         steps_of=AGENT_SESSIONS.name,
+        last_step="call_outcomes",
     )
 
 

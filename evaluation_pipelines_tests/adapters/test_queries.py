@@ -93,6 +93,14 @@ def test_steps_are_tables_for_those_that_follow(write_sql: WriteSql) -> None:
     assert result.rows() == [(42,)]
 
 
+def test_only_the_steps_up_to_the_last_that_is_needed_are_run(write_sql: WriteSql) -> None:
+    write_sql("select n from one", one="select 1 as n", broken="select * from nowhere")
+
+    assert run_query("q", views={}, schema=N, last_step="one").item() == 1
+    with pytest.raises(QueryError, match="query q: q has no step two, only: one, broken"):
+        run_query("q", views={}, schema=N, last_step="two")
+
+
 def test_values_are_bound_not_written_into_the_sql(write_sql: WriteSql) -> None:
     write_sql("select $text as text")
     text = "'; drop table x; --"
@@ -165,10 +173,9 @@ def test_a_variable_of_python_is_no_relation(write_sql: WriteSql) -> None:
     assert local_frame.height == 1
 
 
-def test_threads_memory_and_the_ways_out_are_set(write_sql: WriteSql) -> None:
+def test_threads_and_the_ways_out_are_set(write_sql: WriteSql) -> None:
     names = (
         "threads",
-        "memory_limit",
         "TimeZone",
         "autoinstall_known_extensions",
         "autoload_known_extensions",
@@ -177,9 +184,9 @@ def test_threads_memory_and_the_ways_out_are_set(write_sql: WriteSql) -> None:
     write_sql(f"select {', '.join(columns)}")
     schema = pl.Schema([(name, pl.String) for name in names])
 
-    result = run_query("q", views={}, schema=schema, threads=1, memory_limit="1GiB")
+    result = run_query("q", views={}, schema=schema, threads=1)
 
-    assert result.row(0) == ("1", "1.0 GiB", "UTC", "false", "false")
+    assert result.row(0) == ("1", "UTC", "false", "false")
 
 
 def test_the_connection_is_closed_whatever_happens(

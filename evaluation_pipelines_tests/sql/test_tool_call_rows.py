@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.adapters.queries import run_query
-from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
+from evaluation_pipelines.stages.tool_reports import query_tool_calls
 from evaluation_pipelines_tests.builders import (
     Row,
     api_request,
@@ -24,12 +23,7 @@ from evaluation_pipelines_tests.sql.session_queries import session_rows
 
 def tool_calls(rows: list[Row]) -> list[dict[str, Any]]:
     """Rows of the query, in the order of their session."""
-    return run_query(
-        "tool_calls",
-        views={"agent_events": events_frame(rows)},
-        schema=TOOL_CALLS,
-        steps_of="agent_sessions",
-    ).to_dicts()
+    return query_tool_calls(events_frame(rows)).to_dicts()
 
 
 def shown(rows: list[Row], *columns: str) -> list[tuple[Any, ...]]:

@@ -11,8 +11,8 @@ from evaluation_pipelines.stages.lift import write_masque_lift
 from evaluation_pipelines.stages.stores import Stores
 
 _PREVIEW = (
-    *("masque", "task_class", "sessions", "baseline_sessions"),
-    *("composite_difference", "composite_low", "composite_high", "composite_state"),
+    *("organization_id", "masque", "task_class", "composite_difference"),
+    *("composite_low", "composite_high", "sessions", "baseline_sessions"),
 )
 
 

@@ -10,8 +10,10 @@ from evaluation_pipelines.domain.scorecards.rules import (
     cards_are_on_their_scale,
     effective_scores_have_a_source,
     every_card_has_its_session,
+    every_criterion_is_known,
     profiles_are_sound,
 )
+from evaluation_pipelines_tests.scorecard_builders import criteria, profile, registry
 
 CARD: dict[str, Any] = {
     "organization_id": "default",
@@ -62,6 +64,16 @@ def test_a_faulty_profile_is_a_warning_that_says_which() -> None:
     assert (found.passed, found.severity) == (False, "warning")
     assert found.examples == ("p.yaml is not YAML",)
     assert profiles_are_sound([], SCORECARDS).passed
+
+
+def test_a_criterion_that_nobody_computes_is_a_warning_while_its_profile_counts() -> None:
+    typo = profile(criteria=criteria(tool_cuont=1, tool_count=1))
+    found = every_criterion_is_known(registry(typo), SCORECARDS)
+
+    assert (found.passed, found.severity) == (False, "warning")
+    assert found.examples == ("p version 1: tool_cuont",)
+    for sound in (profile(), profile(**(typo.model_dump() | {"enabled": False}))):
+        assert every_criterion_is_known(registry(sound), SCORECARDS).passed
 
 
 @pytest.mark.parametrize(
