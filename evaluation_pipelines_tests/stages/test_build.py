@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.domain.books.states import STATES
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -57,8 +58,11 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
         "scorecards": 1,
         "session_evaluations": 1,
         "tool_reports": 1,
+        "evaluation_books": 1,
     }
     assert first.facts == {
+        **{f"sessions {state}": 0 for state in STATES},
+        "sessions scored": 1,
         "landed": 2,
         "duplicates": 0,
         "scored": 1,

@@ -13,6 +13,7 @@ from evaluation_pipelines.adapters.analytics import SCHEMA_VERSION, AnalyticsErr
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
+    EVALUATION_BOOKS,
     MASQUE_LIFT,
     OVERRIDES,
     SCORECARDS,
@@ -100,6 +101,7 @@ def test_a_database_of_an_empty_lake_has_all_tables_with_their_types(workplace: 
             TOOL_REPORTS,
             SCORECARDS,
             SESSION_EVALUATIONS,
+            EVALUATION_BOOKS,
             OVERRIDES,
             MASQUE_LIFT,
         ):
