@@ -7,15 +7,18 @@ from evaluation_pipelines_tests.defs.misfortunes import break_landed, fail
 from evaluation_pipelines_tests.receiver import Receiver
 from evaluation_pipelines_tests.stages.test_watch import put_regressions
 
+NOTHING = "Sensor function returned an empty result"
+"""What Dagster says of a tick that found nothing."""
+
 WATCH, FAILED = "alerts_sensor", "failed_run_sensor"
 
 
 def test_what_is_noticed_is_posted_once(location: CodeLocation, receiver: Receiver) -> None:
-    assert location.tick(WATCH).skip_message is None
+    assert location.tick(WATCH).skip_message == NOTHING
     put_regressions(location.workplace, aspen="alert")
 
     assert location.tick(WATCH).skip_message == "alerts: 1 regressions"
-    assert location.tick(WATCH).skip_message is None
+    assert location.tick(WATCH).skip_message == NOTHING
     (text,) = receiver.texts
     assert text.startswith("aspen got worse at code\nIts mean score of the last 7 days is 70.0")
 

@@ -51,7 +51,7 @@ def days_ago(days: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("location", "judge")
 def test_one_run_makes_everything_once_and_the_next_one_catches_up(
     settled_location: CodeLocation,
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_judge_that_is_down_is_told_and_stops_nothing_else(
     assert dates(location.night())[0] == str(day(0))
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("location", "judge")
 def test_a_date_that_cannot_be_built_leaves_the_others_alone(
     settled_location: CodeLocation,
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_night_that_died_leaves_nothing_undone(
     assert set(sources(location).values()) == {"scorecard"}
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("location", "judge")
 def test_the_night_goes_back_to_the_oldest_session_that_is_due(
     settled_location: CodeLocation,
 ) -> None:
