@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags
+from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
 from evaluation_pipelines_tests.defs.misfortunes import break_landed, fail
 from evaluation_pipelines_tests.receiver import Receiver
 from evaluation_pipelines_tests.stages.test_watch import put_regressions
@@ -35,8 +35,15 @@ def test_a_failed_run_is_told_once_a_day_with_its_step_and_reason(
     location.tick(FAILED)
 
     (text,) = receiver.texts
-    assert text.startswith("a run of draw_audit_samples failed\nWhere: draw_audit_sample (run ")
+    assert text.startswith("a run of draw_audit_samples failed\nWhere: no step began (run ")
     assert "EVAL_BATCH_BYTES" in text
+    config = {"ops": {"score_session": {"config": {"session": "s-0"}}}}
+    job = repository().get_job("judge_session_now")
+    job.execute_in_process(config, instance=location.instance, raise_on_error=False)
+    location.tick(FAILED)
+    told = receiver.texts[1]
+    assert told.startswith("a run of judge_session_now failed\nWhere: score_session (run ")
+    assert "set EVAL_JUDGE_MODEL to the name of a model" in told
 
 
 def test_a_run_that_was_killed_is_told_and_one_that_is_started_again_is_not(
