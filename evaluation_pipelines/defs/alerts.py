@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import dagster as dg
+from dagster._utils.error import SerializableErrorInfo
 
 from evaluation_pipelines.defs.telemetry.sensors import noted_its_dates
 from evaluation_pipelines.domain.alerts import of_failed_run
@@ -41,7 +42,7 @@ def failed_run_sensor(
         return
     failures = context.get_step_failure_events()
     steps = sorted({each.step_key for each in failures if each.step_key})
-    why = next(map(_reason, failures), None) or context.failure_event.message or "no reason given"
+    why = next(map(_reason, failures), "") or _reason_of_run(context.failure_event)
     # Dagster's name for runs that somebody, or a condition, asked for asset by asset.
     job = "chosen assets" if run.job_name.startswith("__ASSET_JOB") else run.job_name
     alert(stores, of_failed_run(job, steps, run.run_id, why, now.date()), now, context.log)
@@ -52,4 +53,17 @@ def _reason(failure: dg.DagsterEvent) -> str:
     data = failure.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return data.user_failure_data.description
-    return (data.error.cause or data.error).message if data.error else ""
+    return _first_cause(data.error)
+
+
+def _reason_of_run(failure: dg.DagsterEvent) -> str:
+    """Why a run failed before or outside its steps."""
+    why = _first_cause(failure.job_failure_data.error) if failure.event_specific_data else ""
+    return why or failure.message or "no reason was given"
+
+
+def _first_cause(error: SerializableErrorInfo | None) -> str:
+    """Message of the error with which it began."""
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return error.message if error is not None else ""

@@ -5,6 +5,7 @@ materialized: separate steps can only succeed or fail with all dates of a run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import dagster as dg
@@ -108,7 +109,8 @@ def daily_tables(
     outcome = Build(stores, tables, publish).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
-        book.note_failed(each)
+        for noted in [each] if each.table in selected else _passed_on(each, selected):
+            book.note_failed(noted)
         if each.parked:
             reason = f"{each.table}: {each.error}"
             parked = of_parked_date(each.session_date, each.attempts, reason)
@@ -124,6 +126,12 @@ def daily_tables(
     if failed:  # they are tried again by themselves
         context.log.error("%s", _told(failed, len(days)))
     yield from reported_outputs(context, _DAILY)
+
+
+def _passed_on(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed]:
+    """A failure at a table that the run was not asked for is one of those it was."""
+    why = f"{failed.table}: {failed.error}"
+    return [replace(failed, table=each, error=why, broken=None) for each in selected]
 
 
 def _told(failed: Sequence[DateFailed], dates: int) -> str:

@@ -22,6 +22,7 @@ from evaluation_pipelines.domain.alerts import (
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.domain.scorecards.announcements import QUALITY_RISK
 from evaluation_pipelines.stages.alerts import alert, tell_untold
+from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
 from evaluation_pipelines.stages.stores import Stores
 
 RISK_DAYS = 7
@@ -72,7 +73,12 @@ def tell_of_regressions(stores: Stores, now: datetime, log: Logger) -> int:
 
 
 def tell_of_silent_sources(stores: Stores, now: datetime, log: Logger) -> int:
-    """One alert for each agent program of which nothing has come for too long."""
+    """One alert for each agent program of which nothing has come for too long.
+
+    Not while something that came is still to be read or built: the tables are behind then.
+    """
+    if _is_behind(stores, now):
+        return 0
     limit = timedelta(hours=stores.settings.stale_telemetry_hours)
     newest = _newest_events(stores, now)
     silent = {source: at for source, at in newest.items() if now - at > limit}
@@ -83,6 +89,14 @@ def tell_of_silent_sources(stores: Stores, now: datetime, log: Logger) -> int:
         alert(stores, of_stale_source(source, at, limit), now, log)
         for source, at in sorted(silent.items())
     )
+
+
+def _is_behind(stores: Stores, now: datetime) -> bool:
+    """Whether there is telemetry that the tables do not show yet."""
+    if stores.ledger.touched.pending(now):
+        return True
+    arrivals, _ = find_arrivals(stores)
+    return any(holds_complete_line(stores, each) for each in arrivals)
 
 
 def _newest_events(stores: Stores, now: datetime) -> dict[str, datetime]:

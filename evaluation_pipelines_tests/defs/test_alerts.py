@@ -2,20 +2,23 @@
 
 import pytest
 
-from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags
+from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
 from evaluation_pipelines_tests.defs.misfortunes import break_landed, fail
 from evaluation_pipelines_tests.receiver import Receiver
 from evaluation_pipelines_tests.stages.test_watch import put_regressions
+
+NOTHING = "Sensor function returned an empty result"
+"""What Dagster says of a tick that found nothing."""
 
 WATCH, FAILED = "alerts_sensor", "failed_run_sensor"
 
 
 def test_what_is_noticed_is_posted_once(location: CodeLocation, receiver: Receiver) -> None:
-    assert location.tick(WATCH).skip_message is None
+    assert location.tick(WATCH).skip_message == NOTHING
     put_regressions(location.workplace, aspen="alert")
 
     assert location.tick(WATCH).skip_message == "alerts: 1 regressions"
-    assert location.tick(WATCH).skip_message is None
+    assert location.tick(WATCH).skip_message == NOTHING
     (text,) = receiver.texts
     assert text.startswith("aspen got worse at code\nIts mean score of the last 7 days is 70.0")
 
@@ -32,8 +35,15 @@ def test_a_failed_run_is_told_once_a_day_with_its_step_and_reason(
     location.tick(FAILED)
 
     (text,) = receiver.texts
-    assert text.startswith("a run of draw_audit_samples failed\nWhere: draw_audit_sample (run ")
+    assert text.startswith("a run of draw_audit_samples failed\nWhere: no step began (run ")
     assert "EVAL_BATCH_BYTES" in text
+    config = {"ops": {"score_session": {"config": {"session": "s-0"}}}}
+    job = repository().get_job("judge_session_now")
+    job.execute_in_process(config, instance=location.instance, raise_on_error=False)
+    location.tick(FAILED)
+    told = receiver.texts[1]
+    assert told.startswith("a run of judge_session_now failed\nWhere: score_session (run ")
+    assert "set EVAL_JUDGE_MODEL to the name of a model" in told
 
 
 def test_a_run_that_was_killed_is_told_and_one_that_is_started_again_is_not(

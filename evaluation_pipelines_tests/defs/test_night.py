@@ -39,11 +39,11 @@ def dates(request: dg.RunRequest | str) -> tuple[str, str]:
     return tags[ASSET_PARTITION_RANGE_START_TAG], tags[ASSET_PARTITION_RANGE_END_TAG]
 
 
-def sources(location: CodeLocation) -> dict[str, str]:
-    """Where the effective score of each session comes from."""
+def judged(location: CodeLocation) -> dict[str, bool]:
+    """Whether each session's evaluation knows of a total by the judge."""
     lake = location.workplace.lake
-    rows = lake.select(SESSION_EVALUATIONS, pl.lit(value=True))
-    return {row["session_id"]: row["effective_source"] for row in rows.rows(named=True)}
+    rows = lake.select(SESSION_EVALUATIONS, pl.lit(value=True)).rows(named=True)
+    return {row["session_id"]: row["judge_total"] is not None for row in rows}
 
 
 def days_ago(days: int) -> str:
@@ -51,14 +51,14 @@ def days_ago(days: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("location", "judge")
 def test_one_run_makes_everything_once_and_the_next_one_catches_up(
     settled_location: CodeLocation,
 ) -> None:
     location, number = settled_location, (datetime.now(UTC).date() - FIRST_DAY).days
     location.run_ingest(old("a", number - 4) + old("b", number - 3))
     assert location.follow("touched_dates_sensor").success
-    assert set(sources(location).values()) <= {"composite", "none"}
+    assert judged(location) == {"a": False, "b": False}
     for sensor in ("aggregates_sensor", "reputation_sensor"):
         location.wanted(sensor)
 
@@ -66,7 +66,7 @@ def test_one_run_makes_everything_once_and_the_next_one_catches_up(
     assert night.success
     made = {each.asset_key for each in night.get_asset_materialization_events()}
     assert {dg.AssetKey(each) for each in ASSETS} <= made
-    assert set(sources(location).values()) == {"scorecard"}
+    assert judged(location) == {"a": True, "b": True}
     lake = location.workplace.lake
     assert lake.read_whole(REPUTATION_SCORES).height == 1
     assert lake.read_whole(MODEL_COMPARISON)["runs"].sum() == 2
@@ -80,7 +80,7 @@ def test_one_run_makes_everything_once_and_the_next_one_catches_up(
     assert location.follow("touched_dates_sensor").success
     assert dates(location.night()) == (days_ago(3), days_ago(1))
     assert location.sleep_over(*JUDGED).success
-    assert set(sources(location).values()) == {"scorecard"}
+    assert judged(location) == dict.fromkeys("abcd", True)
     assert dates(location.night()) == (days_ago(1), days_ago(1))
 
 
@@ -115,7 +115,7 @@ def test_a_judge_that_is_down_is_told_and_stops_nothing_else(
     assert dates(location.night())[0] == str(day(0))
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("location", "judge")
 def test_a_date_that_cannot_be_built_leaves_the_others_alone(
     settled_location: CodeLocation,
 ) -> None:
@@ -146,10 +146,10 @@ def test_a_night_that_died_leaves_nothing_undone(
     assert [each.session_date for each in ledger.touched.pending(later)] == [day(0)]
     # What Dagster starts once more takes them up.
     assert location.sleep_over("scorecards", "session_evaluations").success
-    assert set(sources(location).values()) == {"scorecard"}
+    assert judged(location) == {"a": True}
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("location", "judge")
 def test_the_night_goes_back_to_the_oldest_session_that_is_due(
     settled_location: CodeLocation,
 ) -> None:

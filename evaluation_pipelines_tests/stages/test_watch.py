@@ -14,6 +14,7 @@ from evaluation_pipelines.domain.scorecards.announcements import (
 )
 from evaluation_pipelines.stages.watch import watch
 from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.judged import told_session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 LOG = logging.getLogger("watch")
@@ -103,6 +104,19 @@ def test_a_regression_is_told_until_it_is_over_and_again_when_it_returns(
     assert titles(workplace) == [
         f"{name} got worse at code" for name in ("aspen", "birch", "aspen")
     ]
+
+
+def test_silence_is_no_news_while_telemetry_waits_to_be_read_or_built(
+    workplace: Workplace,
+) -> None:
+    hear_of(workplace, 200, "claude_code")
+    workplace.land("logs.jsonl", told_session("a"))
+    assert watch(workplace.stores, NOW, LOG) == {}
+    workplace.ingest()
+    assert watch(workplace.stores, NOW, LOG) == {}
+    workplace.build()
+    workplace.land("logs.jsonl", b"half a li", "ab")
+    assert watch(workplace.stores, NOW, LOG) == {"silent sources": 1}
 
 
 def test_a_source_that_falls_silent_is_told_once_each_time(workplace: Workplace) -> None:
