@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:#+-]+", re.ASCII)
 _NUMBER = re.compile(r"[0-9.eE+-]+")
-_ESCAPED = b"\\u00"
-"""JSON can spell a letter in another way, but only in one that begins so."""
+_ESCAPED = re.compile(rb"\\u00(?:[2-7]|00)")
+"""JSON can spell these letters in another way, which begins so; NUL is dropped from an id."""
 
 
 def mention_of(key: str) -> Callable[[bytes], bool] | None:
@@ -19,7 +19,7 @@ def mention_of(key: str) -> Callable[[bytes], bool] | None:
     if not all(_PLAIN.fullmatch(each) and not _NUMBER.fullmatch(each) for each in ids):
         return None
     shortest = min(ids, key=len).encode()  # the other one begins with it
-    return lambda line: shortest in line or _ESCAPED in line
+    return lambda line: shortest in line or _ESCAPED.search(line) is not None
 
 
 def session_ids_of(key: str) -> set[str]:

@@ -17,6 +17,8 @@ from evaluation_pipelines_tests.otlp_builders import claude, line
         (b'{"stringValue":"s-1"}', True),
         (b'{"stringValue":"s-1#codesmith-1"}', True),
         (b'{"stringValue":"\\u0073-1"}', True),  # the letter s
+        (b'{"stringValue":"s\\u0000-1"}', True),  # NUL, which is left out of every text
+        (b'{"stringValue":"\\u001b[0m"}', False),  # what programs print in colours
         (b'{"stringValue":"s-2\\n"}', False),
         (b"", False),
     ],
