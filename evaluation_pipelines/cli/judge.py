@@ -9,6 +9,7 @@ import typer
 from evaluation_pipelines.cli import verdicts
 from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_days, within
 from evaluation_pipelines.cli.judge_group import ONE_SESSION, JudgeGroup
+from evaluation_pipelines.cli.missing_tools import show_missing_tools
 from evaluation_pipelines.cli.terminal import complain, one_line, progress_bar, say
 from evaluation_pipelines.domain.judging.due import Asked
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
@@ -29,7 +30,7 @@ judge_app = typer.Typer(
     cls=JudgeGroup,
     no_args_is_help=True,
     help="Let the judge score sessions: judge SESSION, judge run. See what it said: "
-    "judge show SESSION.",
+    "judge show SESSION; and which tools it missed: judge missing-tools.",
 )
 
 _SESSION = typer.Argument(metavar="SESSION", help="A session key, or a session id.")
@@ -141,6 +142,9 @@ def run(  # noqa: PLR0913, PLR0917 - a command has as many arguments as options
         verdicts.print_report(report)
     if report.skipped is not None or report.is_endpoint_down or report.unreadable:
         raise typer.Exit(1)
+
+
+judge_app.command("missing-tools")(show_missing_tools)
 
 
 def _print(stores: Stores, found: Requested, session: str, form: verdicts.Form) -> None:
