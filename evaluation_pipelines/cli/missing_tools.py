@@ -14,8 +14,8 @@ from evaluation_pipelines.cli.terminal import one_line, print_table, say
 from evaluation_pipelines.domain.judging.missing_tools_count import Period
 from evaluation_pipelines.domain.judging.tool_priorities import most_named
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.as_of import read_stores_as_of
 from evaluation_pipelines.stages.missing_tools import Missing, last_period, missing_tools
-from evaluation_pipelines.stages.stores import read_stores
 
 _COLUMNS = (
     *("tool", "sessions #", "of #", "mentions #", "last", "masques", "models", "organization"),
@@ -48,8 +48,8 @@ def show_missing_tools(
     """Show which tools judges say were missing, counted over the last 28 complete days."""
     then = parse_as_of(as_of)
     period = _period(since, until, then or datetime.now(UTC))
-    with read_stores(load_settings()) as stores:
-        found = missing_tools(stores, period, organization, then)
+    with read_stores_as_of(load_settings(), then) as stores:
+        found = missing_tools(stores, period, organization)
     if form is MissingToolsFormat.JSON:
         say(json.dumps(_record(found), indent=2, default=str))
     elif form is MissingToolsFormat.CSV:

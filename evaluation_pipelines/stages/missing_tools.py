@@ -19,9 +19,7 @@ from evaluation_pipelines.domain.schemas import (
     AGENT_SESSIONS,
     JUDGE_SCORES,
     MISSING_TOOLS,
-    UTC_TIME,
 )
-from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.stores import Stores
 
 DAYS = 28
@@ -56,7 +54,6 @@ def missing_tools(
     stores: Stores,
     period: Period,
     organization: str | None = None,
-    as_of: datetime | None = None,
 ) -> Missing:
     """The missing tools of a period, with what a model was asked about it.
 
@@ -64,36 +61,27 @@ def missing_tools(
         stores: the stores.
         period: session dates.
         organization: only this one.
-        as_of: from the scores that were completed, and the lists that were asked for, by then.
 
     Raises:
         LakeError: a file cannot be read.
         LedgerError: the ledger cannot be used.
     """
-    counted = count_in_lake(stores, period, organization, as_of)
+    counted = count_in_lake(stores, period, organization)
     asked = [
         each
         for each in stores.ledger.tool_priorities.of_period(period.start, period.end)
         if organization in {None, each.organization_id}
-        and (as_of is None or each.asked_at_us <= to_us(as_of))
     ]
     return _ordered(counted, asked)
 
 
-def count_in_lake(
-    stores: Stores,
-    period: Period,
-    organization: str | None = None,
-    as_of: datetime | None = None,
-) -> Counted:
+def count_in_lake(stores: Stores, period: Period, organization: str | None = None) -> Counted:
     """The missing tools of a period without priorities; see ``missing_tools``."""
     days = _days(period)
     wanted = pl.lit(value=True)
     if organization is not None:
         wanted = pl.col("organization_id") == organization
     scores = stores.lake.read(JUDGE_SCORES, days, SCORE_COLUMNS, wanted)
-    if as_of is not None:
-        scores = scores.filter(pl.col("completed_at") <= pl.lit(as_of).cast(UTC_TIME))
     sessions = stores.lake.read(
         AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], wanted
     )

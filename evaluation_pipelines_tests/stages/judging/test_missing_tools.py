@@ -11,6 +11,7 @@ from evaluation_pipelines.adapters.ledger.tool_priorities import PriorityQuestio
 from evaluation_pipelines.domain.judging.missing_tools_count import Period
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
 from evaluation_pipelines.domain.telemetry.times import to_us
+from evaluation_pipelines.stages.as_of import as_of
 from evaluation_pipelines.stages.judging.publishing import publish_scores, unpublished_dates
 from evaluation_pipelines.stages.judging.tool_priorities import ask_for_priorities
 from evaluation_pipelines.stages.missing_tools import (
@@ -201,8 +202,8 @@ def test_an_organization_and_a_past_time_narrow_it(judged: Judged) -> None:
     stores = judged.workplace.stores
     assert missing_tools(stores, PERIOD, "default").tools.height == 2
     assert missing_tools(stores, PERIOD, "nobody").tools.is_empty()
-    assert missing_tools(stores, PERIOD, as_of=judged.now).tools.height == 2
-    past = missing_tools(stores, PERIOD, as_of=judged.now - timedelta(seconds=1))
+    assert missing_tools(as_of(stores, judged.now), PERIOD).tools.height == 2
+    past = missing_tools(as_of(stores, judged.now - timedelta(seconds=1)), PERIOD)
     assert (past.tools.height, past.counted.lines()) == (0, [])
     days = stores.lake.partitions(AGENT_SESSIONS)
     assert stores.lake.read(JUDGE_SCORES, days).height == 4
