@@ -66,26 +66,13 @@ def missing_tools(
         LakeError: a file cannot be read.
         LedgerError: the ledger cannot be used.
     """
-    counted = count_in_lake(stores, period, organization)
+    counted = _count(stores, period, organization)
     asked = [
         each
         for each in stores.ledger.tool_priorities.of_period(period.start, period.end)
         if organization in {None, each.organization_id}
     ]
     return _ordered(counted, asked)
-
-
-def count_in_lake(stores: Stores, period: Period, organization: str | None = None) -> Counted:
-    """The missing tools of a period without priorities; see ``missing_tools``."""
-    days = _days(period)
-    wanted = pl.lit(value=True)
-    if organization is not None:
-        wanted = pl.col("organization_id") == organization
-    scores = stores.lake.read(JUDGE_SCORES, days, SCORE_COLUMNS, wanted)
-    sessions = stores.lake.read(
-        AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], wanted
-    )
-    return count_missing_tools(scores, sessions, period)
 
 
 def write_missing_tools(stores: Stores, period: Period) -> Missing:
@@ -99,6 +86,18 @@ def write_missing_tools(stores: Stores, period: Period) -> Missing:
     rows = pl.concat([past.tools, present.tools]).sort(MISSING_TOOLS.order)
     stores.lake.write_whole(rows, MISSING_TOOLS)
     return present
+
+
+def _count(stores: Stores, period: Period, organization: str | None) -> Counted:
+    days = _days(period)
+    wanted = pl.lit(value=True)
+    if organization is not None:
+        wanted = pl.col("organization_id") == organization
+    scores = stores.lake.read(JUDGE_SCORES, days, SCORE_COLUMNS, wanted)
+    sessions = stores.lake.read(
+        AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], wanted
+    )
+    return count_missing_tools(scores, sessions, period)
 
 
 def _days(period: Period) -> list[date]:

@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.adapters.lake import LakeError
+from evaluation_pipelines.adapters.reputation_store import ReputationStore
 from evaluation_pipelines.domain.comparison.compare import Question
+from evaluation_pipelines.domain.judging.missing_tools_count import Period
+from evaluation_pipelines.domain.reputation.identity import identity_id
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -32,9 +35,16 @@ from evaluation_pipelines.stages.judging.publishing import publish_scores, unpub
 from evaluation_pipelines.stages.judging.requests import Wanted as Asked
 from evaluation_pipelines.stages.judging.requests import look_up
 from evaluation_pipelines.stages.lift import compare_masques
-from evaluation_pipelines.stages.missing_tools import Period, missing_tools
+from evaluation_pipelines.stages.missing_tools import missing_tools
 from evaluation_pipelines.stages.overrides import Verdict, override, overrides_with_states
 from evaluation_pipelines.stages.profiles import sync_profiles
+from evaluation_pipelines.stages.reputation import (
+    bridge_sessions,
+    open_reputation,
+    scored_agents,
+    weekly_scores,
+)
+from evaluation_pipelines.stages.reputation_as_of import reputation_as_of
 from evaluation_pipelines.stages.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.stages.stores import Stores
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
@@ -94,10 +104,20 @@ def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
 
 
 class Life(NamedTuple):
-    """Stores with a past, and what was shown at three times of it."""
+    """Stores with a past, what was shown at three times of it, and reputation at the first."""
 
     stores: Stores
     shown: dict[str, Shown]
+    reputation: "Standing"
+
+
+Standing = tuple[list[dict[str, Any]], list[dict[str, Any] | None]]
+
+
+def standing(store: ReputationStore, now: datetime) -> Standing:
+    """What the reputation commands show of the one agent."""
+    who = str(identity_id("default", "claude-code"))
+    return scored_agents(store, now).to_dicts(), weekly_scores(store, who, now)
 
 
 def work(place: Workplace, now: datetime, *lines: bytes) -> None:
@@ -145,6 +165,9 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         endpoint.script_turn("missing-tools", *map(says, ("1. Grep: a", "None.", "1. make: b")))
         work(place, HOURS["first"], told_session("s1"), told_session("s2", 60))
         shown["first"] = look(place.stores, HOURS["first"])
+        with open_reputation(place.settings, HOURS["first"]) as store:
+            bridge_sessions(place.stores, store, [JUNE_1], HOURS["first"])
+            reputation = standing(store, HOURS["first"])
         work(place, HOURS["second"], more("s1", 2 * 3600), told_session("s3", 3 * 3600))
         shown["second"] = look(place.stores, HOURS["second"])
         registry = sync_profiles(place.stores, HOURS["third"]).registry
@@ -152,7 +175,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         override(place.stores, target, Verdict(20.0, "Ada", "no"), "person", HOURS["third"])
         work(place, HOURS["third"])
         shown["third"] = look(place.stores, HOURS["third"])
-        yield Life(place.stores, shown)
+        yield Life(place.stores, shown, reputation)
 
 
 @pytest.mark.parametrize("when", HOURS)
@@ -203,3 +226,17 @@ def test_the_past_is_read_only_and_says_what_it_does_not_know(life: Life) -> Non
         past.lake.write(AGENT_SESSIONS.schema.to_frame(), AGENT_SESSIONS, JUNE_1)
     with pytest.raises(LakeError, match="masque_lift is not kept as of a past time"):
         past.lake.read(MASQUE_LIFT, [JUNE_1])
+
+
+def test_reputation_as_of_then_is_the_one_that_was_shown_then(life: Life) -> None:
+    with reputation_as_of(life.stores, HOURS["first"]) as store:
+        assert standing(store, HOURS["first"]) == life.reputation
+    with reputation_as_of(life.stores, HOURS["third"]) as store:
+        (agent,), weeks = standing(store, HOURS["third"])
+    # s1 went on with a failure and was scored anew, s2 was corrected to 20: only s3 passes.
+    evaluated = life.shown["third"].tables["session_evaluations"]
+    assert [row["passed"] for row in evaluated] == [False, False, True]
+    assert (agent["eval_count"], agent["pass_rate"]) == (3, pytest.approx(1 / 3))
+    newest = weeks[-1]
+    assert newest is not None
+    assert newest["total_events"] == 3
