@@ -86,13 +86,7 @@ def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
     assert lift.schema == MASQUE_LIFT.schema
     judged = [look_up(seen, Asked(f"s{n}"), then or now).score for n in (1, 2)]
     return Shown(
-        {
-            table.name: seen.lake.read(table, days)
-            # As of then is as of its own words: what the table says of today stays out.
-            .drop("current_prompt_used", strict=False)
-            .to_dicts()
-            for table in TABLES
-        },
+        {table.name: seen.lake.read(table, days).to_dicts() for table in TABLES},
         query_cards(seen, CardQuery(since=NOON - timedelta(days=1), history=True)).to_dicts(),
         comparison.models.drop("computed_at").to_dicts(),
         overrides_with_states(seen).to_dicts(),
