@@ -5,8 +5,10 @@ from datetime import date, datetime
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.adapters.ledger.day_budget import expect_room, wait_for_turn
 from evaluation_pipelines.adapters.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.adapters.ledger.score_tables import TOOL_PRIORITIES
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.pricing import Usage
 from evaluation_pipelines.domain.telemetry.times import to_us
 
@@ -55,14 +57,37 @@ class ToolPriorities:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def begin(self, question: PriorityQuestion, most_usd: float | None, now: datetime) -> bool:
-        """Book the most that a question can cost; False when somebody has asked it already."""
+    def begin(self, question: PriorityQuestion, stake: Stake | None, now: datetime) -> bool:
+        """Book the most that a question can cost; False when somebody has asked it already.
+
+        ``stake`` None is an unknown price.
+
+        Raises:
+            DayBudgetReachedError: it does not fit into what is left of the day.
+        """
         values = {name: getattr(question, name) for name in question.__slots__}
-        values |= {"asked_at_us": to_us(now), "booked_cost_usd": most_usd}
+        values["asked_at_us"] = to_us(now)
+        values["booked_cost_usd"] = None if stake is None else stake.asked_usd
         with writing(self._engine) as connection:
+            wait_for_turn(connection, stake)
+            if stake is not None:
+                expect_room(connection, stake, now)
             insert = insert_into(connection, TOOL_PRIORITIES).values(values)
             added = insert.on_conflict_do_nothing().returning(_ROW.asked_at_us)
             return connection.execute(added).one_or_none() is not None
+
+    def book_more(self, question: PriorityQuestion, stake: Stake, now: datetime) -> None:
+        """Book another request for a question.
+
+        Raises:
+            DayBudgetReachedError: it does not fit into what is left of the day.
+        """
+        with writing(self._engine) as connection:
+            wait_for_turn(connection, stake)
+            expect_room(connection, stake, now)
+            more = _ROW.booked_cost_usd + stake.asked_usd
+            update = sa.update(TOOL_PRIORITIES).where(_is(question))
+            connection.execute(update.values(booked_cost_usd=more))
 
     def end(self, question: PriorityQuestion, answer: PriorityAnswer) -> None:
         """Note how a question ended."""

@@ -1,8 +1,9 @@
 """Asks the judge's model to put the missing tools in order, once a period and organization."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from uuid import uuid4
 
@@ -11,8 +12,14 @@ import polars as pl
 from evaluation_pipelines.adapters.breaker import BreakerOpenError
 from evaluation_pipelines.adapters.judge_client import Answer, JudgeClient
 from evaluation_pipelines.adapters.judge_errors import BudgetReachedError, JudgeCallError
-from evaluation_pipelines.adapters.ledger.tool_priorities import PriorityAnswer, PriorityQuestion
+from evaluation_pipelines.adapters.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.adapters.ledger.tool_priorities import (
+    PriorityAnswer,
+    PriorityQuestion,
+    ToolPriorities,
+)
 from evaluation_pipelines.domain.judging.budget import Budget, Deferred, MeteredCall
+from evaluation_pipelines.domain.judging.day_budget import Stake
 from evaluation_pipelines.domain.judging.messages import Message
 from evaluation_pipelines.domain.judging.missing_tools_count import Counted
 from evaluation_pipelines.domain.judging.pricing import PlannedCall, most_usd
@@ -22,7 +29,6 @@ from evaluation_pipelines.domain.judging.tool_priorities import (
     priorities_request,
     read_priorities,
 )
-from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.judge_endpoint import (
     judge_budget_limits,
     judge_client,
@@ -58,10 +64,8 @@ async def _ask_all(
     organizations: list[pl.DataFrame],
     now: datetime,
 ) -> list[str]:
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    spent = stores.ledger.scores.spent(to_us(midnight)).cost_usd
     limits = replace(judge_budget_limits(stores.settings), max_sessions=None)
-    budget, refused = Budget(limits, spent), []
+    budget, refused = Budget(limits), []
     async with client:
         for tools in organizations:
             question = PriorityQuestion(
@@ -85,7 +89,7 @@ async def _ask(
     now: datetime,
 ) -> str | None:
     """Ask about one organization; gives why not when there is no money for it."""
-    settings, ledger = stores.settings, stores.ledger.tool_priorities
+    settings = stores.settings
     takes_out = partial(redact, emails=settings.judge_redact_emails)
     messages = priorities_request(tools, uuid4().hex, takes_out)
     sent = estimated_message_tokens(messages)
@@ -94,21 +98,52 @@ async def _ask(
     reservation = budget.admit(most)
     if isinstance(reservation, Deferred):
         return reservation.reason
-    # Booked before it is spent; whoever else asks at this moment finds it asked.
-    if ledger.begin(question, most, now):
-        metered = MeteredCall(reservation, most)
-        said = await _say(client, metered, messages, tools)
-        booked = None if most is None else reservation.spent_usd
-        ledger.end(question, replace(said, booked_cost_usd=booked))
-    reservation.close()
+    ledger = stores.ledger.tool_priorities
+    stake = None
+    if most is not None:
+        stake = Stake(most, most_of_day_usd=settings.judge_max_cost_per_day_usd)
+    try:
+        # Booked before it is spent; whoever else asks at this moment finds it asked.
+        if ledger.begin(question, stake, now):
+            metered = MeteredCall(reservation, most)
+            more = partial(_may_pay_again, ledger, question, stake, now, metered)
+            said = await _say(client, metered, messages, tools, more)
+            booked = None if most is None else reservation.spent_usd
+            ledger.end(question, replace(said, booked_cost_usd=booked))
+    except DayBudgetReachedError as error:
+        return error.refused.reason
+    finally:
+        reservation.close()
     return None
 
 
+async def _may_pay_again(
+    ledger: ToolPriorities,
+    question: PriorityQuestion,
+    stake: Stake | None,
+    now: datetime,
+    metered: MeteredCall,
+) -> bool:
+    if not metered.may_pay_again():
+        return False
+    try:
+        if stake is not None:
+            ledger.book_more(question, stake, now)
+    except DayBudgetReachedError:
+        metered.give_up()
+        return False
+    return True
+
+
 async def _say(
-    client: JudgeClient, metered: MeteredCall, messages: tuple[Message, ...], tools: pl.DataFrame
+    client: JudgeClient,
+    metered: MeteredCall,
+    messages: tuple[Message, ...],
+    tools: pl.DataFrame,
+    may_pay_again: Callable[[], Awaitable[bool]],
 ) -> PriorityAnswer:
     try:
-        answer: Answer = await client.ask(messages, metered.may_pay_again)
+        answer: Answer = await client.ask(messages, may_pay_again)
     except (JudgeCallError, BreakerOpenError, BudgetReachedError) as error:
         metered.settle(error.cost_usd)
         return PriorityAnswer(None, f"the model was asked in vain: {error}", None, None, None)

@@ -6,11 +6,15 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from evaluation_pipelines.adapters.ledger.engine import reading
+from evaluation_pipelines.adapters.ledger.score_tables import TOOL_PRIORITIES
 from evaluation_pipelines.adapters.ledger.tool_priorities import PriorityQuestion
+from evaluation_pipelines.domain.judging.day_budget import Stake
+from evaluation_pipelines.domain.judging.due import Asked
 from evaluation_pipelines.domain.judging.missing_tools_count import Period
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
-from evaluation_pipelines.domain.telemetry.times import to_us
 from evaluation_pipelines.stages.as_of import as_of
 from evaluation_pipelines.stages.judging.publishing import publish_scores, unpublished_dates
 from evaluation_pipelines.stages.judging.tool_priorities import ask_for_priorities
@@ -21,7 +25,7 @@ from evaluation_pipelines.stages.missing_tools import (
     write_missing_tools,
 )
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
-from evaluation_pipelines_tests.judge_scripts import http_error, says
+from evaluation_pipelines_tests.judge_scripts import half_a_body, http_error, says
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
 from evaluation_pipelines_tests.workplace import NOW
 
@@ -68,6 +72,12 @@ def seen(judged: Judged) -> Missing:
     return missing_tools(judged.workplace.stores, PERIOD)
 
 
+def booked(judged: Judged) -> float:
+    """What the ledger has booked for the question of the period."""
+    with reading(judged.workplace.ledger.engine) as connection:
+        return float(connection.scalars(sa.select(TOOL_PRIORITIES.c.booked_cost_usd)).one())
+
+
 def table(judged: Judged) -> list[tuple[object, ...]]:
     """What lies in the lake of the tools."""
     rows = judged.workplace.lake.read_whole(MISSING_TOOLS)
@@ -109,16 +119,13 @@ def test_the_texts_leave_fenced_and_without_secrets(judged: Judged, judge: Judge
 def test_it_is_asked_once_a_period_and_what_it_costs_counts_for_the_day(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    scores = judged.workplace.ledger.scores
-    midnight = to_us(judged.now.replace(hour=0, minute=0))
-    before = scores.spent(midnight).cost_usd
     judge.script(says("1. make: x", usage={"prompt_tokens": 1000, "completion_tokens": 100}))
     ask(judged)
     ask(judged)
     assert len(judge.requests) == 1
     # 1 USD a million tokens in, 10 USD out: 1000 and 100 tokens are 0.001 + 0.001.
     assert seen(judged).cost_usd == pytest.approx(0.002)
-    assert scores.spent(midnight).cost_usd - before == pytest.approx(0.002)
+    assert booked(judged) == pytest.approx(0.002)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +162,35 @@ def test_what_does_not_fit_into_the_budget_is_not_asked(
     assert len(judge.requests) == 1
 
 
+def test_the_limit_of_the_day_holds_for_scorings_and_questions_together(
+    tmp_path: Path, judged: Judged, judge: JudgeEndpoint
+) -> None:
+    ledger, day = judged.workplace.ledger, judged.now
+    # The four scorings of the day cost cents; 0.5 dollars booked for another question leave
+    # nothing of a limit of 0.5 for this one, and nothing for another scoring.
+    other = PriorityQuestion("other", PERIOD.start, PERIOD.end, "judge-1")
+    assert ledger.tool_priorities.begin(other, Stake(0.5), day)
+    limits = {"judge_orders_missing_tools": True, "judge_max_cost_per_day_usd": 0.5}
+    with open_judged(tmp_path, judge.base_url, **limits) as poor:
+        (why,) = ask(poor)
+        assert "spent or set aside today by all runs together" in why
+        report = poor.run(asked=Asked(force=True))
+    assert judge.requests == []
+    assert report.deferred["max_cost_of_day"] == 4
+
+
+def test_an_attempt_that_may_have_been_charged_is_booked_with_the_next(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+    judge.script(half_a_body(), says("1. make: x", usage=usage))
+    ask(judged)
+    assert len(judge.requests) == 2
+    # The answer costs 0.002 USD. The first request is booked at the most it can have cost: 1000
+    # tokens of reply, 0.01 USD, and a prompt of some hundred tokens.
+    assert 0.012 < booked(judged) < 0.014
+
+
 def test_nobody_is_asked_unless_it_is_switched_on_and_there_is_somebody(
     tmp_path: Path, judged: Judged, judge: JudgeEndpoint
 ) -> None:
@@ -174,15 +210,14 @@ def test_one_who_died_while_asking_is_not_asked_after_again(
 ) -> None:
     question = PriorityQuestion("default", PERIOD.start, PERIOD.end, "judge-1")
     ledger = judged.workplace.ledger
-    before = ledger.scores.spent(to_us(judged.now)).cost_usd
-    assert ledger.tool_priorities.begin(question, 0.5, judged.now)
-    assert not ledger.tool_priorities.begin(question, 0.5, judged.now)
+    assert ledger.tool_priorities.begin(question, Stake(0.5), judged.now)
+    assert not ledger.tool_priorities.begin(question, Stake(0.5), judged.now)
     ask(judged)
     assert judge.requests == []
     assert seen(judged).orders == (
         "default: it was asked, and whoever asked did not live to hear the answer",
     )
-    assert ledger.scores.spent(to_us(judged.now)).cost_usd - before == pytest.approx(0.5)
+    assert booked(judged) == pytest.approx(0.5)
 
 
 def test_the_table_has_the_period_and_the_one_before(judged: Judged) -> None:
