@@ -98,7 +98,7 @@ class _PastLake(Lake):
     ) -> pl.DataFrame:
         """The partitions of some dates as of then; see ``Lake.read``."""
         if table.name not in self._days:
-            raise LakeError(f"{table.name} is not kept as of a past time.")
+            raise _not_kept(table)
         frames = [self._days[table.name](day) for day in dates]
         rows = pl.concat([table.schema.to_frame(), *frames])
         return (rows if where is None else rows.filter(where)).select(columns or pl.all())
@@ -111,6 +111,10 @@ class _PastLake(Lake):
         begun = super().read(AGENT_SESSIONS, days, ["session_date", *sorted(_LASTING)], which)
         days = begun["session_date"].unique().sort().to_list()
         return self.read(table, days).filter(*conditions)
+
+    def read_whole(self, table: Table) -> pl.DataFrame:
+        """Refused: of these tables there is the present alone."""
+        raise _not_kept(table)
 
     def _write(self, frame: pl.DataFrame, table: Table, path: object) -> int:
         raise LakeError(f"{table.name}: what was in the past cannot be written.")
@@ -167,3 +171,7 @@ class _PastLake(Lake):
         without = pl.col("effective_100").is_null() & pl.col("reason").is_null()
         why = pl.when(without).then(pl.lit(NOT_BY_THEN)).otherwise("reason")
         return found.with_columns(reason=why)
+
+
+def _not_kept(table: Table) -> LakeError:
+    return LakeError(f"{table.name} is not kept as of a past time.")
