@@ -9,6 +9,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.csv_form import csv_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
 from evaluation_pipelines.cli.terminal import one_line, print_table, say
 from evaluation_pipelines.domain.judging.missing_tools_count import Period
@@ -53,7 +54,7 @@ def show_missing_tools(
     if form is MissingToolsFormat.JSON:
         say(json.dumps(_record(found), indent=2, default=str))
     elif form is MissingToolsFormat.CSV:
-        sys.stdout.write(_flat(found.tools).write_csv())
+        sys.stdout.write(csv_of(_flat(found.tools)))
     else:
         _print(found, limit)
 

@@ -31,7 +31,8 @@ from evaluation_pipelines.domain.schemas import (
 from evaluation_pipelines.domain.tools.report import tool_reports
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.scorecard_tables import session_evaluations
-from evaluation_pipelines.stages.session_tables import query_sessions, session_performance
+from evaluation_pipelines.stages.session_queries import query_sessions
+from evaluation_pipelines.stages.session_tables import session_performance
 from evaluation_pipelines.stages.stores import Stores, read_stores
 from evaluation_pipelines.stages.tool_reports import query_tool_calls
 

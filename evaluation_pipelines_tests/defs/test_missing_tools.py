@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.domain.schemas import MISSING_TOOLS
-from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags
+from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags, repository
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says
 from evaluation_pipelines_tests.judged import fill, told_session
@@ -67,6 +67,17 @@ def test_it_is_counted_shown_and_put_in_order(judged: CodeLocation, judge: Judge
     assert r"| 1 | make | 1 | say how to build\. |" in found["what to do first"]
     assert found["answers"] == "* 1 lists of missing tools"
     assert float(found["cost_usd"]) > 0
+
+
+def test_runs_that_nobody_started_ask_nobody(judged: CodeLocation, judge: JudgeEndpoint) -> None:
+    """Else the first of them after midnight would ask, before the night has judged."""
+    before = len(judge.requests)
+    job = repository().get_implicit_global_asset_job_def()
+    chosen = job.get_subset(asset_selection={dg.AssetKey("missing_tools")})
+    tags = {"dagster/from_automation_condition": "true"}
+    found = shown(chosen.execute_in_process(instance=judged.instance, tags=tags))
+    assert len(judge.requests) == before
+    assert found["dagster/row_count"] == "2"
 
 
 def test_a_model_that_fails_leaves_the_counts(judged: CodeLocation, judge: JudgeEndpoint) -> None:

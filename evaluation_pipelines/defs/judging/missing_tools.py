@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import dagster as dg
+from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.metadata import column_schema, picture
@@ -35,8 +36,11 @@ def missing_tools(
     now = datetime.now(UTC)
     period = last_period(now)
     found = write_missing_tools(stores, period)
-    not_asked = ask_for_priorities(stores, found.counted, now)
-    if stores.settings.judge_orders_missing_tools:
+    not_asked: list[str] = []
+    # Once a period: in the night, when what ended yesterday is judged, or when people ask for it.
+    is_awaited = AUTOMATION_CONDITION_TAG not in context.run.tags
+    if is_awaited and stores.settings.judge_orders_missing_tools:
+        not_asked = ask_for_priorities(stores, found.counted, now)
         found = write_missing_tools(stores, period)
     for line in (*found.counted.lines(), *found.orders, *not_asked):
         context.log.info("%s", line)
