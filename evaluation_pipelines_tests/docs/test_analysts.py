@@ -9,8 +9,9 @@ import pytest
 
 from evaluation_pipelines.domain.schemas import JUDGE_SCORES, MISSING_TOOLS, SCORECARDS, Table
 from evaluation_pipelines.stages.publish import publish_analytics
-from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.docs.documents import ROOT, blocks
+from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.stages.test_comparison import (
     DAY,
     card,
@@ -63,6 +64,7 @@ def missed(tool: str, sessions: int, start: date, **columns: object) -> Row:
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An analysts' database with judged, corrected and resumed sessions."""
     with open_workplace(tmp_path_factory.mktemp("analysts")) as place:
+        place.ledger.profiles.register(profile(), START)
         put_sessions(place, [evaluation(number) for number in (1, 2, 3)])
         scores = frame(
             JUDGE_SCORES,
