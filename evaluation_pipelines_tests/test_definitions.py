@@ -20,6 +20,7 @@ from evaluation_pipelines.domain.schemas import (
     EVALUATION_BOOKS,
     JUDGE_SCORES,
     MASQUE_LIFT,
+    MISSING_TOOLS,
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
@@ -102,6 +103,13 @@ ASSETS = {
         "1",
         {"agent_sessions", "session_performance"},
         "One row per masque and kind of task: its clean sessions beside the baseline.",
+    ),
+    "missing_tools": (
+        "judging",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "judge_scores"},
+        "One row per tool that judges say was missing, and period of 28 days.",
     ),
     "model_comparison": (
         "comparison",
@@ -187,6 +195,7 @@ ASSETS = {
             "session_evaluations",
             "evaluation_books",
             "masque_lift",
+            "missing_tools",
             *COMPARED,
             "external_signals",
             "reputation_scores",
@@ -207,7 +216,7 @@ DAILY = {
     "tool_reports": TOOL_REPORTS,
     "evaluation_books": EVALUATION_BOOKS,
 }
-TABLES = {**DAILY, "masque_lift": MASQUE_LIFT}
+TABLES = {**DAILY, "masque_lift": MASQUE_LIFT, "missing_tools": MISSING_TOOLS}
 
 COMPARED_TABLES = {
     each.name: each for each in (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)

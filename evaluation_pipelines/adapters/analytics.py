@@ -129,10 +129,19 @@ def _build(
         for each in derived:
             database.execute(f"create view {each.name} as {each.query}")
             _describe(database, each.name, each.description, each.columns, is_view=True)
-        database.execute("create table schema_version (version integer, published_at timestamptz)")
-        database.execute("insert into schema_version values (?, ?)", [SCHEMA_VERSION, now])
-        database.execute("comment on table schema_version is 'what this file is, and when from'")
+        _mark(database, now)
     return rows
+
+
+def _mark(database: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    database.execute("create table schema_version (version integer, published_at timestamptz)")
+    database.execute("insert into schema_version values (?, ?)", [SCHEMA_VERSION, now])
+    said = (
+        Column("version", pl.Int32(), "version of tables and columns; additions do not change it"),
+        Column("published_at", pl.Datetime("us", "UTC"), "when this file was made"),
+    )
+    text = "what this file is, and when from"
+    _describe(database, "schema_version", text, said, is_view=False)
 
 
 def _fill(database: duckdb.DuckDBPyConnection, given: Given) -> None:

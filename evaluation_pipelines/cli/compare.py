@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from evaluation_pipelines.cli.csv_form import csv_of
-from evaluation_pipelines.cli.dates import parse_time
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
 from evaluation_pipelines.cli.terminal import complain, one_line, print_table, say
 from evaluation_pipelines.domain.comparison.accounts import accounts
 from evaluation_pipelines.domain.comparison.compare import MIN_RUNS, Comparison, Question
@@ -51,10 +51,7 @@ def compare(  # noqa: PLR0913, PLR0917 - an option each
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
     organization: Annotated[str | None, typer.Option(help="Only this organization.")] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", metavar="TIME", help="With the scores as they were then, UTC."),
-    ] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     min_runs: Annotated[
         int, typer.Option(min=2, help="Models with fewer runs are not ranked.")
     ] = MIN_RUNS,
@@ -65,7 +62,7 @@ def compare(  # noqa: PLR0913, PLR0917 - an option each
 ) -> None:
     """Compare models by quality and cost; the 28 complete days before now unless told otherwise."""
     now = datetime.now(UTC)
-    then = None if as_of is None else parse_time(as_of, "--as-of")
+    then = parse_as_of(as_of)
     question = Question(
         *_span(since, until, then or now),
         label=label,

@@ -9,10 +9,12 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.cli.card_forms import one_decimal
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
 from evaluation_pipelines.domain.scorecards.calibration import SMALLEST, Agreement, Estimate, Streak
 from evaluation_pipelines.domain.sessions.performance import printed
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.as_of import read_stores_as_of
 from evaluation_pipelines.stages.audits import calibration as measure
 from evaluation_pipelines.stages.evaluated import Wanted, find_target
 from evaluation_pipelines.stages.overrides import (
@@ -24,7 +26,7 @@ from evaluation_pipelines.stages.overrides import (
     overrides_with_states,
 )
 from evaluation_pipelines.stages.profiles import sync_profiles
-from evaluation_pipelines.stages.stores import open_stores, read_stores
+from evaluation_pipelines.stages.stores import open_stores
 
 _SCORES = ("override_100", "automatic_100")
 
@@ -88,9 +90,10 @@ def list_overrides(
     stale: Annotated[
         bool, typer.Option("--stale", help="Only those whose session has grown since.")
     ] = False,
+    as_of: Annotated[str | None, AS_OF] = None,
 ) -> None:
     """List what people said, the newest last, and whether it counts."""
-    with read_stores(load_settings()) as stores:
+    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         found = overrides_with_states(stores)
     found = found.filter(pl.col("state") == "stale") if stale else found
     if found.is_empty():
@@ -121,9 +124,9 @@ def list_overrides(
     print_table("Overrides (scores as 0-100)", columns, rows, essential=4)
 
 
-def calibration() -> None:
+def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
     """Show how far automatic scores and people agree, per profile version."""
-    with read_stores(load_settings()) as stores:
+    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         agreed, streaks = measure(stores)
     if not agreed:
         say("Nobody has corrected or confirmed a score yet: see scorecards audit.")

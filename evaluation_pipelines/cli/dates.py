@@ -21,6 +21,12 @@ DATES_TO_LIST = typer.Option(
     help="Only sessions that began on this UTC day, or on the days from A to B.",
 )
 
+AS_OF = typer.Option(
+    "--as-of",
+    metavar="TIME",
+    help="As it was at this past time, UTC: see docs/as-of.md.",
+)
+
 
 def parse_days(text: str) -> Days:
     """First and last day of ``A`` or ``A..B``."""
@@ -43,6 +49,16 @@ def parse_time(text: str, option: str) -> datetime:
         advice = "write 2026-11-21 or 2026-11-21T14:30"
         raise typer.BadParameter(f"{option} {one_line(text)}: {error}; {advice}") from error
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def parse_as_of(text: str | None) -> datetime | None:
+    """The time of ``--as-of``, None for the present; not one that is still to come."""
+    if text is None:
+        return None
+    time = parse_time(text, "--as-of")
+    if time > datetime.now(UTC):
+        raise typer.BadParameter(f"--as-of {one_line(text)}: this is still to come")
+    return time
 
 
 def within(dates: Iterable[date], days: Days | None) -> list[date]:

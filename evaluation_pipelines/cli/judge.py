@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli import verdicts
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
 from evaluation_pipelines.cli.judge_group import ONE_SESSION, JudgeGroup
+from evaluation_pipelines.cli.missing_tools import show_missing_tools
 from evaluation_pipelines.cli.terminal import complain, one_line, progress_bar, say
 from evaluation_pipelines.domain.judging.due import Asked
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.as_of import read_stores_as_of
 from evaluation_pipelines.stages.judging.judge import judge, judge_session
 from evaluation_pipelines.stages.judging.order import Order
 from evaluation_pipelines.stages.judging.plans import Overrides, load_plans, prompt_hashes
@@ -29,7 +31,7 @@ judge_app = typer.Typer(
     cls=JudgeGroup,
     no_args_is_help=True,
     help="Let the judge score sessions: judge SESSION, judge run. See what it said: "
-    "judge show SESSION.",
+    "judge show SESSION; and which tools it missed: judge missing-tools.",
 )
 
 _SESSION = typer.Argument(metavar="SESSION", help="A session key, or a session id.")
@@ -82,11 +84,13 @@ def one_session(
 def show(
     session: Annotated[str, _SESSION],
     organization: Annotated[str | None, _ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[verdicts.Form, _FORM] = verdicts.Form.TEXT,
 ) -> None:
     """Show what the judge said of a session last."""
-    with read_stores(load_settings()) as stores:
-        found = look_up(stores, Wanted(session, organization), datetime.now(UTC))
+    then = parse_as_of(as_of)
+    with read_stores_as_of(load_settings(), then) as stores:
+        found = look_up(stores, Wanted(session, organization), then or datetime.now(UTC))
         if found.window is not None and found.score is None:
             complain(f"error: {one_line(found.window.session_key)} is not scored (HTTP 404)")
             raise typer.Exit(1)
@@ -141,6 +145,9 @@ def run(  # noqa: PLR0913, PLR0917 - a command has as many arguments as options
         verdicts.print_report(report)
     if report.skipped is not None or report.is_endpoint_down or report.unreadable:
         raise typer.Exit(1)
+
+
+judge_app.command("missing-tools")(show_missing_tools)
 
 
 def _print(stores: Stores, found: Requested, session: str, form: verdicts.Form) -> None:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
 from evaluation_pipelines.cli.terminal import print_table, say
 from evaluation_pipelines.cli.tools import Format
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.as_of import read_lake_as_of
 from evaluation_pipelines.stages.lift import compare_masques
 
 _SHOWN = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
@@ -22,14 +22,15 @@ _SHOWN = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
 
 def lift(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:
     """Show what each masque is worth: its clean sessions beside those without a masque."""
     days = None if dates is None else parse_days(dates)
-    settings = load_settings()
-    lake = Lake(settings.lake_dir)
-    chosen = within(lake.partitions(AGENT_SESSIONS), days)
-    rows = compare_masques(lake, settings, datetime.now(UTC), chosen)
+    then, settings = parse_as_of(as_of), load_settings()
+    with read_lake_as_of(settings, then) as lake:
+        chosen = within(lake.partitions(AGENT_SESSIONS), days)
+        rows = compare_masques(lake, settings, then or datetime.now(UTC), chosen)
     if form is Format.JSON:
         say(json.dumps(rows.to_dicts(), indent=2, default=str))
     elif rows.is_empty():

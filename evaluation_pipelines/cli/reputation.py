@@ -1,7 +1,8 @@
 """Commands about reputation: who can be relied on, over time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,7 +11,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.adapters.reputation_store import ReputationStore
-from evaluation_pipelines.cli.dates import parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_days, within
 from evaluation_pipelines.cli.reputation_forms import (
     print_agent,
     print_agents,
@@ -34,7 +35,8 @@ from evaluation_pipelines.stages.reputation import (
     scored_agents,
     weekly_scores,
 )
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.stages.reputation_as_of import reputation_as_of
+from evaluation_pipelines.stages.stores import Stores, open_stores, read_stores
 
 app = typer.Typer(
     help="Who can be relied on: identities over 90 days, agents from 0 to 1000.",
@@ -82,13 +84,15 @@ def show(
     agent: Annotated[str | None, typer.Argument(metavar="[AGENT]")] = None,
     identity: Annotated[UUID | None, typer.Option("--identity", metavar="UUID")] = None,
     organization: Annotated[str | None, _ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The record as JSON.")] = False,
 ) -> None:
     """Show the reputation of an agent, or of an identity by its id."""
     if (agent is None) == (identity is None):
         raise typer.BadParameter("name either an agent or an --identity")
-    now, row = datetime.now(UTC), None
-    with read_reputation(load_settings()) as store:
+    then, row = parse_as_of(as_of), None
+    now = then or datetime.now(UTC)
+    with _reading(load_settings(), then) as store:
         if agent is not None:
             row = _agent_row(store, agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
@@ -106,15 +110,16 @@ def show(
 @app.command()
 def leaderboard(
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    as_of: Annotated[str | None, AS_OF] = None,
 ) -> None:
     """List agents by their score, those that are still calibrating last."""
-    print_leaderboard(load_settings(), limit)
+    print_leaderboard(load_settings(), limit, parse_as_of(as_of))
 
 
-def print_leaderboard(settings: Settings, limit: int) -> None:
-    """The best agents, and how many more there are."""
-    with read_reputation(settings) as store:
-        print_agents(scored_agents(store, datetime.now(UTC)), limit)
+def print_leaderboard(settings: Settings, limit: int, then: datetime | None = None) -> None:
+    """The best agents, and how many more there are; as of a past time if wanted."""
+    with _reading(settings, then) as store:
+        print_agents(scored_agents(store, then or datetime.now(UTC)), limit)
 
 
 def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
@@ -144,6 +149,18 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
         agents = export_agent_scores(stores, store, now).height
     say(f"  {counted(identities, 'identity', 'identities')} and {counted(agents, 'agent')} scored")
     return int(files["rejected"].sum())
+
+
+@contextmanager
+def _reading(settings: Settings, then: datetime | None) -> Iterator[ReputationStore]:
+    if then is None:
+        with read_reputation(settings) as store:
+            yield store
+        return
+    with read_stores(settings) as stores, ExitStack() as stack:
+        with progress_bar() as progress:
+            store = stack.enter_context(reputation_as_of(stores, then, progress))
+        yield store
 
 
 def _agent_row(

@@ -16,9 +16,10 @@ from evaluation_pipelines.cli.corrections import (
     list_overrides,
     override_one,
 )
-from evaluation_pipelines.cli.dates import parse_time
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
 from evaluation_pipelines.cli.terminal import say
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.as_of import read_stores_as_of
 from evaluation_pipelines.stages.scorecard_queries import CardQuery, query_cards, query_unscored
 from evaluation_pipelines.stages.stores import read_stores
 
@@ -58,6 +59,7 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
         bool, typer.Option("--history", help="Cards of older content and versions, too.")
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="How many at most, the newest.")] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[
         CardFormat, typer.Option("--format", help="How to print them.")
     ] = CardFormat.TABLE,
@@ -75,7 +77,7 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
         history=history,
         limit=limit,
     )
-    with read_stores(load_settings()) as stores:
+    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         cards = query_cards(stores, wanted)
         unscored = query_unscored(stores, wanted)
     if form is not CardFormat.TABLE or output is not None:

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
 from evaluation_pipelines.cli.session_lists import print_scores, print_stored_sessions
 from evaluation_pipelines.cli.terminal import complain, one_line, progress_bar
 from evaluation_pipelines.cli.unread import print_unread
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.stages.as_of import read_lake_as_of
 from evaluation_pipelines.stages.score import (
     Scored,
     find_session,
@@ -71,15 +71,16 @@ def score(
 def sessions(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many at most, the newest.")] = 50,
+    as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[
         ListFormat, typer.Option("--format", help="json and csv have every column, unrounded.")
     ] = ListFormat.TABLE,
 ) -> None:
     """List sessions of the lake with their scores, oldest first."""
     days = None if dates is None else parse_days(dates)
-    lake = Lake(load_settings().lake_dir)
-    dates_stored = lake.partitions(AGENT_SESSIONS)
-    print_stored_sessions(lake, within(dates_stored, days), limit, form.value)
+    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
+        dates_stored = lake.partitions(AGENT_SESSIONS)
+        print_stored_sessions(lake, within(dates_stored, days), limit, form.value)
 
 
 def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> Scored:

@@ -15,6 +15,7 @@ from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.comparison_report import refresh_comparison
 from evaluation_pipelines.stages.ingest import Ingest, IngestReport
 from evaluation_pipelines.stages.lift import write_masque_lift
+from evaluation_pipelines.stages.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.stages.publish import publish_analytics
 from evaluation_pipelines.stages.stores import Stores, open_stores, read_stores
 
@@ -56,7 +57,8 @@ def publish() -> None:
 def publish_database(stores: Stores) -> None:
     """Publish the analysts' database and say what it holds."""
     now = datetime.now(UTC)
-    write_masque_lift(stores, now)  # no build makes these two
+    write_masque_lift(stores, now)  # no build makes these three
+    write_missing_tools(stores, last_period(now))
     _, report = refresh_comparison(stores, now)
     published = publish_analytics(stores, now)
     rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
 from evaluation_pipelines.cli.terminal import say
 from evaluation_pipelines.cli.tool_overview import print_fleet, print_report
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.domain.tools.fleet import lost_by_model, lost_by_tool
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.stages.as_of import read_lake_as_of
 from evaluation_pipelines.stages.tool_reports import find_report
 
 
@@ -31,6 +32,7 @@ def tools(
         bool, typer.Option("--fleet", help="All sessions, by tool and model.")
     ] = False,
     dates: Annotated[str | None, DATES_TO_LIST] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:
     """Show what tool calls were worth: repeated, wasted, corrected, looping; of one session or all.
@@ -41,11 +43,11 @@ def tools(
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
     if dates is not None and not fleet:
         raise typer.BadParameter("--date goes with --fleet: a SESSION is found on any date")
-    lake = Lake(load_settings().lake_dir)
-    if session is None:
-        _fleet(lake, dates, form)
-        return
-    report = find_report(lake, session)
+    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
+        if session is None:
+            _fleet(lake, dates, form)
+            return
+        report = find_report(lake, session)
     if form is Format.JSON:
         say(json.dumps(report, indent=2, default=str))
     else:

@@ -29,6 +29,7 @@ ASSETS = (
     "reputation_scores",
     "agent_scores",
     "masque_lift",
+    "missing_tools",
     "model_comparison",
     "model_comparison_pairs",
     "model_regressions",

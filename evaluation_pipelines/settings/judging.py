@@ -202,6 +202,11 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         default=True,
         description="judge: hide e-mail addresses too, as keys and passwords always are",
     )
+    judge_orders_missing_tools: bool = Field(
+        default=False,
+        description="judge: also ask the model, once a day and organization, which of the tools "
+        "that were missing come first; within the limits on money",
+    )
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="judge: newly ended sessions that a sensor tick hands over"
     )

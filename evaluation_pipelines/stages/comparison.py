@@ -16,7 +16,7 @@ from evaluation_pipelines.domain.schemas import (
     UTC_TIME,
     Table,
 )
-from evaluation_pipelines.stages.comparison_as_of import evaluations_as_of
+from evaluation_pipelines.stages.as_of import as_of as stores_as_of
 from evaluation_pipelines.stages.overrides import overrides_with_states
 from evaluation_pipelines.stages.stores import Stores
 
@@ -41,7 +41,7 @@ def compare_models(
         stores: the stores.
         question: what is compared.
         now: the time of the comparison.
-        as_of: with the scores as they were at this past time.
+        as_of: as of this past time, see ``stages.as_of``.
 
     Raises:
         LakeError: a file cannot be read.
@@ -52,13 +52,11 @@ def compare_models(
         pl.lit(question.until).cast(UTC_TIME),
         closed="left",
     )
-    if as_of is None:
-        evaluations = stores.lake.select(SESSION_EVALUATIONS, started)
-    else:
-        evaluations = evaluations_as_of(stores, started, as_of)
-    sessions = stores.lake.select(AGENT_SESSIONS, started)
+    seen = stores if as_of is None else stores_as_of(stores, as_of)
+    evaluations = seen.lake.select(SESSION_EVALUATIONS, started)
+    sessions = seen.lake.select(AGENT_SESSIONS, started)
     runs = runs_of(evaluations, sessions)
-    return compare(runs, _audits(stores, as_of), question, now, as_of)
+    return compare(runs, _audits(seen), question, now, as_of)
 
 
 def write_comparison(stores: Stores, found: Comparison) -> None:
@@ -76,11 +74,8 @@ def tables_of(found: Comparison) -> tuple[tuple[Table, pl.DataFrame], ...]:
     )
 
 
-def _audits(stores: Stores, as_of: datetime | None) -> pl.DataFrame:
+def _audits(stores: Stores) -> pl.DataFrame:
     overrides = overrides_with_states(stores)
     samples = stores.ledger.overrides.samples()
-    if as_of is not None:
-        overrides = overrides.filter(pl.col("made_at") <= as_of)
-        samples = [each for each in samples if each.drawn_at <= as_of]
     rows = [(each.organization_id, each.session_key, each.profile_id) for each in samples]
     return audits_of(overrides, pl.DataFrame(rows, schema=_SAMPLE, orient="row"))

@@ -41,6 +41,7 @@ DAILY_TABLES = (
 )
 AGGREGATES = (
     "masque_lift",
+    "missing_tools",
     "model_comparison",
     "model_comparison_pairs",
     "model_regressions",

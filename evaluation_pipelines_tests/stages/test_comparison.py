@@ -18,9 +18,9 @@ from evaluation_pipelines.domain.schemas import (
     Table,
 )
 from evaluation_pipelines.stages.comparison import compare_models, last_days
-from evaluation_pipelines.stages.comparison_as_of import NOT_BY_THEN
 from evaluation_pipelines.stages.comparison_report import refresh_comparison, write_report
 from evaluation_pipelines_tests.builders import START, Row, at, session
+from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 DAY = START.date()
@@ -115,7 +115,10 @@ def put(place: Workplace, table: Table, rows: list[Row], day: date = DAY) -> Non
 
 def put_sessions(place: Workplace, evaluations: list[Row], day: date = DAY) -> None:
     """Evaluations and the sessions they belong to."""
-    shared = ("session_key", "session_id", "started_at", "ended_at", "model", "provider")
+    shared = (
+        *("session_key", "session_id", "started_at", "ended_at", "model", "provider"),
+        *("content_hash", "classification_label"),
+    )
     sessions = [
         session(**{name: row[name] for name in shared}, session_date=day) for row in evaluations
     ]
@@ -178,55 +181,8 @@ def test_an_empty_lake_is_an_empty_comparison(place: Workplace) -> None:
     assert place.lake.read_whole(MODEL_COMPARISON).is_empty()
 
 
-def test_the_past_has_the_cards_and_overrides_of_its_time(place: Workplace) -> None:
-    hour = timedelta(hours=1)
-    put_sessions(
-        place,
-        [
-            evaluation(1, 90.0, content_hash="1"),  # went on after the first card
-            evaluation(2, 30.0, effective_source="override", override_100=30.0),
-            evaluation(3, 70.0),
-            evaluation(4, 50.0, effective_source="composite", scorecard_100=None, profile_id=None),
-            evaluation(
-                5, 50.0, effective_source="composite", scorecard_100=None, ended_at=START + 5 * hour
-            ),
-        ],
-    )
-    put(
-        place,
-        SCORECARDS,
-        [
-            card(1, 80.0, 1 * hour),
-            card(1, 90.0, 9 * hour, content_hash="1"),
-            card(2, 60.0, 1 * hour),
-            card(3, 40.0, 1 * hour, fallback=True),
-            card(3, 70.0, 9 * hour),
-        ],
-    )
-    place.ledger.overrides.add([override(2, 30.0)], START + 8 * hour)
-
-    then = compare_models(place.stores, QUESTION, LATER, START + 2 * hour)
-    # 1 as it was and 2 before anybody spoke; 3 had a placeholder only; 5 had not ended.
-    assert figures(then) == {"scorecard": (2, 70.0), "composite": (1, 50.0)}
-    assert then.runs.filter(pl.col("score").is_null())["reason"].to_list() == [NOT_BY_THEN] * 2
-    assert then.as_of == START + 2 * hour
-
-    now = compare_models(place.stores, QUESTION, LATER, START + 10 * hour)
-    assert figures(now) == {
-        "scorecard": (2, 80.0),
-        "override": (1, 30.0),
-        "composite": (2, 50.0),
-    }
-
-
-def test_what_had_not_begun_by_then_is_not_there(place: Workplace) -> None:
-    put_sessions(place, [evaluation(1), evaluation(7200)])
-    put(place, SCORECARDS, [card(1, 80.0, timedelta(seconds=60))])
-    then = compare_models(place.stores, QUESTION, LATER, at(3600))
-    assert then.runs["session_key"].to_list() == ["s1#baseline-1"]
-
-
 def test_the_audit_sample_is_that_of_the_ledger_as_of_then(place: Workplace) -> None:
+    place.ledger.profiles.register(profile(), START)
     put_sessions(place, [evaluation(number) for number in range(40)])
     put(place, SCORECARDS, [card(number, 80.0, timedelta(hours=1)) for number in range(40)])
     samples = [

@@ -16,6 +16,7 @@ from evaluation_pipelines.adapters.ledger.revision import bring_up_to_date
 from evaluation_pipelines.adapters.ledger.scores import ScoreStore
 from evaluation_pipelines.adapters.ledger.sessions import SessionIndex
 from evaluation_pipelines.adapters.ledger.source_files import SourceFiles
+from evaluation_pipelines.adapters.ledger.tool_priorities import ToolPriorities
 from evaluation_pipelines.adapters.ledger.touched import TouchedDates
 from evaluation_pipelines.adapters.ledger.waiting import WaitingDates
 
@@ -37,6 +38,7 @@ class Ledger:
     overrides: Overrides
     evaluation_events: EvaluationEvents
     alerts: AlertBook
+    tool_priorities: ToolPriorities
 
     def close(self) -> None:
         """Close all connections."""
@@ -80,4 +82,5 @@ def open_ledger(url: str, lock_timeout: float = 60.0, *, create: bool = True) ->
         overrides=Overrides(engine),
         evaluation_events=EvaluationEvents(engine),
         alerts=AlertBook(engine),
+        tool_priorities=ToolPriorities(engine),
     )

@@ -11,7 +11,7 @@ from evaluation_pipelines.adapters.ledger.engine import (
     writing,
 )
 
-NEWEST_REVISION = "0006"
+NEWEST_REVISION = "0007"
 """The last revision in ``migrations/versions``, known here to spare the import of alembic."""
 
 VERSION_TABLE = "ledger_version"

@@ -1,4 +1,4 @@
-"""The ledger's tables of the judge's scores, with a line on every column."""
+"""The ledger's tables of what is asked of a judge, with a line on every column."""
 
 from typing import Any
 
@@ -114,4 +114,23 @@ SCORING_EVENTS = sa.Table(
     sa.Index("scoring_events_by_score", "score_id"),
     sa.Index("scoring_events_by_session", "session_id"),
     sqlite_autoincrement=True,
+)
+
+# Missing tools put in order by the judge's model: one row for each time it was asked.
+TOOL_PRIORITIES = sa.Table(
+    "tool_priorities",
+    METADATA,
+    _column("organization_id", sa.String, "organization", primary_key=True),
+    _column("period_start", sa.Date, "first UTC day of the sessions", primary_key=True),
+    _column("period_end", sa.Date, "UTC day after the last one", primary_key=True),
+    _column("judge_model", sa.String, "model that was asked"),
+    _column("asked_at_us", sa.BigInteger, "when it was asked"),
+    _known_later("answer", sa.Text, "what it said, whole; null until then"),
+    _known_later("error_message", sa.Text, "why there is no order"),
+    _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
+    _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had in its cache"),
+    _known_later("output_tokens", sa.BigInteger, "tokens of the reply"),
+    _known_later("judge_cost_usd", sa.Double, "price of the reply; null when unknown"),
+    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
+    sa.Index("tool_priorities_by_time", "asked_at_us"),
 )

@@ -10,6 +10,7 @@ from evaluation_pipelines.defs.comparison.models import TABLES
 from evaluation_pipelines.defs.daily_tables import daily_tables
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
+from evaluation_pipelines.defs.judging.missing_tools import missing_tools
 from evaluation_pipelines.defs.reputation.assets import (
     agent_scores,
     external_signals,
@@ -26,6 +27,7 @@ from evaluation_pipelines.stages.stores import Stores
         masque_lift,
         judge_scores,
         evaluation_books,
+        missing_tools,
         external_signals,
         reputation_scores,
         agent_scores,

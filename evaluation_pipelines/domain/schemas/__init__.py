@@ -11,7 +11,7 @@ from evaluation_pipelines.domain.schemas.comparison import (
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
 )
-from evaluation_pipelines.domain.schemas.judging import JUDGE_SCORES
+from evaluation_pipelines.domain.schemas.judging import JUDGE_SCORES, MISSING_TOOLS
 from evaluation_pipelines.domain.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
 from evaluation_pipelines.domain.schemas.reputation import (
     AGENT_EVALUATIONS,
@@ -43,6 +43,7 @@ TABLES = (
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
     JUDGE_SCORES,
+    MISSING_TOOLS,
     SCORECARDS,
     SESSION_EVALUATIONS,
     EVALUATION_BOOKS,
@@ -72,6 +73,7 @@ __all__ = [
     "JUDGE_SCORES",
     "LIFT_MEASURES",
     "MASQUE_LIFT",
+    "MISSING_TOOLS",
     "MODEL_COMPARISON",
     "MODEL_COMPARISON_PAIRS",
     "MODEL_REGRESSIONS",

@@ -1,4 +1,4 @@
-"""Table of the judge's scores."""
+"""Tables of the judge's scores, and of the tools that it says were missing."""
 
 import polars as pl
 
@@ -51,5 +51,30 @@ JUDGE_SCORES = Table(
         ("output_tokens", pl.Int64, "tokens of all replies"),
         ("judge_cost_usd", pl.Float64, "price of all replies; null when unknown"),
         ("latency_ms", pl.Float64, "time spent waiting for replies, all together"),
+    ),
+)
+
+TOOL_EXAMPLES = pl.List(pl.Struct({"session_key": pl.String, "rationale": pl.String}))
+
+MISSING_TOOLS = Table(
+    name="missing_tools",
+    grain="one row per tool that judges say was missing, and period of 28 days",
+    key=("organization_id", "period_start", "tool"),
+    order=("organization_id", "period_start", "tool"),
+    columns=columns(
+        ("organization_id", pl.String, "organization"),
+        ("period_start", pl.Date, "first UTC day: sessions that began on it or later"),
+        ("period_end", pl.Date, "UTC day after the last one"),
+        ("tool", pl.String, "name as the judges write it, normalised by the rule of docs/judging"),
+        ("sessions", pl.Int64, "session windows in whose newest answers it is named"),
+        ("asked_sessions", pl.Int64, "session windows with an answer that could be read, any tool"),
+        ("mentions", pl.Int64, "how often it is named in these answers"),
+        ("agent_models", pl.List(pl.String), "models of the agents that lacked it, sorted"),
+        ("masques", pl.List(pl.String), "personas that lacked it, sorted; baseline for none"),
+        ("examples", TOOL_EXAMPLES, "up to 3 sessions, the newest first, with the rationale cut"),
+        ("first_date", pl.Date, "session date on which it was first missed in the period"),
+        ("last_date", pl.Date, "session date on which it was last missed"),
+        ("priority", pl.Int64, "place in the model's list, from 1; null when it is not in it"),
+        ("priority_reason", pl.String, "why it stands there, as the model says"),
     ),
 )

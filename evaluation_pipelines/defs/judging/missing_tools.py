@@ -1,0 +1,92 @@
+"""What judges say was missing, as an asset: counted, and put in order by a model if wanted."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG
+
+from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.metadata import column_schema, picture
+from evaluation_pipelines.domain.charts import bars_svg
+from evaluation_pipelines.domain.judging.tool_priorities import most_named
+from evaluation_pipelines.domain.markdown import escaped, markdown_table
+from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
+from evaluation_pipelines.stages.judging.tool_priorities import ask_for_priorities
+from evaluation_pipelines.stages.missing_tools import Missing, last_period, write_missing_tools
+from evaluation_pipelines.stages.stores import Stores
+
+_SHOWN, _BARS = 20, 12
+_COLUMNS = ("tool", "sessions", "of", "mentions", "last", "models", "masques", "for example")
+
+
+@dg.asset(
+    deps=[JUDGE_SCORES.name, AGENT_SESSIONS.name],
+    description=f"{MISSING_TOOLS.grain.capitalize()}.\n\nAs judges say; 28 days and those before.",
+    group_name="judging",
+    kinds={"polars", "parquet"},
+    owners=["team:evaluation"],
+    code_version="1",
+    metadata={"dagster/column_schema": column_schema(MISSING_TOOLS)},
+    automation_condition=WHEN_INPUTS_SETTLED,
+)
+def missing_tools(
+    context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
+) -> dg.MaterializeResult[None]:
+    """Count the tools; then ask for their order, if that is switched on, and write it, too."""
+    now = datetime.now(UTC)
+    period = last_period(now)
+    found = write_missing_tools(stores, period)
+    not_asked: list[str] = []
+    # Once a period: in the night, when what ended yesterday is judged, or when people ask for it.
+    is_awaited = AUTOMATION_CONDITION_TAG not in context.run.tags
+    if is_awaited and stores.settings.judge_orders_missing_tools:
+        not_asked = ask_for_priorities(stores, found.counted, now)
+        found = write_missing_tools(stores, period)
+    for line in (*found.counted.lines(), *found.orders, *not_asked):
+        context.log.info("%s", line)
+    rows = stores.lake.read_whole(MISSING_TOOLS).height
+    return dg.MaterializeResult(metadata=_metadata(found, not_asked, rows, stores))
+
+
+def _metadata(
+    found: Missing, not_asked: list[str], rows: int, stores: Stores
+) -> dict[str, dg.MetadataValue]:
+    shown = most_named(found.tools)
+    metadata: dict[str, dg.MetadataValue] = {
+        "dagster/row_count": dg.MetadataValue.int(rows),
+        "period": dg.MetadataValue.text(str(found.counted.period)),
+        "answers": dg.MetadataValue.md(_listed(found.counted.lines() or ["no judge was asked"])),
+        "path": dg.MetadataValue.path(str(stores.lake.partition(MISSING_TOOLS, None))),
+    }
+    if not shown.is_empty():
+        bars = [(row["tool"], row["sessions"]) for row in shown.head(_BARS).to_dicts()]
+        label = f"sessions in which judges missed it, {found.counted.period}"
+        metadata["most missed"] = picture(bars_svg(bars, label), label)
+        metadata["tools"] = dg.MetadataValue.md(_table(found))
+    if lines := [*found.orders, *not_asked]:
+        metadata["put in order"] = dg.MetadataValue.md(_listed(lines))
+    if found.cost_usd is not None:
+        metadata["cost_usd"] = dg.MetadataValue.float(found.cost_usd)
+    ordered = found.tools.drop_nulls("priority").sort("priority", "organization_id")
+    if not ordered.is_empty():
+        rows_of = ordered.select("priority", "tool", "sessions", "priority_reason").rows()
+        table = markdown_table(("place", "tool", "sessions", "why"), rows_of, 400)
+        metadata["what to do first"] = dg.MetadataValue.md(table)
+    return metadata
+
+
+def _table(found: Missing) -> str:
+    rows = [
+        (
+            *(row["tool"], row["sessions"], row["asked_sessions"], row["mentions"]),
+            row["last_date"],
+            *(", ".join(row[name]) for name in ("agent_models", "masques")),
+            row["examples"][0]["rationale"] if row["examples"] else None,
+        )
+        for row in most_named(found.tools).head(_SHOWN).to_dicts()
+    ]
+    return markdown_table(_COLUMNS, rows)
+
+
+def _listed(lines: list[str]) -> str:
+    return "\n".join(f"* {escaped(line, 400)}" for line in lines)

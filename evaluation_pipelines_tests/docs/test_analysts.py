@@ -1,0 +1,131 @@
+"""Queries of the page for analysts on rows of which the demo has none, worked out by hand."""
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from evaluation_pipelines.domain.schemas import JUDGE_SCORES, MISSING_TOOLS, SCORECARDS, Table
+from evaluation_pipelines.stages.publish import publish_analytics
+from evaluation_pipelines_tests.builders import START, Row
+from evaluation_pipelines_tests.docs.documents import ROOT, blocks
+from evaluation_pipelines_tests.scorecard_builders import profile
+from evaluation_pipelines_tests.stages.test_comparison import (
+    DAY,
+    card,
+    evaluation,
+    override,
+    put,
+    put_sessions,
+)
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
+
+HOUR = timedelta(hours=1)
+
+
+def frame(table: Table, *rows: Row) -> pl.DataFrame:
+    """Rows with null for what is not given."""
+    full = [dict.fromkeys(table.schema, None) | row for row in rows]
+    return pl.DataFrame(full, schema=table.schema, orient="row")
+
+
+def judged(total: float, spread: float | None, **columns: object) -> Row:
+    """A completed score of the present content."""
+    defaults: Row = {
+        "judge_model": "judge-1",
+        "judge_profile_id": "p",
+        "judge_profile_version": 1,
+        "status": "completed",
+        "is_current": True,
+        "total_score": total,
+        "score_spread": spread,
+        "inconsistent_total": False,
+        "judge_cost_usd": 0.25,
+    }
+    return defaults | columns
+
+
+def missed(tool: str, sessions: int, start: date, **columns: object) -> Row:
+    """A tool that is missed in some of 20 sessions of a period."""
+    defaults: Row = {
+        "organization_id": "default",
+        "period_start": start,
+        "period_end": start + timedelta(days=28),
+        "tool": tool,
+        "sessions": sessions,
+        "asked_sessions": 20,
+    }
+    return defaults | columns
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An analysts' database with judged, corrected and resumed sessions."""
+    with open_workplace(tmp_path_factory.mktemp("analysts")) as place:
+        place.ledger.profiles.register(profile(), START)
+        put_sessions(place, [evaluation(number) for number in (1, 2, 3)])
+        scores = frame(
+            JUDGE_SCORES,
+            judged(60.0, 4.0),
+            judged(80.0, None, inconsistent_total=True, judge_cost_usd=None),
+            judged(10.0, None, is_current=False),
+            judged(10.0, None, status="failed"),
+        )
+        place.lake.write(scores, JUDGE_SCORES, DAY)
+        cards = [
+            card(1, 40.0, HOUR),
+            card(1, 70.0, 2 * HOUR, content_hash="1"),
+            card(2, 50.0, HOUR),
+            card(3, 50.0, HOUR),
+            card(3, 40.0, 2 * HOUR, content_hash="1"),
+        ]
+        put(place, SCORECARDS, cards)
+        # Automatic 8 of 10: once too high by 30 points, once by none, once too low by 10.
+        told = [override(1, 50.0), override(2, 80.0, is_confirmation=True), override(3, 90.0)]
+        place.ledger.overrides.add(told, NOW)
+        before, newest = date(2026, 4, 6), date(2026, 5, 4)
+        place.lake.write_whole(
+            frame(
+                MISSING_TOOLS,
+                missed("grep", 5, before),
+                missed("gone", 9, before),
+                missed("grep", 8, newest, priority=1),
+                missed("make", 8, newest),
+            ),
+            MISSING_TOOLS,
+        )
+        return publish_analytics(place.stores, NOW).link
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        # Mean of 60 and 80, deviations of 10 from it: sqrt(200 / 1) = 14.1. One of two is
+        # inconsistent, one of two has a price.
+        ("judge_scores", [("judge-1", "p", 1, 2, 70.0, 14.1, 4.0, 50.0, 0.25)]),
+        # (30 + 0 - 10) / 3 = 6.7 and (30 + 0 + 10) / 3 = 13.3.
+        ("overrides", [("p", 1, "person", 3, 1, 6.7, 13.3)]),
+        # 8 of 20 now, 5 of 20 before; what is not missed any more is not listed.
+        (
+            "missing_tools",
+            [("default", "grep", 8, 40.0, 25.0, 1), ("default", "make", 8, 40.0, None, None)],
+        ),
+        (
+            "scorecards",
+            [
+                ("default", "s1#baseline-1", "p v1", 2, 4.0, 7.0),
+                ("default", "s3#baseline-1", "p v1", 2, 5.0, 4.0),
+            ],
+        ),
+    ],
+)
+def test_the_queries_about_judges_and_people_give_what_they_say(
+    database: Path, table: str, expected: list[tuple[object, ...]]
+) -> None:
+    text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
+    section = text.partition("## Judges, corrections")[2].partition("\n## ")[0]
+    (query,) = [each.body for each in blocks(section) if f"from {table}\n" in each.body]
+    with duckdb.connect(str(database), read_only=True) as connection:
+        assert connection.sql(query).fetchall() == expected
