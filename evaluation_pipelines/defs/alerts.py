@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._utils.error import SerializableErrorInfo
+from dagster_shared.error import SerializableErrorInfo
 
 from evaluation_pipelines.defs.telemetry.sensors import noted_its_dates
 from evaluation_pipelines.domain.alerts import of_failed_run

@@ -175,12 +175,16 @@ class CodeLocation:
             )
         )
 
-    def execute(self, job: str, tags: Mapping[str, str] | None = None) -> dg.ExecuteInProcessResult:
+    def execute(
+        self,
+        job: str,
+        tags: Mapping[str, str] | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> dg.ExecuteInProcessResult:
         """Run a job in this process; a run that fails raises nothing."""
-        return (
-            repository()
-            .get_job(job)
-            .execute_in_process(instance=self.instance, tags=tags, raise_on_error=False)
+        found = repository().get_job(job)
+        return found.execute_in_process(
+            instance=self.instance, tags=tags, run_config=config, raise_on_error=False
         )
 
     def build(self, first: int, last: int | None = None) -> dg.ExecuteInProcessResult:
@@ -227,6 +231,14 @@ class CodeLocation:
         selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
         return selected.execute_in_process(instance=self.instance)
 
+    def execute_date(self, partition: str | None, *assets: str) -> dg.ExecuteInProcessResult:
+        """The same of one partition, or of none; a run that fails raises nothing."""
+        job = repository().get_implicit_global_asset_job_def()
+        selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
+        return selected.execute_in_process(
+            instance=self.instance, partition_key=partition, raise_on_error=False
+        )
+
     def begin_aggregates(self) -> Callable[[], object]:
         """Such a run begins; call what is given to let it do its work."""
         keys = frozenset(map(dg.AssetKey, AGGREGATES))
@@ -252,6 +264,12 @@ class CodeLocation:
         self, sensor: str = "aggregates_sensor", at: datetime | None = None
     ) -> dict[str, int]:
         """The same with how many partitions of each; as of a time, or now."""
+        return {name: len(keys) for name, keys in self.wanted_partitions(sensor, at).items()}
+
+    def wanted_partitions(
+        self, sensor: str, at: datetime | None = None
+    ) -> dict[str, list[str | None]]:
+        """The same with the partitions of each; an asset without them has one, which is None."""
         selection = repository().get_sensor_def(sensor).asset_selection
         assert selection is not None
         ticked = dg.evaluate_automation_conditions(
@@ -262,8 +280,17 @@ class CodeLocation:
             cursor=self.remembered.get(sensor),
         )
         self.remembered[sensor] = ticked.cursor
-        sizes = {each.key.to_user_string(): each.true_subset.size for each in ticked.results}
-        return {name: size for name, size in sizes.items() if size}
+        return {
+            each.key.to_user_string(): sorted(
+                (
+                    part.partition_key
+                    for part in each.true_subset.expensively_compute_asset_partitions()
+                ),
+                key=str,
+            )
+            for each in ticked.results
+            if not each.true_subset.is_empty
+        }
 
     def run_ingest(self, content: bytes) -> list[str]:
         """Append to a landing file and run the job that reads it; gives the lines of its log."""

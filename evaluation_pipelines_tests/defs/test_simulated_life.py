@@ -1,0 +1,138 @@
+"""Two days and two nights of an installation, as the daemon lives them: the books balance.
+
+Telemetry arrives all day, with a broken line, lines that are sent twice, events that belong to no
+session and a session that goes on a day later. The judge is down for hours, a person corrects a
+score, and the process of a build is killed. What must come of it follows from ``PLAN``, which
+knows nothing of the program.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+import polars as pl
+import pytest
+import time_machine
+
+from evaluation_pipelines.cli.program import main
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS, JUDGE_SCORES, SESSION_EVALUATIONS
+from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags
+from evaluation_pipelines_tests.defs.simulated_daemon import Daemon
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
+from evaluation_pipelines_tests.judged import told_session
+from evaluation_pipelines_tests.otlp_builders import claude, line
+
+MONDAY, TUESDAY = date(2026, 6, 1), date(2026, 6, 2)
+MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
+STEP_HOURS = 2
+EVENTS = 4
+"""Of a told session."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A session; ``hour`` is when it begins, counted from the midnight before Monday."""
+
+    name: str
+    hour: float
+
+    def told(self, hours_later: float = 0, text: str = "") -> bytes:
+        """Its line, or what it says when it goes on later."""
+        return told_session(self.name, (self.hour + hours_later - 12) * 3600, text)
+
+
+PLAN = [
+    Planned(f"{weekday}-{hour}", 24 * number + hour + 0.1)
+    for number, weekday in enumerate(("monday", "tuesday"))
+    for hour in range(6, 22, STEP_HOURS)
+]
+"""Eight sessions a day, each of them over within seconds."""
+
+SENT_TWICE, CORRECTED, RESUMED = PLAN[0], PLAN[1], PLAN[3]
+
+
+@dataclass
+class Life:
+    """What happens to the installation from outside."""
+
+    location: CodeLocation
+    judge: JudgeEndpoint
+    monkeypatch: pytest.MonkeyPatch
+
+    def happen(self, hour: int) -> None:
+        """Everything of the two hours before an hour."""
+        self._land(*(each.told() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
+        match hour:
+            case 10:  # a line is cut, one is sent twice, one names no session; the judge goes away
+                nobody = claude("user_prompt", -2 * 3600, session__id="")
+                self._land(b'{"resourceLogs": [}\n', SENT_TWICE.told(), line(nobody))
+                self.judge.always(http_error(500))
+            case 16:
+                self.judge.always(Scripted())
+            case 18:
+                self._correct()
+            case 36:  # the machine goes down while a build is under way
+                tags = range_tags(TUESDAY, TUESDAY)
+                self.location.kill(tags)
+            case 40:
+                self._land(RESUMED.told(30, "Once more, please."))
+
+    def _land(self, *lines: bytes) -> None:
+        if lines:
+            self.location.workplace.land("agents.jsonl", b"".join(lines), "ab")
+
+    def _correct(self) -> None:
+        command = ["scorecards", "override", CORRECTED.name, "--score", "95"]
+        who = ["--annotator", "ada", "--reason", "the outcome was what we wanted"]
+        self.monkeypatch.setattr(sys, "argv", ["evaluation-pipelines", *command, *who])
+        main()
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
+    """A judge, and the settings that lead there."""
+    with open_judge_endpoint() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
+        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
+        yield endpoint
+
+
+@pytest.mark.slow
+def test_after_two_nights_every_session_is_accounted_for(
+    location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(location, judge, monkeypatch)
+    with time_machine.travel(MIDNIGHT, tick=True) as time:
+        daemon = Daemon(location, time, MIDNIGHT)
+        for hour in range(STEP_HOURS, 54 + 1, STEP_HOURS):
+            life.happen(hour)
+            daemon.live_until(MIDNIGHT + timedelta(hours=hour))
+        assert_all_is_there(location, daemon)
+
+
+def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
+    """What the plan says, in the tables."""
+    lake = location.workplace.lake
+    events = lake.read(AGENT_EVENTS, [MONDAY, TUESDAY])
+    # 8 sessions of 4 events a day; on Monday the resumed one goes on, and one event of nobody.
+    assert Counter(events["session_date"]) == {MONDAY: 9 * EVENTS + 1, TUESDAY: 8 * EVENTS}
+
+    evaluated = lake.read(SESSION_EVALUATIONS, [MONDAY, TUESDAY])
+    sources = dict(evaluated.select("session_id", "effective_source").iter_rows())
+    assert {each.name for each in PLAN} <= sources.keys()
+    assert sources[CORRECTED.name] == "override"
+
+    scores = lake.read(JUDGE_SCORES, [MONDAY, TUESDAY]).filter(pl.col("status") == "completed")
+    times = Counter(scores["session_id"])
+    assert times == {each.name: 2 if each is RESUMED else 1 for each in PLAN}
+    current = scores.filter("is_current")
+    assert sorted(current["session_id"]) == sorted(each.name for each in PLAN)
+
+    asked_at_night = [each for each in daemon.runs if each.asked_by == "nightly_evaluation"]
+    assert [each.at.date() for each in asked_at_night] == [TUESDAY, date(2026, 6, 3)]
+    assert daemon.failed() == []
