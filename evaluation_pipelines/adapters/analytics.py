@@ -177,17 +177,23 @@ def _definition(source: Source) -> str:
         for each in source.table.columns
     )
     if not source.files:
-        columns = ", ".join(
-            f"cast(null as {_sql_type(each.dtype, as_map=each.name in source.as_map)})"
-            f" as {each.name}"
-            for each in source.table.columns
-        )
-        return f"create {kind} {source.table.name} as select {columns} where false"
+        return f"create {kind} {source.table.name} as {_nothing(source.table, source.as_map)}"
     order = f" order by {', '.join(source.table.order)}" if source.copied else ""
+    # Files from before a column was added lack it: the empty rows name every column.
     return (  # names are our own, the path is quoted
-        f"create {kind} {source.table.name} as select {columns} from read_parquet("  # noqa: S608
-        f"{_quoted(str(source.pattern))}, union_by_name = true, hive_partitioning = false){order}"
+        f"create {kind} {source.table.name} as select {columns} from ("  # noqa: S608
+        f"{_nothing(source.table)} union all by name select * from read_parquet("
+        f"{_quoted(str(source.pattern))}, union_by_name = true, hive_partitioning = false)){order}"
     )
+
+
+def _nothing(table: Table, as_map: Sequence[str] = ()) -> str:
+    """A query of a table's columns and no rows."""
+    columns = ", ".join(
+        f"cast(null as {_sql_type(each.dtype, as_map=each.name in as_map)}) as {each.name}"
+        for each in table.columns
+    )
+    return f"select {columns} where false"
 
 
 def _sql_type(dtype: pl.DataType, *, as_map: bool = False) -> str:

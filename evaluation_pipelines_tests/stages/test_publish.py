@@ -11,7 +11,13 @@ import pytest
 
 from evaluation_pipelines.adapters.analytics import SCHEMA_VERSION, AnalyticsError
 from evaluation_pipelines.definitions import defs
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, TABLES
+from evaluation_pipelines.domain.schemas import (
+    AGENT_SESSIONS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    TABLES,
+    Table,
+)
 from evaluation_pipelines.stages.publish import LEFT_OUT, publish_analytics
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.stages.schema_promise import columns_of, promise_of
@@ -129,6 +135,20 @@ def test_types_are_the_same_with_and_without_rows(tmp_path: Path) -> None:
             link = publish_analytics(workplace.stores, NOW).link
             found.append(ask(link, types))
     assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize(
+    ("table", "column"), [(SESSION_EVALUATIONS, "excluded_by"), (AGENT_SESSIONS, "tool_mix")]
+)
+def test_files_from_before_a_column_was_added_have_nulls_there(
+    workplace: Workplace, table: Table, column: str
+) -> None:
+    (file,) = workplace.lake.folder(table, None).rglob("*.parquet")
+    pl.read_parquet(file).drop(column).write_parquet(file)
+    link = publish_analytics(workplace.stores, NOW).link
+    counted = f"select count(*), count({column}) from {table.name}"  # noqa: S608 - our names
+    assert ask(link, counted) == [(1, 0)]
 
 
 def test_it_cannot_be_written_to_by_those_who_may_only_read(published: Path) -> None:
