@@ -1,6 +1,7 @@
 """The commands about scorecards: what a correction does is seen at once, everywhere."""
 
 import json
+import shutil
 import subprocess
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from evaluation_pipelines.adapters.profile_files import SHIPPED
 from evaluation_pipelines.domain.schemas import SCORECARDS
+from evaluation_pipelines.stages.build import Build
+from evaluation_pipelines.stages.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import SCRIPT, Program
+from evaluation_pipelines_tests.workplace import open_workplace
 
 NOON = "2026-06-01T12:00"
 
@@ -26,15 +30,22 @@ def work(name: str, second: float, label: str, model: str = "model-a") -> bytes:
     )
 
 
+@pytest.fixture(scope="module")
+def scored_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of two simple sessions on June 1st and one of research on the 2nd."""
+    sessions = (work("a", 0, "simple"), work("b", 600, "simple", "model-b"))
+    with open_workplace(tmp_path_factory.mktemp("scored") / "data") as workplace:
+        workplace.land("logs.jsonl", b"".join(sessions) + work("c", DAY_S, "research"))
+        Ingest(workplace.stores).run()
+        build = Build(workplace.stores)
+        build.run(build.pending_dates())
+    return workplace.settings.data_dir
+
+
 @pytest.fixture
-def scored(program: Program) -> Program:
-    """Two simple sessions on June 1st and one of research on the 2nd."""
-    program.land(
-        "logs.jsonl",
-        work("a", 0, "simple") + work("b", 600, "simple", "model-b") + work("c", DAY_S, "research"),
-    )
-    program("ingest")
-    program("build")
+def scored(program: Program, scored_data: Path) -> Program:
+    """The program with a copy of these data, which costs less than to make them."""
+    shutil.copytree(scored_data, program.folder / "data")
     return program
 
 

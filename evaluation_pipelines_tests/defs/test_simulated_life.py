@@ -8,7 +8,6 @@ knows nothing of the program.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -17,13 +16,19 @@ import pytest
 import time_machine
 
 from evaluation_pipelines.cli.program import main
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS, JUDGE_SCORES, SESSION_EVALUATIONS
+from evaluation_pipelines.domain.schemas import (
+    AGENT_EVENTS,
+    EVALUATION_BOOKS,
+    JUDGE_SCORES,
+    SESSION_EVALUATIONS,
+)
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags
 from evaluation_pipelines_tests.defs.simulated_daemon import Daemon
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import told_session
 from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.receiver import Receiver
 
 MONDAY, TUESDAY = date(2026, 6, 1), date(2026, 6, 2)
 MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -88,24 +93,19 @@ class Life:
         command = ["scorecards", "override", CORRECTED.name, "--score", "95"]
         who = ["--annotator", "ada", "--reason", "the outcome was what we wanted"]
         self.monkeypatch.setattr(sys, "argv", ["evaluation-pipelines", *command, *who])
-        main()
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
-    """A judge, and the settings that lead there."""
-    with open_judge_endpoint() as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
-        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
-        yield endpoint
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert left.value.code == 0
 
 
 @pytest.mark.slow
 def test_after_two_nights_every_session_is_accounted_for(
-    location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+    settled_location: CodeLocation,
+    judge: JudgeEndpoint,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    location = settled_location
     life = Life(location, judge, monkeypatch)
     with time_machine.travel(MIDNIGHT, tick=True) as time:
         daemon = Daemon(location, time, MIDNIGHT)
@@ -113,6 +113,7 @@ def test_after_two_nights_every_session_is_accounted_for(
             life.happen(hour)
             daemon.live_until(MIDNIGHT + timedelta(hours=hour))
         assert_all_is_there(location, daemon)
+    assert [each for each in receiver.texts if "books" in each] == []
 
 
 def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
@@ -132,6 +133,13 @@ def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
     assert times == {each.name: 2 if each is RESUMED else 1 for each in PLAN}
     current = scores.filter("is_current")
     assert sorted(current["session_id"]) == sorted(each.name for each in PLAN)
+
+    booked = lake.read(EVALUATION_BOOKS, [MONDAY, TUESDAY])
+    assert Counter(booked.select("session_date", "state").iter_rows()) == {
+        (MONDAY, "scored"): 8,
+        (TUESDAY, "scored"): 8,
+    }
+    assert location.check("evaluation_books", "books_balance").passed
 
     asked_at_night = [each for each in daemon.runs if each.asked_by == "nightly_evaluation"]
     assert [each.at.date() for each in asked_at_night] == [TUESDAY, date(2026, 6, 3)]

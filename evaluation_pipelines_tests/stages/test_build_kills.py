@@ -59,6 +59,7 @@ def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
     assert_undisturbed_build_gives(tables, tmp_path)
 
 
+@pytest.mark.slow
 def test_two_builds_at_once_give_what_one_does(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "landing", 3, dates=4, hours=12)
     with (
