@@ -32,7 +32,7 @@ from evaluation_pipelines_tests.receiver import Receiver
 
 MONDAY, TUESDAY = date(2026, 6, 1), date(2026, 6, 2)
 MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
-STEP_HOURS = 2
+STEP_HOURS = 4
 EVENTS = 4
 """Of a told session."""
 
@@ -52,7 +52,7 @@ class Planned:
 PLAN = [
     Planned(f"{weekday}-{hour}", 24 * number + hour + 0.1)
     for number, weekday in enumerate(("monday", "tuesday"))
-    for hour in range(6, 22, STEP_HOURS)
+    for hour in range(6, 22, 2)
 ]
 """Eight sessions a day, each of them over within seconds."""
 
@@ -68,22 +68,22 @@ class Life:
     monkeypatch: pytest.MonkeyPatch
 
     def happen(self, hour: int) -> None:
-        """Everything of the two hours before an hour."""
+        """Everything of the hours before an hour."""
         self._land(*(each.told() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
         match hour:
-            case 10:  # a line is cut, one is sent twice, one names no session; the judge goes away
+            case 12:  # a line is cut, one is sent twice, one names no session; the judge goes away
                 nobody = claude("user_prompt", -2 * 3600, session__id="")
                 self._land(b'{"resourceLogs": [}\n', SENT_TWICE.told(), line(nobody))
                 self.judge.always(http_error(500))
             case 16:
                 self.judge.always(Scripted())
-            case 18:
+            case 20:
                 self._correct()
             case 36:  # the machine goes down while a build is under way
                 tags = range_tags(TUESDAY, TUESDAY)
                 self.location.kill(tags)
             case 40:
-                self._land(RESUMED.told(30, "Once more, please."))
+                self._land(RESUMED.told(26, "Once more, please."))
 
     def _land(self, *lines: bytes) -> None:
         if lines:
@@ -109,7 +109,7 @@ def test_after_two_nights_every_session_is_accounted_for(
     life = Life(location, judge, monkeypatch)
     with time_machine.travel(MIDNIGHT, tick=True) as time:
         daemon = Daemon(location, time, MIDNIGHT)
-        for hour in range(STEP_HOURS, 54 + 1, STEP_HOURS):
+        for hour in range(STEP_HOURS, 56 + 1, STEP_HOURS):
             life.happen(hour)
             daemon.live_until(MIDNIGHT + timedelta(hours=hour))
         assert_all_is_there(location, daemon)
@@ -120,8 +120,8 @@ def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
     """What the plan says, in the tables."""
     lake = location.workplace.lake
     events = lake.read(AGENT_EVENTS, [MONDAY, TUESDAY])
-    # 8 sessions of 4 events a day; on Monday the resumed one goes on, and one event of nobody.
-    assert Counter(events["session_date"]) == {MONDAY: 9 * EVENTS + 1, TUESDAY: 8 * EVENTS}
+    # 8 sessions of 4 events a day; one of Monday goes on. What names no session is in no table.
+    assert Counter(events["session_date"]) == {MONDAY: 9 * EVENTS, TUESDAY: 8 * EVENTS}
 
     evaluated = lake.read(SESSION_EVALUATIONS, [MONDAY, TUESDAY])
     sources = dict(evaluated.select("session_id", "effective_source").iter_rows())
@@ -143,4 +143,5 @@ def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
 
     asked_at_night = [each for each in daemon.runs if each.asked_by == "nightly_evaluation"]
     assert [each.at.date() for each in asked_at_night] == [TUESDAY, date(2026, 6, 3)]
-    assert daemon.failed() == []
+    assert {each.job for each in daemon.failed()} <= {"judge_due"}  # while the judge was away
+    assert all(each.at.date() == MONDAY for each in daemon.failed())
