@@ -30,10 +30,7 @@ from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate,
 
 PICTURES = FOLDER / "pictures"
 PAGES = {
-    "lineage": (
-        "/assets/analytics_database?view=lineage&lineageScope=upstream&lineageDepth=2",
-        (1400, 560),
-    ),
+    "lineage": ("/asset-groups/", (1500, 700)),
     "scores": ("/assets/session_performance?view=partitions&partition=2026-11-20", (1300, 820)),
     "checks": (
         "/assets/agent_sessions?view=checks&checkDetail=sequences_have_no_gaps",
