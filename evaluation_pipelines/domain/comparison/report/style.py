@@ -58,7 +58,8 @@ th,td{padding:.4rem .5rem}.card{padding:.8rem}}
 @media print{body{background:#fff;font-size:10.5pt}main{max-width:none;padding:0}
 :root{color-scheme:light;--ink:#111;--muted:#444;--line:#bbb;--paper:#fff;--page:#fff}
 .scroll{overflow:visible}th,td{padding:.25rem .35rem}td.n,th.n{white-space:normal}
-details>summary{display:none}h2{break-after:avoid}.grid{grid-template-columns:1fr 1fr}
+details>summary{display:none}h2,h3{break-after:avoid}tr{break-inside:avoid}
+.grid{grid-template-columns:1fr 1fr}
 th button::after{content:""!important}}
 """
 
