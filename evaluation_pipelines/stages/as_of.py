@@ -144,7 +144,7 @@ class _PastLake(Lake):
     def _performance(self, day: date) -> pl.DataFrame:
         if not self._went_on(day):
             return self._stored(SESSION_PERFORMANCE, day)
-        return session_performance(self.stores, day, self._then).frame
+        return session_performance(self.stores, [day], self._then)[day].frame
 
     def _tool_reports(self, day: date) -> pl.DataFrame:
         went_on = self._went_on(day)

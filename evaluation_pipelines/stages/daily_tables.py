@@ -70,7 +70,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         SESSION_PERFORMANCE,
-        date_by_date(session_performance),
+        session_performance,
         rules=(
             quality.keys_are_unique,
             quality.scores_are_in_range,
@@ -81,6 +81,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         upstream=(AGENT_SESSIONS.name,),
         preview=("session_key", "composite", "recommendation", *WEIGHTS),
         code_version="1",
+        at_once=True,
     ),
     DailyTable(
         TOOL_REPORTS,

@@ -27,14 +27,12 @@ def query_sessions(events: Source, settings: Settings) -> pl.DataFrame:
 
 
 def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.DataFrame]:
-    """The rows of each date, in their order; those of a single date are all of them.
+    """The rows of each of the dates, in their order.
 
     Raises:
-        ValueError: among those of several dates are rows of another one.
+        ValueError: there are rows of another date, which would be left out.
     """
-    if len(days) == 1:
-        return {days[0]: rows}
     found = rows.partition_by("session_date", as_dict=True, maintain_order=True)
     if strange := sorted(str(day) for (day,) in found if day not in days):
-        raise ValueError(f"rows of {', '.join(strange)} lie with other dates")
+        raise ValueError(f"rows of {', '.join(strange)} lie with those of {days[0]} to {days[-1]}")
     return {day: found.get((day,), rows.clear()) for day in days}

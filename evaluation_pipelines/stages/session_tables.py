@@ -67,20 +67,25 @@ def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> Made:
     )
 
 
-def session_performance(stores: Stores, day: date, _now: datetime) -> Made:
-    """The scores of the session windows of a date."""
-    lake, table = stores.lake, SESSION_PERFORMANCE
-    before = [day - timedelta(days=days) for days in range(HISTORY_DAYS, 0, -1)]
-    sessions = lake.read(AGENT_SESSIONS, [day])
-    history = score_sessions(lake.read(AGENT_SESSIONS, before))
-    scores = percentile_in_class(score_sessions(sessions), history)
+def session_performance(stores: Stores, days: Sequence[date], _now: datetime) -> dict[date, Made]:
+    """The scores of the session windows of some dates."""
+    read = {each - timedelta(days=back) for each in days for back in range(HISTORY_DAYS + 1)}
+    sessions = stores.lake.read(AGENT_SESSIONS, sorted(read))
+    scores = score_sessions(sessions)  # each window by itself: once is enough
+    return {day: _performance(sessions, scores, day) for day in days}
+
+
+def _performance(sessions: pl.DataFrame, all_scores: pl.DataFrame, day: date) -> Made:
+    table, of_day = SESSION_PERFORMANCE, sessions.filter(session_date=day)
+    before = pl.col("session_date").is_between(day - timedelta(days=HISTORY_DAYS), day, "left")
+    scores = percentile_in_class(all_scores.filter(session_date=day), all_scores.filter(before))
     return Made(
         table,
         scores,
         (
             quality.keys_are_unique(scores, table),
             quality.scores_are_in_range(scores, table, (*WEIGHTS, "composite")),
-            quality.every_score_has_its_session(scores, sessions, table),
+            quality.every_score_has_its_session(scores, of_day, table),
         ),
         {"scored": int(scores["scorable"].sum()), "partial": int(scores["partial"].sum())},
     )
