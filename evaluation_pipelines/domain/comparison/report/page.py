@@ -132,12 +132,10 @@ def _details(found: Finding, comparison: Comparison) -> str:
         ),
     ]
     figures = "".join(figure(name, svg, note) for name, svg, note in pictures if svg is not None)
-    judged = judge_lines(found)
     return (
         f"<h2>{escaped(found.label)}: the figures</h2>{_models(found.models)}"
         f'<div class="grid">{figures}</div>'
-        f"{_pairs(found)}"
-        f"{f'<h3>Were people to score them</h3>{items(judged)}' if judged else ''}"
+        f"{_pairs(found)}{_judged(found)}"
     )
 
 
@@ -152,11 +150,16 @@ def _pairs(found: Finding) -> str:
     return head + table(PAIR_HEADINGS, map(pair_cells, found.pairs))
 
 
+def _judged(found: Finding) -> str:
+    lines = judge_lines(found)
+    return f"<h3>Were people to score them</h3>{items(lines)}" if lines else ""
+
+
 def _others(found: list[Finding]) -> list[str]:
     """Groups that answer nothing: folded, but there."""
     parts = [
         f"<h3>{escaped(each.label)}: {escaped(each.scored_by)}</h3>{_models(each.models)}"
-        f"{_pairs(each)}"
+        f"{_pairs(each)}{_judged(each)}"
         for each in found
     ]
     if not parts:
