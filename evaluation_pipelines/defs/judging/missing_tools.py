@@ -21,7 +21,9 @@ _COLUMNS = ("tool", "sessions", "of", "mentions", "last", "models", "masques", "
 
 @dg.asset(
     deps=[JUDGE_SCORES.name, AGENT_SESSIONS.name],
-    description=f"{MISSING_TOOLS.grain.capitalize()}.\n\nAs judges say; 28 days and those before.",
+    description=f"{MISSING_TOOLS.grain.capitalize()}.\n\n"
+    "Of the 28 complete days before, and of the 28 before those. "
+    "With `EVAL_JUDGE_ORDERS_MISSING_TOOLS` the night asks a model for `priority`.",
     group_name="judging",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],
