@@ -64,7 +64,7 @@ def test_it_is_counted_shown_and_put_in_order(judged: CodeLocation, judge: Judge
     assert "data:image/svg+xml;base64," in found["most missed"]
     assert "<script>" not in found["tools"]
     assert r"\[click\]\(x\) \| \*\*bold" in found["tools"]
-    assert r"| 1 | make | 1 | say how to build\. |" in found["what to do first"]
+    assert r"| 1 | make | default | 1 | say how to build\. |" in found["what to do first"]
     assert found["answers"] == "* 1 lists of missing tools"
     assert float(found["cost_usd"]) > 0
 
