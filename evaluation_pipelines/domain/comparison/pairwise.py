@@ -122,7 +122,8 @@ def _decided(pairs: Sequence[tuple[Row, Arm, Arm]]) -> list[Row]:
 
 def is_small(row: Row) -> bool:
     """Whether the interval of a pair leaves no room for a difference that matters."""
-    return max(abs(row["adjusted_low"]), abs(row["adjusted_high"])) < RELEVANT_POINTS
+    low, high = row["adjusted_low"], row["adjusted_high"]
+    return bool(low > -RELEVANT_POINTS and high < RELEVANT_POINTS)
 
 
 def are_too_few(row: Row, needed: int | None) -> bool:
