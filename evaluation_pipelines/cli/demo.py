@@ -1,5 +1,7 @@
 """The demo: the main job on genuine and on made-up telemetry, and what it found."""
 
+import os
+import shlex
 import sys
 from datetime import UTC, datetime
 from itertools import chain
@@ -153,7 +155,7 @@ def _print_places(stores: Stores) -> None:
         ("scorecards", f"{program} scorecards query --agent Codesmith  (docs/scorecards.md)"),
         ("state", f"{program} status"),
         ("agents", f"{program} reputation show Codesmith --organization orchard"),
-        ("interface", "make dev, then http://127.0.0.1:3000"),
+        ("interface", f"{_folder_given()}make dev, then http://127.0.0.1:3000"),
         ("your own", "README.md tells how to point your agents at it, after removing this:"),
         (
             "remove",
@@ -164,5 +166,11 @@ def _print_places(stores: Stores) -> None:
 
 
 def _program() -> str:
-    """The program as it was called."""
-    return sys.argv[0]
+    """The program as it was called, with the data folder that it was given."""
+    return f"{_folder_given()}{sys.argv[0]}"
+
+
+def _folder_given() -> str:
+    """What stands before a command so that it finds the data of this demo; nothing by default."""
+    folder = os.environ.get("EVAL_DATA_DIR")
+    return "" if folder is None else f"EVAL_DATA_DIR={shlex.quote(folder)} "

@@ -1,4 +1,4 @@
-"""The daily tables as assets: made date by date within one run.
+"""The daily tables as assets: all dates of a range are made within one run.
 
 They share one step, because a date that fails must not stop the others and must not count as
 materialized: separate steps can only succeed or fail with all dates of a run.
@@ -19,7 +19,7 @@ from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
 from evaluation_pipelines.defs.scorecards.events import observations
 from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.versions import file_version, version_tags
+from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
 from evaluation_pipelines.domain.alerts import of_parked_date
 from evaluation_pipelines.domain.schemas import (
     SESSION_PERFORMANCE,
@@ -56,8 +56,10 @@ def report_partition(
     day: date,
     made: Made,
     more: Mapping[str, dg.MetadataValue] | None = None,
+    reports: LastReports | None = None,
 ) -> None:
     """Tell the interface that a partition was made, and what is worth knowing of it."""
+    reports = reports or LastReports(context.instance, [day])
     path = stores.lake.place(made.table, day)
     version = file_version(stores.lake.files(made.table, day))
     context.log_event(
@@ -65,9 +67,10 @@ def report_partition(
             daily.table.name,
             partition=day.isoformat(),
             metadata={**partition_metadata(made, daily.preview, path), **(more or {})},
-            tags=version_tags(context.instance, daily.code_version, version, daily.upstream, day),
+            tags=version_tags(reports, daily.code_version, version, daily.upstream, day),
         )
     )
+    reports.reported(daily.table.name)
 
 
 _DAILY = {each.table.name: each for each in OF_TELEMETRY}
@@ -83,7 +86,7 @@ _DAILY = {each.table.name: each for each in OF_TELEMETRY}
 def daily_tables(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
-    """Events, sessions and their performance of the dates of a run, one date after the other.
+    """Events, sessions and their performance of the dates of a run, some dates at a time.
 
     The night builds those dates of which its judge has new scores, and all their tables: what is
     half built would stay due.
@@ -94,13 +97,13 @@ def daily_tables(
     if is_night:
         held = {each.session_date for each in stores.ledger.touched.held(datetime.now(UTC))}
         days = sorted(held.intersection(days))
-    book = RuleBook()
+    book, reports = RuleBook(), LastReports(context.instance, days)
 
     def publish(day: date, made: Made) -> None:
         # Before the materialization: the page of a partition puts what was observed later on top.
         for observation in observations(made.table.name, day, made.news):
             context.log_event(observation)
-        report_partition(context, stores, _DAILY[made.table.name], day, made)
+        report_partition(context, stores, _DAILY[made.table.name], day, made, reports=reports)
         if without := made.facts.get("no_profile"):
             context.log.info("%s: %d sessions that no profile matches", day, without)
         book.note_made(day, made)

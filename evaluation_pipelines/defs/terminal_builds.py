@@ -9,7 +9,7 @@ from evaluation_pipelines.defs.metadata import partition_metadata
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import UNFINISHED
 from evaluation_pipelines.defs.telemetry.ingest import landed_reports
-from evaluation_pipelines.defs.versions import file_version, version_tags
+from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.daily_table import DailyTable, Made
 from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
@@ -65,5 +65,11 @@ def _report(
         description="Built in a terminal.",
         partition=day.isoformat(),
         metadata=partition_metadata(made, daily.preview, place),
-        tags=version_tags(instance, daily.code_version, file_version(paths), daily.upstream, day),
+        tags=version_tags(
+            LastReports(instance, [day]),
+            daily.code_version,
+            file_version(paths),
+            daily.upstream,
+            day,
+        ),
     )

@@ -6,6 +6,7 @@ materializations one by one, so that they note them here.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -32,27 +33,45 @@ def file_version(paths: Sequence[Path]) -> str:
     return digest.hexdigest()[:32]
 
 
+@dataclass(slots=True)
+class LastReports:
+    """What was last reported of the partitions of some dates, looked up for all of them at once.
+
+    ``reported`` must be called when one more is reported: what is known of that asset is old then.
+    """
+
+    instance: dg.DagsterInstance
+    days: Sequence[date]
+    _known: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+
+    def of(self, asset: str, day: date) -> tuple[str, str]:
+        """Version of a partition and the event that reported it."""
+        if asset not in self._known:
+            self._known[asset] = self._look_up(dg.AssetKey(asset))
+        return self._known[asset].get(day.isoformat(), ("", NULL_EVENT_POINTER))
+
+    def reported(self, asset: str) -> None:
+        """A partition of the asset was reported just now."""
+        self._known.pop(asset, None)
+
+    def _look_up(self, asset: dg.AssetKey) -> dict[str, tuple[str, str]]:
+        storage, kind = self.instance.event_log_storage, dg.DagsterEventType.ASSET_MATERIALIZATION
+        dates = [day.isoformat() for day in self.days]
+        events = storage.get_latest_storage_id_by_partition(asset, kind, set(dates))
+        tags = storage.get_latest_tags_by_partition(asset, kind, [DATA_VERSION_TAG], dates)
+        return {
+            day: (tags.get(day, {}).get(DATA_VERSION_TAG, ""), str(event))
+            for day, event in events.items()
+        }
+
+
 def version_tags(
-    instance: dg.DagsterInstance,
-    code_version: str,
-    version: str,
-    upstream: Sequence[str],
-    day: date,
+    reports: LastReports, code_version: str, version: str, upstream: Sequence[str], day: date
 ) -> dict[str, str]:
     """Tags of a materialization of ``day`` that was made from ``upstream`` as last reported."""
     tags = {CODE_VERSION_TAG: code_version, DATA_VERSION_TAG: version}
     for asset in upstream:
-        used, pointer = _last_report(instance, asset, day)
+        used, pointer = reports.of(asset, day)
         tags[f"{INPUT_DATA_VERSION_TAG_PREFIX}/{asset}"] = used
         tags[f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{asset}"] = pointer
     return tags
-
-
-def _last_report(instance: dg.DagsterInstance, asset: str, day: date) -> tuple[str, str]:
-    """Version of a partition and the event that reported it."""
-    partition = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[day.isoformat()])
-    for record in instance.fetch_materializations(partition, limit=1).records:
-        materialization = record.asset_materialization
-        tags = (materialization.tags if materialization else None) or {}
-        return tags.get(DATA_VERSION_TAG, ""), str(record.storage_id)
-    return "", NULL_EVENT_POINTER

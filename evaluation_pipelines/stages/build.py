@@ -1,17 +1,22 @@
-"""Build: all daily tables of some dates, date by date; one that fails leaves the others alone."""
+"""Build: all daily tables of some dates; a date that fails leaves the others alone.
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+Dates are built some at a time, table after table: a statement over several dates takes far less
+than one for each. How many, their size decides: that bounds the memory, however long a backfill is.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from evaluation_pipelines.adapters.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.adapters.ledger.records import TouchedDate
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.daily_table import (
     DailyTable,
     Made,
     RuleBrokenError,
-    make_partition,
+    make_partitions,
 )
 from evaluation_pipelines.stages.daily_tables import (
     AFTER_BUILD,
@@ -20,6 +25,10 @@ from evaluation_pipelines.stages.daily_tables import (
 )
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.stores import Stores
+
+_TOGETHER_BYTES = 16 * 1024 * 1024
+_MOST_TOGETHER = 31
+"""Dates that are built together have so many bytes of landed Parquet, and are no more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +80,61 @@ class Build:
     def run(
         self, dates: Iterable[date], progress: Progress | None = None
     ) -> list[DateBuilt | DateFailed]:
-        """Build dates one by one, oldest first; a failure is noted with its date."""
+        """Build dates, oldest first; a failure is noted with its date."""
         progress, dates = progress or Silent(), sorted(dates)
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
-        for day in dates:
-            results.append(self._attempt(day))
-            progress.advance(1)
+        for together in self._together(dates):
+            results += self._attempt(together)
+            progress.advance(len(together))
         return results
 
-    def _attempt(self, day: date) -> DateBuilt | DateFailed:
-        """Make a date while nobody else does: the older of two contents must not come last."""
-        path = self.stores.lake.locks / f"build-{day}.lock"
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(file_lock(path, self.stores.settings.lease_seconds))
-            except (LockTimeoutError, OSError) as error:
-                touched = self.stores.ledger.touched.get(day)
-                return self._failed(day, self._selected()[0], touched, error)
-            return self._make(day, self.stores.ledger.touched.get(day))
+    def _together(self, dates: Iterable[date]) -> Iterator[list[date]]:
+        """The dates in groups of bounded size; a large date is one of its own."""
+        group: list[date] = []
+        group_bytes = 0
+        for day in dates:
+            parts = self.stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+            size_bytes = sum(part.size_bytes for part in parts)
+            is_full = group_bytes + size_bytes > _TOGETHER_BYTES or len(group) == _MOST_TOGETHER
+            if group and is_full:
+                yield group
+                group, group_bytes = [], 0
+            group.append(day)
+            group_bytes += size_bytes
+        if group:
+            yield group
 
-    def _make(self, day: date, touched: TouchedDate | None) -> DateBuilt | DateFailed:
-        rows: dict[str, int] = {}
-        facts: dict[str, int] = {}
-        for daily in self._selected():
-            try:
-                made = make_partition(daily, self.stores, day, self.clock())
-            except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
-                return self._failed(day, daily, touched, error)
+    def _attempt(self, days: Sequence[date]) -> list[DateBuilt | DateFailed]:
+        """Make dates while nobody else does: the older of two contents must not come last."""
+        with ExitStack() as locks:
+            begun = [self._begun(day, locks) for day in days]
+            for daily in self._selected():
+                self._make(daily, {each.day: each for each in begun if each.failed is None})
+        return [each.failed or DateBuilt(each.day, each.rows, each.facts) for each in begun]
+
+    def _begun(self, day: date, locks: ExitStack) -> "_Date":
+        path = self.stores.lake.locks / f"build-{day}.lock"
+        try:
+            locks.enter_context(file_lock(path, self.stores.settings.lease_seconds))
+        except (LockTimeoutError, OSError) as error:
+            touched = self.stores.ledger.touched.get(day)
+            failed = self._failed(day, self._selected()[0], touched, error)
+            return _Date(day, touched, failed=failed)
+        # What lands from now on is for the next build: the version is read before any row.
+        return _Date(day, self.stores.ledger.touched.get(day))
+
+    def _make(self, daily: DailyTable, dates: Mapping[date, "_Date"]) -> None:
+        for day, made in make_partitions(daily, self.stores, list(dates), self.clock()):
+            each = dates[day]
+            if isinstance(made, Exception):
+                each.failed = self._failed(day, daily, each.touched, made)
+                continue
             self.on_made(day, made)
-            rows[made.table.name] = made.frame.height
-            facts |= made.facts
-            if touched is not None and daily is self._last_that_counts():
-                self._settle(touched, rows)
-        return DateBuilt(day, rows, facts)
+            each.rows[made.table.name] = made.frame.height
+            each.facts |= made.facts
+            if each.touched is not None and daily is self._last_that_counts():
+                self._settle(each.touched, each.rows)
 
     def _last_that_counts(self) -> DailyTable | None:
         """The last selected table that is part of the build of a date."""
@@ -137,6 +167,17 @@ class Build:
         if noted is None:  # nobody waits for this date, or it got new data meanwhile
             return DateFailed(day, table, reason, broken)
         return DateFailed(day, table, reason, broken, noted.attempts, noted.parked)
+
+
+@dataclass(slots=True)
+class _Date:
+    """A date that is being built: as the ledger knew it before, and what has become of it."""
+
+    day: date
+    touched: TouchedDate | None
+    rows: dict[str, int] = field(default_factory=dict)
+    facts: dict[str, int] = field(default_factory=dict)
+    failed: DateFailed | None = None
 
 
 def note_failed_run(

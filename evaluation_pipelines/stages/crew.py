@@ -1,7 +1,7 @@
 """The crew: processes that decode stretches of large files beside the ingest itself.
 
 Decoding takes nearly all the time of an ingest and holds Python's lock, so threads do not help.
-Each helper is a fresh interpreter that is told what to decode and sends back a batch. Order,
+Each helper is a fresh interpreter that is told what to decode and gives back a batch. Order,
 sessions, parts and commits stay with the ingest, which decodes while it waits, and whatever a
 helper could not.
 """
@@ -11,7 +11,9 @@ import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
@@ -28,8 +30,8 @@ class Crew:
     def __init__(self, settings: TelemetrySettings) -> None:
         processes = settings.ingest_processes or min(_cores(), _MOST)
         self.helpers = processes - 1
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._started: list[_Helper] = []
+        self._idle: SimpleQueue[_Helper] = SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -42,15 +44,12 @@ class Crew:
         traceback: TracebackType | None,
     ) -> None:
         """End the helpers, whatever they are doing."""
-        for process in self._started:
-            process.kill()
+        for helper in self._started:
+            helper.process.kill()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-        for process in self._started:
-            process.wait()
-            cast(BinaryIO, process.stdout).close()
-            with suppress(BrokenPipeError):  # it ended before it had read everything
-                cast(BinaryIO, process.stdin).close()
+        for helper in self._started:
+            helper.close()
 
     def begin(self, order: Order) -> Future[EventBatch | None]:
         """Decode a stretch as soon as a helper is idle.
@@ -60,28 +59,51 @@ class Crew:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.helpers, "crew")
             for _ in range(self.helpers):
-                self._started.append(_start())
+                self._started.append(_Helper.start())
                 self._idle.put(self._started[-1])
         return self._threads.submit(self._decoded, order)
 
     def _decoded(self, order: Order) -> EventBatch | None:
         """Runs in a thread, of which there are as many as helpers: one is idle."""
-        process = self._idle.get()
+        helper = self._idle.get()
         try:
-            send(cast(BinaryIO, process.stdin), order)
-            reply = receive(cast(BinaryIO, process.stdout), Reply)
+            return helper.decoded(order)
+        finally:
+            self._idle.put(helper)
+
+
+@dataclass(frozen=True, slots=True)
+class _Helper:
+    """A process, and the file without a name in which it leaves the events of a reply."""
+
+    process: subprocess.Popen[bytes]
+    events: BinaryIO
+
+    @classmethod
+    def start(cls) -> Self:
+        # A fresh interpreter, and no fork of this one: Polars' threads do not survive that.
+        events = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 - closed with the helper
+        number = events.fileno()
+        command = (sys.executable, "-m", "evaluation_pipelines.stages.crew_member", str(number))
+        process = subprocess.Popen(  # noqa: S603 - the command is our own
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(number,)
+        )
+        return cls(process, events)
+
+    def decoded(self, order: Order) -> EventBatch | None:
+        try:
+            send(cast(BinaryIO, self.process.stdin), order)
+            reply = receive(cast(BinaryIO, self.process.stdout), Reply)
         except BrokenPipeError:
-            reply = None
-        self._idle.put(process)
-        return None if reply is None else reply.batch()
+            return None
+        return None if reply is None else reply.batch(self.events)
 
-
-def _start() -> subprocess.Popen[bytes]:
-    # A fresh interpreter, and no fork of this one: Polars' threads do not survive that.
-    command = (sys.executable, "-m", "evaluation_pipelines.stages.crew_member")
-    return subprocess.Popen(  # noqa: S603 - the command is our own
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    def close(self) -> None:
+        self.process.wait()
+        self.events.close()
+        cast(BinaryIO, self.process.stdout).close()
+        with suppress(BrokenPipeError):  # it ended before it had read everything
+            cast(BinaryIO, self.process.stdin).close()
 
 
 def _cores() -> int:

@@ -1,9 +1,14 @@
-"""What an ingest and its helpers say to each other: MessagePack behind its length."""
+"""What an ingest and its helpers say to each other: MessagePack behind its length.
 
+Events do not go through the pipe but through a file of the helper's own, which has no name. A pipe
+takes them in many small pieces, and for each the thread that reads waits until the thread that
+decodes gives up Python's lock.
+"""
+
+import os
 import struct
 from collections import Counter
 from datetime import datetime
-from io import BytesIO
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -31,26 +36,26 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An event batch, its events in Arrow's format for streams; empty when there is none."""
+    """An event batch; empty when there is none. ``events_bytes`` of its file are its events."""
 
-    events: bytes = b""
+    events_bytes: int = 0
     quarantined: list[QuarantinedLine] = []
     counts: IngestCounts | None = None
     names: list[tuple[tuple[str, str], int]] = []
 
     @classmethod
-    def of(cls, batch: EventBatch) -> "Reply":
-        """A batch as a message."""
-        events = BytesIO()
-        batch.events.write_ipc_stream(events, compat_level=pl.CompatLevel.newest())
+    def of(cls, batch: EventBatch, file: BinaryIO) -> "Reply":
+        """A batch as a message, its events in the file, in Arrow's format for streams."""
+        file.seek(0)
+        batch.events.write_ipc_stream(file, compat_level=pl.CompatLevel.newest())
         names = list(batch.names.items())
-        return cls(events.getvalue(), batch.quarantined, batch.counts, names)
+        return cls(file.tell(), batch.quarantined, batch.counts, names)
 
-    def batch(self) -> EventBatch | None:
+    def batch(self, file: BinaryIO) -> EventBatch | None:
         """The batch of the message."""
         if self.counts is None:
             return None
-        events = pl.read_ipc_stream(self.events)
+        events = pl.read_ipc_stream(os.pread(file.fileno(), self.events_bytes, 0))
         return EventBatch(events, self.quarantined, self.counts, Counter(dict(self.names)))
 
 

@@ -1,6 +1,6 @@
-"""How one partition of a table that is made date by date comes about."""
+"""How the partitions of a table that is made date by date come about."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
@@ -46,8 +46,11 @@ class RuleBrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DailyTable:
-    """How one table is made for a date, and the rules it is held to.
+    """How one table is made for some dates, and the rules it is held to.
 
+    ``make`` gives a partition for each date that it is asked for: one, or when the table is made
+    ``at_once``, several. A statement over ten dates takes far less than ten statements, and no date
+    ever depends on which others it is made with.
     ``upstream`` names the assets it is made from, ``preview`` the columns worth a first look.
     ``code_version`` grows with its SQL or formula: the interface then shows dates from before.
     A table with an ``own_step`` is an asset with a function of its own in the code location: new
@@ -56,7 +59,7 @@ class DailyTable:
     """
 
     table: Table
-    make: Callable[[Stores, date, datetime], Made]
+    make: Callable[[Stores, Sequence[date], datetime], Mapping[date, Made]]
     rules: tuple[Callable[..., RuleResult], ...]
     group: str
     engine: str
@@ -65,21 +68,50 @@ class DailyTable:
     code_version: str
     announce: Callable[[Stores, date, Made, datetime], tuple[Announcement, ...]] | None = None
     own_step: bool = False
+    at_once: bool = False
 
     def rule_descriptions(self) -> dict[str, str]:
         """Name of each rule -> what it says."""
         return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.rules}
 
 
-def make_partition(daily: DailyTable, stores: Stores, day: date, now: datetime) -> Made:
-    """Make one partition of one table and publish it.
+def date_by_date(
+    make: Callable[[Stores, date, datetime], Made],
+) -> Callable[[Stores, Sequence[date], datetime], Mapping[date, Made]]:
+    """A function that makes one partition, as one that makes several."""
+    return lambda stores, days, now: {day: make(stores, day, now) for day in days}
 
-    Raises:
-        RuleBrokenError: it breaks a rule; nothing was written.
-        LakeError: an input cannot be read, or the disk refuses the result.
-        QueryError: the SQL failed.
+
+def make_partitions(
+    daily: DailyTable, stores: Stores, days: Sequence[date], now: datetime
+) -> Iterator[tuple[date, Made | Exception]]:
+    """Make some partitions of one table and publish them, or tell why one could not be.
+
+    The errors are RuleBrokenError (it breaks a rule), LakeError (an input cannot be read, or the
+    disk refuses the result), QueryError (the SQL failed) or whatever else went wrong: nothing of
+    that date was written, the others are as if it were not there.
     """
-    made = daily.make(stores, day, now)
+    if len(days) > 1 and not daily.at_once:
+        for day in days:
+            yield from make_partitions(daily, stores, [day], now)
+        return
+    try:
+        made = daily.make(stores, days, now) if days else {}
+    except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
+        if len(days) == 1:
+            yield days[0], error
+        else:  # which of them it was shows when each is made by itself
+            for day in days:
+                yield from make_partitions(daily, stores, [day], now)
+        return
+    for day in days:
+        try:
+            yield day, _published(daily, stores, day, made[day], now)
+        except Exception as error:  # noqa: BLE001
+            yield day, error
+
+
+def _published(daily: DailyTable, stores: Stores, day: date, made: Made, now: datetime) -> Made:
     if any(not each.passed and each.severity == "error" for each in made.rules):
         raise RuleBrokenError(made)
     if daily.table.several_files:

@@ -1,6 +1,6 @@
 """The tables that are made date by date, in the order in which one needs the other.
 
-Each function makes one partition of one table and can be repeated at any time: the same input
+Each function makes partitions of one table and can be repeated at any time: the same input
 gives the same file. Nothing is written when a rule of severity ``error`` is broken.
 """
 
@@ -19,7 +19,7 @@ from evaluation_pipelines.domain.schemas import (
 from evaluation_pipelines.domain.scorecards import rules
 from evaluation_pipelines.domain.sessions.performance import WEIGHTS
 from evaluation_pipelines.stages.books import table as books
-from evaluation_pipelines.stages.daily_table import DailyTable
+from evaluation_pipelines.stages.daily_table import DailyTable, date_by_date
 from evaluation_pipelines.stages.judging import score_table
 from evaluation_pipelines.stages.scorecard_tables import (
     announce,
@@ -43,6 +43,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         upstream=(AGENT_EVENTS_LANDED.name,),
         preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
         code_version="1",
+        at_once=True,
     ),
     DailyTable(
         AGENT_SESSIONS,
@@ -65,10 +66,11 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "cost_usd",
         ),
         code_version="1",
+        at_once=True,
     ),
     DailyTable(
         SESSION_PERFORMANCE,
-        session_performance,
+        date_by_date(session_performance),
         rules=(
             quality.keys_are_unique,
             quality.scores_are_in_range,
@@ -101,10 +103,11 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "wasted_calls",
         ),
         code_version="1",
+        at_once=True,
     ),
     DailyTable(
         JUDGE_SCORES,
-        score_table.judge_scores,
+        date_by_date(score_table.judge_scores),
         rules=score_table.RULES,
         group="judging",
         engine="polars",
@@ -122,7 +125,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         SCORECARDS,
-        scorecards,
+        date_by_date(scorecards),
         rules=(
             quality.keys_are_unique,
             rules.cards_are_on_their_scale,
@@ -153,7 +156,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         SESSION_EVALUATIONS,
-        session_evaluations,
+        date_by_date(session_evaluations),
         rules=(
             quality.keys_are_unique,
             quality.every_score_has_its_session,
@@ -181,7 +184,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         EVALUATION_BOOKS,
-        books.evaluation_books,
+        date_by_date(books.evaluation_books),
         rules=books.RULES,
         group="comparison",
         engine="polars",

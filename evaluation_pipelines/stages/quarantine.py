@@ -14,6 +14,9 @@ from evaluation_pipelines.stages.stores import Stores
 
 _PLACE = ["file_id", "offset", "record_index"]
 
+_STANDARDS = {"UTF-N": "UTF-8", "ISO N": "ISO 8601"}
+"""Numbers that are names: they come back after all numbers of a reason were taken out."""
+
 
 class NoSuchEntryError(MendableError):
     """The quarantine holds no entry of this name."""
@@ -117,7 +120,9 @@ def entries(frame: pl.DataFrame) -> list[Entry]:
 def groups(frame: pl.DataFrame) -> list[Group]:
     """Rows of ``all_entries`` by file and reason, the group with the newest entry first."""
     grouped = (
-        frame.with_columns(kind=pl.col("reason").str.replace_all(r"\d+", "N"))
+        frame.with_columns(
+            kind=pl.col("reason").str.replace_all(r"\d+", "N").str.replace_many(_STANDARDS)
+        )
         .sort("quarantined_at", *_PLACE)
         .group_by("path", "kind")
         .agg(pl.len().alias("entries"), pl.all().exclude("path", "kind").last())

@@ -1,7 +1,11 @@
 """The daily tables from events to session scores."""
 
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
+import polars as pl
+
+from evaluation_pipelines.adapters.ledger.records import Part
 from evaluation_pipelines.domain import quality
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
@@ -16,15 +20,23 @@ from evaluation_pipelines.domain.sessions.performance import (
 )
 from evaluation_pipelines.stages.compaction import merged_parts
 from evaluation_pipelines.stages.daily_table import Made
-from evaluation_pipelines.stages.session_queries import query_events, query_sessions
+from evaluation_pipelines.stages.session_queries import (
+    query_events,
+    query_sessions,
+    rows_by_date,
+)
 from evaluation_pipelines.stages.stores import Stores
 
 
-def agent_events(stores: Stores, day: date, now: datetime) -> Made:
-    """The landed events of a date, deduplicated."""
-    parts = merged_parts(stores, day, now)
-    paths = [stores.lake.root / part.path for part in parts]
-    events = AGENT_EVENTS.schema.to_frame() if not paths else query_events(paths)
+def agent_events(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, Made]:
+    """The landed events of some dates, deduplicated."""
+    parts = {day: merged_parts(stores, day, now) for day in days}
+    paths = [stores.lake.root / part.path for each in parts.values() for part in each]
+    found = query_events(paths) if paths else AGENT_EVENTS.schema.to_frame()
+    return {day: _events(events, parts[day]) for day, events in rows_by_date(found, days).items()}
+
+
+def _events(events: pl.DataFrame, parts: Sequence[Part]) -> Made:
     landed = sum(part.row_count for part in parts)
     return Made(
         AGENT_EVENTS,
@@ -34,9 +46,14 @@ def agent_events(stores: Stores, day: date, now: datetime) -> Made:
     )
 
 
-def agent_sessions(stores: Stores, day: date, _now: datetime) -> Made:
-    """The session windows of a date."""
-    sessions = query_sessions([stores.lake.partition(AGENT_EVENTS, day)], stores.settings)
+def agent_sessions(stores: Stores, days: Sequence[date], _now: datetime) -> dict[date, Made]:
+    """The session windows of some dates."""
+    paths = [stores.lake.partition(AGENT_EVENTS, day) for day in days]
+    sessions = rows_by_date(query_sessions(paths, stores.settings), days)
+    return {day: _sessions(stores, day, windows) for day, windows in sessions.items()}
+
+
+def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> Made:
     columns = ["organization_id", "session_id", "event_name"]
     events = stores.lake.read(AGENT_EVENTS, [day], columns)
     return Made(

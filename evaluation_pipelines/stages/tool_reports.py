@@ -1,6 +1,6 @@
 """The daily table of tool reports, and how one report is found again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -18,14 +18,20 @@ from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
 from evaluation_pipelines.domain.tools.report import tool_reports as report
 from evaluation_pipelines.stages.daily_table import Made
 from evaluation_pipelines.stages.score import SessionNotFoundError
+from evaluation_pipelines.stages.session_queries import rows_by_date
 from evaluation_pipelines.stages.stores import Stores
 
 
-def tool_reports(stores: Stores, day: date, _now: datetime) -> Made:
-    """The tool reports of the session windows of a date."""
-    lake, table = stores.lake, TOOL_REPORTS
-    sessions = lake.read(AGENT_SESSIONS, [day])
-    reports = report(query_tool_calls([lake.partition(AGENT_EVENTS, day)]), sessions)
+def tool_reports(stores: Stores, days: Sequence[date], _now: datetime) -> dict[date, Made]:
+    """The tool reports of the session windows of some dates."""
+    lake = stores.lake
+    calls = query_tool_calls([lake.partition(AGENT_EVENTS, day) for day in days])
+    sessions = {day: lake.read(AGENT_SESSIONS, [day]) for day in days}
+    return {day: _reports(rows, sessions[day]) for day, rows in rows_by_date(calls, days).items()}
+
+
+def _reports(calls: pl.DataFrame, sessions: pl.DataFrame) -> Made:
+    table, reports = TOOL_REPORTS, report(calls, sessions)
     return Made(
         table,
         reports,

@@ -62,7 +62,7 @@ def tell_of_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     if not risks:
         return 0
     payloads = [json.loads(each.payload) for each in risks]
-    return alert(stores, of_quality_risks(str(risks[-1].position), payloads), now, log)
+    return int(alert(stores, of_quality_risks(str(risks[-1].position), payloads), now, log))
 
 
 def tell_of_regressions(stores: Stores, now: datetime, log: Logger) -> int:

@@ -3,15 +3,18 @@
 import re
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 
 
 def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_reading_anything(
-    program: Program,
+    program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = program("demo"), program("demo")
+    first = program("demo")
+    monkeypatch.setenv("EVAL_DATA_DIR", "data")
+    second = program("demo")
     assert (first.code, second.code, second.err) == (0, 0, "")
     assert "lines or records could not be read and went to quarantine" in first.err
     assert "That is meant to be: " in first.out
@@ -19,7 +22,10 @@ def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_readi
     assert "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n" in second.out
     assert "build: nothing new\n" in second.out
     sessions = "\nThe newest sessions of each agent program"
-    assert first.out.partition(sessions)[2] == second.out.partition(sessions)[2] != ""
+    # What was set to get here is set in every command that is told, else it would see other data.
+    assert "\nstate      EVAL_DATA_DIR=data evaluation-pipelines status\n" in second.out
+    shown = second.out.replace("EVAL_DATA_DIR=data ", "")
+    assert first.out.partition(sessions)[2] == shown.partition(sessions)[2] != ""
     assert re.search(r"^Firefighter +\d+ +\d\.\d +(keep|review) ", first.out, re.MULTILINE)
     assert (program.folder / "data/analytics.duckdb").is_symlink()
     assert "The best one with all dimensions known, " in first.out

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import polars as pl
@@ -77,8 +78,12 @@ def test_a_file_that_is_renamed_meanwhile_is_read_to_its_end(tmp_path: Path) -> 
 
 
 def test_a_helper_ends_when_nobody_asks_any_more() -> None:
-    command = (sys.executable, "-m", "evaluation_pipelines.stages.crew_member")
-    ended = subprocess.run(command, input=b"", capture_output=True, check=False)
+    with TemporaryFile() as events:
+        number = events.fileno()
+        command = (sys.executable, "-m", "evaluation_pipelines.stages.crew_member", str(number))
+        ended = subprocess.run(
+            command, input=b"", capture_output=True, check=False, pass_fds=(number,)
+        )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 

@@ -376,8 +376,8 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
 
     assert [(each.path, each.entries, each.reason[:30]) for each in found] == [
         ("a.jsonl", 2, "not JSON: Expecting property n"),
-        ("a.jsonl", 1, "not UTF-N at byte N"),
-        ("b.jsonl", 1, "not UTF-N at byte N"),
+        ("a.jsonl", 1, "not UTF-8 at byte N"),
+        ("b.jsonl", 1, "not UTF-8 at byte N"),
     ]
     assert found[0].newest.offset == 2
 

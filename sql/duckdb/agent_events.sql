@@ -1,20 +1,25 @@
 -- Grain: one row per event; what a client, a collector or a backup sent twice is there once.
--- Reads: agent_events_landed.
+-- Reads: agent_events_landed, of one date or of several: each date by itself.
 -- Copies are looked for in the few columns that tell them, so that only they are ever compared:
 -- ranking all rows with all their text costs three times as much.
 with repeated_events as (
     select event_id
     from agent_events_landed
-    group by event_id
+    group by
+        session_date,
+        event_id
     having count(*) > 1
 ),
 
 -- One API call can be logged again under another time: the first one counts.
 later_request_copies as (
-    select event_id
+    select
+        session_date,
+        event_id
     from (
         select distinct
             event_id,
+            session_date,
             organization_id,
             session_id,
             request_id,
@@ -26,6 +31,7 @@ later_request_copies as (
     ) as requests
     qualify row_number() over (
         partition by
+            session_date,
             organization_id,
             session_id,
             request_id
@@ -35,20 +41,27 @@ later_request_copies as (
     ) > 1
 ),
 
+first_requests as (
+    select landed.*
+    from agent_events_landed as landed
+    anti join later_request_copies as later
+        on
+            landed.session_date = later.session_date
+            and landed.event_id = later.event_id
+),
+
 kept_events as (
     select *
-    from agent_events_landed
-    where
-        event_id not in (select event_id from repeated_events)
-        and event_id not in (select event_id from later_request_copies)
+    from first_requests
+    where event_id not in (select event_id from repeated_events)
     union all
     select *
-    from agent_events_landed
-    where
-        event_id in (select event_id from repeated_events)
-        and event_id not in (select event_id from later_request_copies)
+    from first_requests
+    where event_id in (select event_id from repeated_events)
     qualify row_number() over (
-        partition by event_id
+        partition by
+            session_date,
+            event_id
         order by
             event_time,
             source_file_id,

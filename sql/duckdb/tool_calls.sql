@@ -56,6 +56,7 @@ select
     sessions.organization_id,
     sessions.session_id,
     windows.session_key,
+    sessions.session_date,
     rows_wanted.position,
     rows_wanted.kind,
     rows_wanted.call_outcome as outcome,
@@ -96,7 +97,9 @@ inner join session_events
         rows_wanted.session_no = session_events.session_no
         and rows_wanted.position = session_events.position
 inner join agent_events as events
-    on session_events.event_id = events.event_id
+    on
+        session_events.event_id = events.event_id
+        and sessions.session_date is not distinct from events.session_date
 order by
     sessions.organization_id,
     sessions.session_id,

@@ -64,7 +64,7 @@ STATES: Mapping[str, Meaning] = {
     ),
     "deferred": Meaning(
         "it is due and was left for later: budget, batch size, endpoint, or a build",
-        "the next judge run with room for it, or the next build of the date",
+        "the next judge run with an endpoint and room for it, or the next build of the date",
     ),
 }
 """In the order in which they are looked at: the first that holds is the state."""

@@ -13,6 +13,7 @@ TOOL_CALLS = pl.Schema(
         "organization_id": pl.String(),
         "session_id": pl.String(),
         "session_key": pl.String(),  # the window
+        "session_date": pl.Date(),
         "position": pl.Int64(),  # order in the session
         "kind": pl.String(),  # call, prompt or reply
         "outcome": pl.String(),  # of a call: ok, failed, denied or unknown

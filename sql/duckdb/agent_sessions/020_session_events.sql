@@ -71,6 +71,7 @@ from events
 inner join sessions
     on
         events.session_id = sessions.session_id
+        and events.session_date is not distinct from sessions.session_date
         -- An attribution line knows no organization: it applies to each that has the session.
         and coalesce(
             events.organization_id,

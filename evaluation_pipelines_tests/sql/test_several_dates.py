@@ -1,0 +1,86 @@
+"""No date depends on which others it is made with: statements over several dates at once."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.session_queries import (
+    query_events,
+    query_sessions,
+    rows_by_date,
+)
+from evaluation_pipelines.stages.tool_reports import query_tool_calls
+from evaluation_pipelines_tests.builders import (
+    START,
+    Row,
+    api_request,
+    don,
+    events_frame,
+    prompt,
+    tool,
+)
+
+FIRST = START.date()
+DATES = [FIRST + timedelta(days=number) for number in range(3)]
+
+
+def random_event(random: Random) -> Row:
+    """An event of one of two sessions on one of two dates; some are the same but for the date."""
+    second = random.randrange(6)
+    columns: dict[str, Any] = {
+        "session_id": random.choice(("s1", "s2")),
+        "session_date": random.choice(DATES[:2]),
+    }
+    match random.randrange(4):
+        case 0:
+            return don(random.choice("AB"), second, **columns)
+        case 1:
+            return prompt(second, **columns)
+        case 2:
+            return api_request(second, request_id=f"r{random.randrange(2)}", **columns)
+    return tool(second, tool_use_id=f"t{random.randrange(3)}", **columns)
+
+
+def sessions(events: pl.DataFrame) -> pl.DataFrame:
+    return query_sessions(events, Settings(_env_file=None))
+
+
+@pytest.mark.parametrize("made", [query_events, sessions, query_tool_calls])
+@settings(max_examples=5)
+@given(seed=st.integers(0, 2**32))
+def test_a_date_is_the_same_alone_and_among_others(
+    made: Callable[[pl.DataFrame], pl.DataFrame], seed: int
+) -> None:
+    random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
+    landed = events_frame([random_event(random) for _ in range(random.randint(2, 40))])
+    events = landed if made is query_events else query_events(landed)
+
+    together = rows_by_date(made(events), DATES)
+
+    assert list(together) == DATES
+    for day, rows in together.items():
+        assert rows.equals(made(events.filter(session_date=day)))
+
+
+def test_a_session_of_two_dates_is_two() -> None:
+    rows = [prompt(0), prompt(20, session_date=DATES[1])]
+
+    found = sessions(events_frame(rows))
+
+    assert found["session_date"].sort().to_list() == DATES[:2]
+    assert found["prompts"].to_list() == [1, 1]
+
+
+def test_rows_of_a_date_that_nobody_asked_for_are_not_left_out_silently() -> None:
+    rows = events_frame([prompt(0), prompt(1, session_date=DATES[1])])
+
+    assert rows_by_date(rows, [FIRST])[FIRST].equals(rows)
+    with pytest.raises(ValueError, match=f"rows of {DATES[1]} lie with other dates"):
+        rows_by_date(rows, [FIRST, DATES[2]])
