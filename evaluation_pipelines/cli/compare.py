@@ -22,6 +22,7 @@ from evaluation_pipelines.domain.comparison.report.sections import (
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     errors_line,
+    judge_lines,
     model_cells,
     pair_cells,
     span_line,
@@ -130,7 +131,8 @@ def _print_figures(found: Finding) -> None:
     if found.pairs:
         pairs = _rows(map(pair_cells, found.pairs))
         print_table("Every two models", PAIR_HEADINGS, pairs, essential=2)
-    say(errors_line(found.ranked))
+    for sentence in (errors_line(found.ranked), *judge_lines(found)):
+        say(one_line(sentence))
 
 
 def _rows(rows: Any) -> list[list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from evaluation_pipelines.domain.schemas import MISSING_TOOLS
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags, repository
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
-from evaluation_pipelines_tests.judge_scripts import http_error, says
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says
 from evaluation_pipelines_tests.judged import fill, told_session
 from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS
 
@@ -64,9 +64,22 @@ def test_it_is_counted_shown_and_put_in_order(judged: CodeLocation, judge: Judge
     assert "data:image/svg+xml;base64," in found["most missed"]
     assert "<script>" not in found["tools"]
     assert r"\[click\]\(x\) \| \*\*bold" in found["tools"]
-    assert r"| 1 | make | 1 | say how to build\. |" in found["what to do first"]
+    assert r"| 1 | make | default | 1 | say how to build\. |" in found["what to do first"]
     assert found["answers"] == "* 1 lists of missing tools"
     assert float(found["cost_usd"]) > 0
+
+
+def test_the_night_puts_in_order_what_it_has_just_heard(
+    settled_location: CodeLocation, judge: JudgeEndpoint
+) -> None:
+    """Not what judges had said before: it asks once a period."""
+    fill(settled_location.workplace, told_session("s1", time.time() - 2 * DAY_S - NOON_NS / 1e9))
+    judge.script_turn("missing-tools", says("1. cargo: it builds."))
+    # The question for the order is the beginning of a conversation, as that for a score is.
+    judge.script_turn("score", Scripted(), says("1. cargo: build first."))
+    assert settled_location.sleep_over("judge_scores", "missing_tools").success
+    rows = settled_location.workplace.lake.read_whole(MISSING_TOOLS)
+    assert rows.select("tool", "priority").rows() == [("cargo", 1)]
 
 
 def test_runs_that_nobody_started_ask_nobody(judged: CodeLocation, judge: JudgeEndpoint) -> None:

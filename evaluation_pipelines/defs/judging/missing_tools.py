@@ -16,12 +16,26 @@ from evaluation_pipelines.stages.missing_tools import Missing, last_period, writ
 from evaluation_pipelines.stages.stores import Stores
 
 _SHOWN, _BARS = 20, 12
-_COLUMNS = ("tool", "sessions", "of", "mentions", "last", "models", "masques", "for example")
+_COLUMNS = (
+    "tool",
+    "organization",
+    "sessions",
+    "of",
+    "mentions",
+    "last",
+    "models",
+    "masques",
+    "for example",
+)
+
+_ORDERED = ("priority", "tool", "organization_id", "sessions", "priority_reason")
 
 
 @dg.asset(
     deps=[JUDGE_SCORES.name, AGENT_SESSIONS.name],
-    description=f"{MISSING_TOOLS.grain.capitalize()}.\n\nAs judges say; 28 days and those before.",
+    description=f"{MISSING_TOOLS.grain.capitalize()}.\n\n"
+    "Of the 28 complete days before, and of the 28 before those. "
+    "With `EVAL_JUDGE_ORDERS_MISSING_TOOLS` the night asks a model for `priority`.",
     group_name="judging",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],
@@ -69,8 +83,8 @@ def _metadata(
         metadata["cost_usd"] = dg.MetadataValue.float(found.cost_usd)
     ordered = found.tools.drop_nulls("priority").sort("priority", "organization_id")
     if not ordered.is_empty():
-        rows_of = ordered.select("priority", "tool", "sessions", "priority_reason").rows()
-        table = markdown_table(("place", "tool", "sessions", "why"), rows_of, 400)
+        rows_of = ordered.select(_ORDERED).rows()
+        table = markdown_table(("place", "tool", "organization", "sessions", "why"), rows_of, 400)
         metadata["what to do first"] = dg.MetadataValue.md(table)
     return metadata
 
@@ -78,8 +92,8 @@ def _metadata(
 def _table(found: Missing) -> str:
     rows = [
         (
-            *(row["tool"], row["sessions"], row["asked_sessions"], row["mentions"]),
-            row["last_date"],
+            *(row["tool"], row["organization_id"]),
+            *(row["sessions"], row["asked_sessions"], row["mentions"], row["last_date"]),
             *(", ".join(row[name]) for name in ("agent_models", "masques")),
             row["examples"][0]["rationale"] if row["examples"] else None,
         )

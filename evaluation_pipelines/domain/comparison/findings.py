@@ -17,7 +17,12 @@ from evaluation_pipelines.domain.comparison.figures import (
     usd,
 )
 from evaluation_pipelines.domain.comparison.models import Row, has_cost
-from evaluation_pipelines.domain.comparison.pairwise import A_BETTER, NOT_DECIDED
+from evaluation_pipelines.domain.comparison.pairwise import (
+    A_BETTER,
+    NOT_DECIDED,
+    are_too_few,
+    is_small,
+)
 from evaluation_pipelines.domain.comparison.runs import GROUP
 
 SOURCES = {
@@ -172,12 +177,21 @@ def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
     for pair in pairs:
         sides = {(pair["model_a"], pair["provider_a"]), (pair["model_b"], pair["provider_b"])}
         if pair["verdict"] == NOT_DECIDED and sides <= first:
-            a, b = name_of(pair, "_a"), name_of(pair, "_b")
-            said.append(
-                f"{a} and {b}: {signed(pair['adjusted_difference'])} points "
-                f"({interval(signed(pair['adjusted_low']), signed(pair['adjusted_high']))}) "
-                f"may be chance. About {pair['runs_needed']} runs of each would settle a "
-                f"difference of {RELEVANT_POINTS:g} points; there are {pair['runs_a']} and "
-                f"{pair['runs_b']}."
-            )
+            said.append(_not_decided(pair))
     return said
+
+
+def _not_decided(pair: Row) -> str:
+    """Why a pair is not decided, and whether more runs would do it."""
+    names = f"{name_of(pair, '_a')} and {name_of(pair, '_b')}"
+    if pair["adjusted_low"] is None:
+        return f"{names}: {pair['reason']}."
+    ends = interval(signed(pair["adjusted_low"]), signed(pair["adjusted_high"]))
+    found = f"{names}: {signed(pair['adjusted_difference'])} points ({ends})"
+    if is_small(pair) or not are_too_few(pair, pair["runs_needed"]):
+        return f"{found}; {pair['reason']}."
+    return (
+        f"{found} may be chance. About {pair['runs_needed']} runs of each would settle a "
+        f"difference of {RELEVANT_POINTS:g} points; there are {pair['runs_a']} and "
+        f"{pair['runs_b']}."
+    )

@@ -120,11 +120,21 @@ def _decided(pairs: Sequence[tuple[Row, Arm, Arm]]) -> list[Row]:
     return rows
 
 
+def is_small(row: Row) -> bool:
+    """Whether the interval of a pair leaves no room for a difference that matters."""
+    low, high = row["adjusted_low"], row["adjusted_high"]
+    return bool(low > -RELEVANT_POINTS and high < RELEVANT_POINTS)
+
+
+def are_too_few(row: Row, needed: int | None) -> bool:
+    """Whether more runs of a pair are needed than there are."""
+    return needed is not None and needed > min(row["runs_a"], row["runs_b"])
+
+
 def _may_be_chance(row: Row, needed: int | None) -> str:
     """What more runs would tell; with enough of them, that a large difference is not likely."""
-    largest = max(abs(row["adjusted_low"]), abs(row["adjusted_high"]))
-    if largest < RELEVANT_POINTS:
+    if is_small(row):
         return f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
-    if needed is not None and needed > min(row["runs_a"], row["runs_b"]):
+    if are_too_few(row, needed):
         return f"may be chance: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
     return "may be chance"

@@ -1,6 +1,7 @@
 """Charts of the report: cost against quality, and how far models are apart."""
 
 from collections.abc import Sequence
+from itertools import chain, count
 
 from evaluation_pipelines.domain.comparison.effects import RELEVANT_POINTS
 from evaluation_pipelines.domain.comparison.figures import interval, points, signed, usd
@@ -22,6 +23,8 @@ from evaluation_pipelines.domain.comparison.report.drawing import (
 )
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, WIDTH - 20.0, 26.0, 300.0
+_NAME = 20.0
+"""Height that a name takes."""
 _AXIS = "Mean score (0-100)"
 
 
@@ -41,6 +44,7 @@ def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
     body = [*_grid(x, y), _frontier(shown, x, y)]
     for row in shown:
         body += _point(row, x, y, colour(numbers[name_of(row)]))
+    body += _names(shown, x, y)
     return svg(_BOTTOM + 52, body, "Mean cost of a run against mean score, by model", "scatter")
 
 
@@ -71,14 +75,30 @@ def _point(row: Row, x: Scale, y: Scale, fill: str) -> list[str]:
     (low_x, high_x), (low_y, high_y) = _ends(row, "avg_cost_usd"), _ends(row, "avg_score")
     thick = 'stroke-width="2" stroke-opacity="0.65"'
     said = f"{name_of(row)}: {points(row['avg_score'])} points for {usd(row['avg_cost_usd'])}"
-    is_right = at_x > (_LEFT + _RIGHT) / 2
-    beside = at_x - 10 if is_right else at_x + 10
     return [
         line((x(low_x), at_y), (x(high_x), at_y), fill, thick),
         line((at_x, y(low_y)), (at_x, y(high_y)), fill, thick),
         dot(at_x, at_y, fill, 6, said),
-        text(beside, at_y - 9, shortened(name_of(row)), "end" if is_right else "start"),
     ]
+
+
+def _names(shown: Sequence[Row], x: Scale, y: Scale) -> list[str]:
+    """The models' names: above their dots, or below where the name of another one stands."""
+    body: list[str] = []
+    taken: list[tuple[bool, float]] = []
+    for row in sorted(shown, key=lambda row: -row["avg_score"]):
+        at_x, at_y = x(row["avg_cost_usd"]), y(row["avg_score"])
+        is_right = at_x > (_LEFT + _RIGHT) / 2
+        places = chain([at_y - 9], count(at_y + _NAME, _NAME))
+        free = next(
+            place
+            for place in places
+            if all(abs(place - other) >= _NAME for side, other in taken if side == is_right)
+        )
+        taken.append((is_right, free))
+        beside = at_x - 10 if is_right else at_x + 10
+        body.append(text(beside, free, shortened(name_of(row)), "end" if is_right else "start"))
+    return body
 
 
 def _ends(row: Row, name: str) -> tuple[float, float]:

@@ -36,7 +36,9 @@ def svg(height: float, body: Sequence[str], title: str, name: str = "") -> str:
 def text(x: float, y: float, words: str, anchor: str = "middle", fill: str = INK) -> str:
     """Words at a place; ``words`` may hold anything."""
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}">'
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" '
+        # Legible on lines, too.
+        f'stroke="{PAPER}" stroke-width="4" paint-order="stroke">'
         f"{html.escape(words)}</text>"
     )
 

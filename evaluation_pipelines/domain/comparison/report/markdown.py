@@ -9,7 +9,7 @@ from evaluation_pipelines.domain.comparison.accounts import accounts
 from evaluation_pipelines.domain.comparison.compare import Comparison
 from evaluation_pipelines.domain.comparison.findings import Finding, findings
 from evaluation_pipelines.domain.comparison.report.charts import scatter
-from evaluation_pipelines.domain.comparison.report.markup import Cell
+from evaluation_pipelines.domain.comparison.report.markup import LONGEST_SENTENCE, Cell
 from evaluation_pipelines.domain.comparison.report.method import method_lines
 from evaluation_pipelines.domain.comparison.report.page import TITLE, colours
 from evaluation_pipelines.domain.comparison.report.sections import (
@@ -29,16 +29,18 @@ from evaluation_pipelines.domain.comparison.report.sections import (
 )
 from evaluation_pipelines.domain.markdown import escaped, markdown_table
 
-_LONGEST = 300
-
 
 def markdown_report(comparison: Comparison) -> str:
     """What the page says, without its pictures."""
     found = findings(comparison)
-    parts = [f"# {escaped(TITLE)}", escaped(span_line(comparison), _LONGEST), answers(found)]
+    parts = [
+        f"# {escaped(TITLE)}",
+        escaped(span_line(comparison), LONGEST_SENTENCE),
+        answers(found),
+    ]
     for each in found:
         heading = f"## {escaped(each.label)}: {escaped(each.scored_by)}"
-        parts += [heading, models_table(each), escaped(errors_line(each.models), _LONGEST)]
+        parts += [heading, models_table(each), escaped(errors_line(each.models), LONGEST_SENTENCE)]
         if each.pairs:
             parts += [f"### Every two models of {escaped(each.label)}", pairs_table(each)]
         parts += [_bullets(judge_lines(each))]
@@ -62,7 +64,7 @@ def answers(found: Sequence[Finding]) -> str:
     if not main:
         return "There is no scored session in this time."
     return "\n\n".join(
-        f"**{escaped(each.headline, _LONGEST)}**\n\n{_bullets(each.sentences)}".strip()
+        f"**{escaped(each.headline, LONGEST_SENTENCE)}**\n\n{_bullets(each.sentences)}".strip()
         for each in main
     )
 
@@ -100,4 +102,4 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"* {escaped(each, _LONGEST)}" for each in lines)
+    return "\n".join(f"* {escaped(each, LONGEST_SENTENCE)}" for each in lines)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _LONGEST = 200
+LONGEST_SENTENCE = 1000
+"""What the report says itself has room for the names in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Cell:
         shown: What stands there.
         below: What stands under it, smaller.
         sort: Number it is sorted by; ``shown`` where there is none.
-        kind: Class of the cell: ``n`` for numbers, ``name``, or nothing.
+        kind: Class of the cell: ``n`` for numbers, ``name``, ``said``, ``time``, or nothing.
         tag: A word beside it, and after a colon its class: ``best:good``.
     """
 
@@ -26,10 +28,10 @@ class Cell:
     tag: str = ""
 
 
-def escaped(value: object) -> str:
+def escaped(value: object, longest: int = _LONGEST) -> str:
     """Text as HTML that shows exactly that, on one line, cut where it is very long."""
     said = str(value)
-    said = said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+    said = said if len(said) <= longest else f"{said[: longest - 1]}…"
     return html.escape("".join(each if each.isprintable() else " " for each in said))
 
 
@@ -66,7 +68,8 @@ def _cell(cell: Cell) -> str:
 
 def items(lines: Iterable[str]) -> str:
     """A list of sentences."""
-    return f"<ul>{''.join(f'<li>{escaped(each)}</li>' for each in lines)}</ul>"
+    said = (escaped(each, LONGEST_SENTENCE) for each in lines)
+    return f"<ul>{''.join(f'<li>{each}</li>' for each in said)}</ul>"
 
 
 def figure(caption: str, picture: str, note: str = "") -> str:

@@ -7,7 +7,13 @@ from evaluation_pipelines.domain.comparison.compare import Comparison
 from evaluation_pipelines.domain.comparison.findings import Finding, findings, name_of
 from evaluation_pipelines.domain.comparison.models import Row
 from evaluation_pipelines.domain.comparison.report.charts import forest, scatter
-from evaluation_pipelines.domain.comparison.report.markup import escaped, figure, items, table
+from evaluation_pipelines.domain.comparison.report.markup import (
+    LONGEST_SENTENCE,
+    escaped,
+    figure,
+    items,
+    table,
+)
 from evaluation_pipelines.domain.comparison.report.method import method_lines
 from evaluation_pipelines.domain.comparison.report.sections import (
     ACCOUNT_HEADINGS,
@@ -77,14 +83,14 @@ def _answers(found: list[Finding]) -> list[str]:
     without = [each.label for each in main if not each.ranked]
     cards = [
         f'<div class="card answer{" decided" if each.is_decided else ""}">'
-        f"<h2>{escaped(each.headline)}</h2>{items(each.sentences)}"
+        f"<h2>{escaped(each.headline, LONGEST_SENTENCE)}</h2>{items(each.sentences)}"
         f'<p class="small muted">Scored by: {escaped(each.scored_by)}. '
         f"{escaped(errors_line(each.ranked))}</p></div>"
         for each in with_ranking
     ]
     if without:
         said = f"Too few runs to compare models: {', '.join(without)}."
-        cards.append(f'<div class="card answer"><p>{escaped(said)}</p></div>')
+        cards.append(f'<div class="card answer"><p>{escaped(said, LONGEST_SENTENCE)}</p></div>')
     return cards
 
 
@@ -126,12 +132,10 @@ def _details(found: Finding, comparison: Comparison) -> str:
         ),
     ]
     figures = "".join(figure(name, svg, note) for name, svg, note in pictures if svg is not None)
-    judged = judge_lines(found)
     return (
         f"<h2>{escaped(found.label)}: the figures</h2>{_models(found.models)}"
         f'<div class="grid">{figures}</div>'
-        f"{_pairs(found)}"
-        f"{f'<h3>Were people to score them</h3>{items(judged)}' if judged else ''}"
+        f"{_pairs(found)}{_judged(found)}"
     )
 
 
@@ -146,11 +150,16 @@ def _pairs(found: Finding) -> str:
     return head + table(PAIR_HEADINGS, map(pair_cells, found.pairs))
 
 
+def _judged(found: Finding) -> str:
+    lines = judge_lines(found)
+    return f"<h3>Were people to score them</h3>{items(lines)}" if lines else ""
+
+
 def _others(found: list[Finding]) -> list[str]:
     """Groups that answer nothing: folded, but there."""
     parts = [
         f"<h3>{escaped(each.label)}: {escaped(each.scored_by)}</h3>{_models(each.models)}"
-        f"{_pairs(each)}"
+        f"{_pairs(each)}{_judged(each)}"
         for each in found
     ]
     if not parts:

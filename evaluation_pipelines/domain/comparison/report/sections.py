@@ -121,7 +121,7 @@ def worst_rows(comparison: Comparison) -> list[list[Cell]]:
             number_cell(points(row["score"]), row["score"]),
             Cell(row["session_key"], f"{row['classification_label']}, {row['status']}"),
             Cell(name_of(row), row["task_class"] or ""),
-            Cell(f"{row['started_at']:%Y-%m-%d %H:%M}"),
+            Cell(f"{row['started_at']:%Y-%m-%d %H:%M}", kind="time"),
             number_cell(usd(row["cost_usd"]), row["cost_usd"]),
             Cell(f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"),
         ]

@@ -6,7 +6,7 @@ import hashlib
 CSS = """
 :root{color-scheme:light dark;--ink:#1d2733;--muted:#5b6875;--line:#d5dbe1;--paper:#fff;
 --page:#f3f5f7;--good:#0b6e4f;--open:#8a5a00;--bad:#b3261e;--link:#0b57a4}
-@media (prefers-color-scheme:dark){:root{--ink:#e6eaee;--muted:#9aa7b4;--line:#37424e;
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e6eaee;--muted:#9aa7b4;--line:#37424e;
 --paper:#1a2129;--page:#11161b;--good:#5fd3a6;--open:#e5b454;--bad:#ff8a80;--link:#8ab8f0;
 --m0:#56b4e9;--m1:#f08c4a;--m2:#3ecf9e;--m3:#dd8fc4;--m4:#e0b73f;--m5:#9cd0f5}}
 *{box-sizing:border-box}
@@ -41,6 +41,7 @@ th{font-size:.82rem;color:var(--muted);font-weight:600;white-space:nowrap}
 th.n,td.n{text-align:right;white-space:nowrap}
 td .small{display:block;color:var(--muted)}
 td.said{min-width:11rem}
+td.time{white-space:nowrap}
 td.name{font-weight:600;overflow-wrap:anywhere;min-width:8rem}
 th button{all:unset;cursor:pointer}
 th button:hover,th button:focus-visible{color:var(--ink);text-decoration:underline}
@@ -55,12 +56,15 @@ details{margin:.8rem 0}
 summary{cursor:pointer;color:var(--link)}
 @media (max-width:40rem){main{padding:1rem .7rem 3rem}h1{font-size:1.35rem}
 th,td{padding:.4rem .5rem}.card{padding:.8rem}}
-@media print{body{background:#fff;font-size:10.5pt}main{max-width:none;padding:0}
-:root{color-scheme:light;--ink:#111;--muted:#444;--line:#bbb;--paper:#fff;--page:#fff}
-.scroll{overflow:visible}th,td{padding:.25rem .35rem}td.n,th.n{white-space:normal}
-details>summary{display:none}h2,h3{break-after:avoid}tr{break-inside:avoid}
-.grid{grid-template-columns:1fr 1fr}
-th button::after{content:""!important}}
+@media print{@page{margin:12mm}
+:root{color-scheme:light;font-size:9.5pt;--ink:#111;--muted:#444;--line:#bbb;--page:#fff}
+body{background:#fff;font-size:1rem}main{max-width:none;padding:0}
+.scroll{overflow:visible;border:0}table{font-size:.84rem}td .small{font-size:.74rem}
+th,td{padding:.25rem .3rem}th{font-size:.74rem;white-space:normal;vertical-align:bottom}
+td.said,td.name{min-width:0}tr,li{break-inside:avoid}h2,h3{break-after:avoid}
+.grid{grid-template-columns:1fr 1fr}.tag{padding:0 .3rem;font-size:.7rem}
+h2{margin-top:1.2rem}.card{padding:.6rem .9rem;margin:.5rem 0}code,li{line-height:1.35}
+th button{display:contents}th button::after{content:""!important}}
 """
 
 SCRIPT = """
@@ -81,9 +85,6 @@ for (const button of document.querySelectorAll("th button")) {
     body.append(...[...body.rows].sort(order));
   });
 }
-addEventListener("beforeprint", () => {
-  for (const each of document.querySelectorAll("details")) each.open = true;
-});
 """
 
 

@@ -1,5 +1,6 @@
 """The report as HTML and markdown: what is in it, and what its charts show."""
 
+import itertools
 import re
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -187,6 +188,8 @@ def test_judged_models_show_what_people_would_have_said() -> None:
     html = html_page(compared(rows, audits=audits(*said)))
     assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in html
     assert "b (provider-a): automatic mean 80.0; not corrected: 0 of 30 audited sessions." in html
+    alone = html_page(compared(rows[:40], audits=audits(*said)))
+    assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in alone
 
 
 def test_models_of_a_finding_keep_their_colours_in_all_charts(found: Comparison) -> None:
@@ -262,6 +265,28 @@ def test_long_names_are_cut_and_texts_escaped() -> None:
     assert "&lt;i&gt;" in table(["<i>"], [[Cell("x")]], sortable=False)
     assert "<button" not in table(["x"], [[Cell("x")]], sortable=False)
     assert quoted("it's") == "'it'\\''s'"
+
+
+def test_sentences_of_the_report_are_never_cut(found: Comparison) -> None:
+    assert "…" not in html_page(found)
+    names = [f"{letter * 60}" for letter in "abcdef"]
+    page = html_page(compared([each for at, name in enumerate(names) for each in _forty(name, at)]))
+    assert all(f"with {name}" in page for name in names)
+
+
+def _forty(model: str, number: int) -> list[Row]:
+    return sample(model, scores(80, 40, seed=number + 1), 100 * number)
+
+
+def test_names_of_models_at_the_same_place_stand_below_each_other() -> None:
+    rows = [each for at, name in enumerate(("ash", "bay", "elm")) for each in _forty(name, at)]
+    only = findings(compared(rows))[0]
+    drawn = scatter(only.models, colours(only))
+    assert drawn is not None
+    found = re.findall(r'y="([0-9.]+)"[^>]*>(ash|bay|elm) ', drawn)
+    heights = sorted(float(y) for y, _ in found)
+    assert len(heights) == 3
+    assert all(low + 20 <= high for low, high in itertools.pairwise(heights))
 
 
 def test_the_time_range_and_what_narrows_it_are_said(found: Comparison) -> None:
