@@ -102,10 +102,11 @@ def obsolete() -> None:
     """List scores that were made by other words of their rubric than today's."""
     settings = load_settings()
     with read_stores(settings) as stores:
-        found = stores.ledger.scores.obsolete(prompt_hashes(settings))
+        words = prompt_hashes(settings)
+        found = stores.ledger.scores.obsolete(words)
+        newest = stores.ledger.scores.scored_last(words)
     if found:
-        verdicts.print_obsolete(found)
-        say("They stay as they are. To score them again: judge run --obsolete")
+        verdicts.print_obsolete(found, newest)
     else:
         say("Every score was made by the words that its rubric has today.")
 

@@ -178,6 +178,10 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     assert "3 of 3 sessions scored" in program("judge", "run", "--obsolete").out
     assert len(judge.requests) == asked + 6
     assert program("judge", "run", "--obsolete").out.startswith("judge: nothing is due")
+    # What is scored again stays in the list, and nothing is left to do.
+    listed = program("judge", "obsolete")
+    assert [row[-1] for row in listed.table()[:3]] == ["yes", "yes", "yes"]
+    assert "judge run --obsolete" not in listed.out
 
 
 def copy_rubric(folder: Path) -> None:
