@@ -194,6 +194,8 @@ def _from_row(targets: Targets, row: dict[str | None, object]) -> NewOverride:
         score = float(texts["score"])
     except ValueError:
         raise OverrideError(f"score {texts['score']!r} is not a number") from None
+    if not texts["session"]:
+        raise OverrideError("session is empty")
     organization, profile = (texts.get(each) or None for each in ("organization", "profile"))
     target = targets.find(Wanted(texts["session"], organization, profile))
     return new_override(target, Verdict(score, texts["annotator"], texts["reason"]), "import")
