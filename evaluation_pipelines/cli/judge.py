@@ -74,6 +74,8 @@ def one_session(
         _print(stores, requested, session, form)
     if not wait and requested.score is not None and requested.score.is_open:
         complain("It waits for the next judge run: judge run, or Dagster's sensor.")
+    if report is not None and report.totals and requested.score is not None:
+        complain(f"Its scorecards follow with the next build of {requested.score.session_date}.")
     if wait and requested.score is not None and requested.score.is_open:
         why = "somebody else is at work on it" if report is None else report.summary()
         complain(f"error: it is not scored yet: {one_line(why)}")

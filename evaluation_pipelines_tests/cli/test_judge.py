@@ -55,6 +55,7 @@ def test_one_who_waits_gets_the_judgement(program: Program, judge: JudgeEndpoint
 
     asked = program("judge", "s1", "--wait")
     assert asked.code == 0
+    assert asked.err == "Its scorecards follow with the next build of 2025-02-06.\n"
     assert asked.out.startswith(f"{KEY}: 64 of 100\n")
     assert "criteria         logical_flow 17, consistency 18, tool_relevance 14," in asked.out
     assert "failure tags     missed_available_tool" in asked.out
