@@ -1,6 +1,7 @@
 """The command with which people work through the audit sample."""
 
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Annotated
 
 import typer
@@ -104,10 +105,13 @@ def _show(stores: Stores, target: Target, where: str) -> None:
         "profile": f"{profile.id} version {profile.version}, "
         f"{profile.scale.min:g} to {profile.scale.max:g}",
         "automatic": None if score is None else f"{score:.1f}",
-        "because": _reasoning(stores, target),
     }
     for name, value in facts.items():
         say(f"  {name:10} {one_line(str('-' if value is None else value))}")
+    # What a judge wrote has lines; none of them may look like one of ours.
+    because = (_reasoning(stores, target) or "-").split("\n")
+    for name, part in zip_longest(["because"], filter(None, because), fillvalue=""):
+        say(f"  {name:10} {one_line(part)}")
 
 
 def _reasoning(stores: Stores, target: Target) -> str | None:

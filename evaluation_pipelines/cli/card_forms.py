@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -56,12 +58,15 @@ def print_cards(cards: pl.DataFrame) -> None:
     print_table("Scorecards (scores as 0-100)", _COLUMNS, rows, essential=4)
 
 
-def print_unscored(unscored: pl.DataFrame) -> None:
-    """Why sessions have no card of their best match."""
+def print_unscored(unscored: pl.DataFrame, behind: AbstractSet[date]) -> None:
+    """Why sessions have no card of their best match; ``behind`` are dates that wait for a build."""
     reasons = unscored.group_by("reason").agg(pl.len(), pl.col("session_key").first())
     for reason, number, key in reasons.sort("len", descending=True).head(_REASONS_SHOWN).rows():
         which = one_line(key) if number == 1 else counted(number, "session")
         complain(f"no card of the best match: {which}: {one_line(reason or 'unknown')}")
+    if late := sorted(behind & set(unscored["session_date"])):
+        known = f"{late[0]} to {late[-1]}" if len(late) > 1 else f"{late[0]}"
+        complain(f"That was so at the last build. What is known of {known} has changed: build.")
 
 
 def card_record(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,8 @@ def one_session(
         _print(stores, requested, session, form)
     if not wait and requested.score is not None and requested.score.is_open:
         complain("It waits for the next judge run: judge run, or Dagster's sensor.")
+    if report is not None and report.totals and requested.score is not None:
+        complain(f"Its scorecards follow with the next build of {requested.score.session_date}.")
     if wait and requested.score is not None and requested.score.is_open:
         why = "somebody else is at work on it" if report is None else report.summary()
         complain(f"error: it is not scored yet: {one_line(why)}")
@@ -102,10 +104,11 @@ def obsolete() -> None:
     """List scores that were made by other words of their rubric than today's."""
     settings = load_settings()
     with read_stores(settings) as stores:
-        found = stores.ledger.scores.obsolete(prompt_hashes(settings))
+        words = prompt_hashes(settings)
+        found = stores.ledger.scores.obsolete(words)
+        newest = stores.ledger.scores.scored_last(words)
     if found:
-        verdicts.print_obsolete(found)
-        say("They stay as they are. To score them again: judge run --obsolete")
+        verdicts.print_obsolete(found, newest)
     else:
         say("Every score was made by the words that its rubric has today.")
 

@@ -77,9 +77,12 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
         history=history,
         limit=limit,
     )
-    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
+    then = parse_as_of(as_of)
+    with read_stores_as_of(load_settings(), then) as stores:
         cards = query_cards(stores, wanted)
         unscored = query_unscored(stores, wanted)
+        dates = stores.ledger.touched.all() if then is None else []
+        behind = {each.session_date for each in dates if not each.is_built}
     if form is not CardFormat.TABLE or output is not None:
         write_cards(cards, "csv" if form is CardFormat.TABLE else form.value, output)
         return
@@ -88,7 +91,7 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
     else:
         print_cards(cards)
     if profile in (None, "best"):
-        print_unscored(unscored)
+        print_unscored(unscored, behind)
 
 
 app.command("override")(override_one)

@@ -10,7 +10,7 @@ from evaluation_pipelines.cli.terminal import counted, one_line, print_table, sa
 
 _SHOWN = 20
 """Places of each kind that are printed; --format json has more of them."""
-_PARAMETER_LETTERS = 60
+_TEXT_LETTERS = 60
 
 Report = Mapping[str, Any]
 """A row of ``tool_reports``."""
@@ -20,6 +20,15 @@ def print_report(report: Report) -> None:
     """The score, what was lost at which tool, and where: worst first."""
     _print_head(report)
     _print_by_tool(report)
+    _print_places(
+        "Failed",
+        ("call #", "time (UTC)", "tool", "parameters", "error"),
+        report["failures"],
+        lambda at: (
+            *(at["call"], _clock(at["called_at"]), at["tool"]),
+            *(_short(at["parameters"]), _short(at["error"])),
+        ),
+    )
     _print_places(
         "Failing loops: three or more calls in a row, alike, that all failed",
         ("calls", "first (UTC)", "times #", "tool", "parameters"),
@@ -161,12 +170,12 @@ def _unused(at: Mapping[str, Any]) -> tuple[object, ...]:
     return (*place, size, at["tool"], _short(at["parameters"]))
 
 
-def _short(parameters: str | None) -> str | None:
-    """Parameters on one line, cut short; what a terminal would obey is taken out where printed."""
-    if parameters is None:
+def _short(text: str | None) -> str | None:
+    """A text on one line, cut short; what a terminal would obey is taken out where printed."""
+    if text is None:
         return None
-    line = " ".join(parameters.split())
-    return line if len(line) <= _PARAMETER_LETTERS else f"{line[: _PARAMETER_LETTERS - 1]}…"
+    line = " ".join(text.split())
+    return line if len(line) <= _TEXT_LETTERS else f"{line[: _TEXT_LETTERS - 1]}…"
 
 
 def _clock(time: datetime) -> str:

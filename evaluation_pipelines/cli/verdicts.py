@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from evaluation_pipelines.adapters.ledger.score_queries import Subject
 from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
 from evaluation_pipelines.domain.judging.score import Score, reader_record
 from evaluation_pipelines.stages.judging.report import JudgeReport
@@ -59,8 +60,9 @@ def print_report(report: JudgeReport) -> None:
         _print_counts(title, counted_by)
 
 
-def print_obsolete(scores: Sequence[Score]) -> None:
-    """Scores by other words than today's, the oldest first."""
+def print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int]) -> None:
+    """Scores by other words than today's, the oldest first, and what can be done about them."""
+    is_done = [scored_last.get(_subject(each), 0) > (each.completed_at_us or 0) for each in scores]
     rows = [
         (
             each.session_key,
@@ -69,11 +71,22 @@ def print_obsolete(scores: Sequence[Score]) -> None:
             each.rubric,
             each.prompt_hash[:12],
             _time(each.completed_at_us),
+            "yes" if done else "no",
         )
-        for each in scores
+        for each, done in zip(scores, is_done, strict=True)
     ]
-    columns = ("session key", "organization", "total #", "rubric", "prompt hash", "scored (UTC)")
-    print_table(f"{counted(len(rows), 'obsolete score')}", columns, rows, essential=3)
+    names = ("session key", "organization", "total #", "rubric", "prompt hash", "scored (UTC)")
+    print_table(
+        f"{counted(len(rows), 'obsolete score')}", (*names, "scored again"), rows, essential=3
+    )
+    say("They stay as they are.")
+    if not all(is_done):
+        left = counted(is_done.count(False), "score")
+        say(f"To score {left} again: judge run --obsolete")
+
+
+def _subject(score: Score) -> Subject:
+    return (score.organization_id, score.session_key, score.judge_profile_id, score.content_hash)
 
 
 def _verdict(score: Score) -> str:

@@ -5,12 +5,13 @@ from datetime import date
 
 import dagster as dg
 
+from evaluation_pipelines.defs.judging.metadata import scores_metadata
 from evaluation_pipelines.defs.metadata import partition_metadata
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import UNFINISHED
 from evaluation_pipelines.defs.telemetry.ingest import landed_reports
 from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, JUDGE_SCORES
 from evaluation_pipelines.stages.daily_table import DailyTable, Made
 from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
 from evaluation_pipelines.stages.stores import Stores
@@ -59,12 +60,16 @@ def _report(
 ) -> dg.AssetMaterialization:
     """What a run would have said of a partition; the rules it was held to are not known here."""
     paths, place = stores.lake.files(daily.table, day), stores.lake.place(daily.table, day)
-    made = Made(daily.table, stores.lake.read(daily.table, [day], daily.preview), rules=())
+    # A judge's scores are few, and what they cost is worth knowing; of other tables rows do.
+    is_judged = daily.table is JUDGE_SCORES
+    columns = None if is_judged else daily.preview
+    made = Made(daily.table, stores.lake.read(daily.table, [day], columns), rules=())
+    more = scores_metadata(made.frame) if is_judged else {}
     return dg.AssetMaterialization(
         daily.table.name,
         description="Built in a terminal.",
         partition=day.isoformat(),
-        metadata=partition_metadata(made, daily.preview, place),
+        metadata={**partition_metadata(made, daily.preview, place), **more},
         tags=version_tags(
             LastReports(instance, [day]),
             daily.code_version,

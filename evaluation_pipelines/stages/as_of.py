@@ -168,7 +168,7 @@ class _PastLake(Lake):
     def _evaluations(self, day: date) -> pl.DataFrame:
         if self._days[AGENT_SESSIONS.name](day).is_empty():
             return SESSION_EVALUATIONS.schema.to_frame()
-        found = session_evaluations(self.stores, day, self._then).frame
+        found = session_evaluations(self.stores, [day], self._then)[day].frame
         without = pl.col("effective_100").is_null() & pl.col("reason").is_null()
         why = pl.when(without).then(pl.lit(NOT_BY_THEN)).otherwise("reason")
         return found.with_columns(reason=why)

@@ -48,9 +48,8 @@ class RuleBrokenError(Exception):
 class DailyTable:
     """How one table is made for some dates, and the rules it is held to.
 
-    ``make`` gives a partition for each date that it is asked for: one, or when the table is made
-    ``at_once``, several. A statement over ten dates takes far less than ten statements, and no date
-    ever depends on which others it is made with.
+    ``make`` gives a partition for each date that it is asked for. A statement over ten dates takes
+    far less than ten statements; no date ever depends on which others it is made with.
     ``upstream`` names the assets it is made from, ``preview`` the columns worth a first look.
     ``code_version`` grows with its SQL or formula: the interface then shows dates from before.
     A table with an ``own_step`` is an asset with a function of its own in the code location: new
@@ -68,7 +67,6 @@ class DailyTable:
     code_version: str
     announce: Callable[[Stores, date, Made, datetime], tuple[Announcement, ...]] | None = None
     own_step: bool = False
-    at_once: bool = False
 
     def rule_descriptions(self) -> dict[str, str]:
         """Name of each rule -> what it says."""
@@ -91,10 +89,6 @@ def make_partitions(
     disk refuses the result), QueryError (the SQL failed) or whatever else went wrong: nothing of
     that date was written, the others are as if it were not there.
     """
-    if len(days) > 1 and not daily.at_once:
-        for day in days:
-            yield from make_partitions(daily, stores, [day], now)
-        return
     try:
         made = daily.make(stores, days, now) if days else {}
     except Exception as error:  # noqa: BLE001 - one broken date must not stop the others

@@ -43,7 +43,6 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         upstream=(AGENT_EVENTS_LANDED.name,),
         preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
         code_version="1",
-        at_once=True,
     ),
     DailyTable(
         AGENT_SESSIONS,
@@ -66,7 +65,6 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "cost_usd",
         ),
         code_version="1",
-        at_once=True,
     ),
     DailyTable(
         SESSION_PERFORMANCE,
@@ -81,7 +79,6 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         upstream=(AGENT_SESSIONS.name,),
         preview=("session_key", "composite", "recommendation", *WEIGHTS),
         code_version="1",
-        at_once=True,
     ),
     DailyTable(
         TOOL_REPORTS,
@@ -104,7 +101,6 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "wasted_calls",
         ),
         code_version="1",
-        at_once=True,
     ),
     DailyTable(
         JUDGE_SCORES,
@@ -126,7 +122,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         SCORECARDS,
-        date_by_date(scorecards),
+        scorecards,
         rules=(
             quality.keys_are_unique,
             rules.cards_are_on_their_scale,
@@ -157,7 +153,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         SESSION_EVALUATIONS,
-        date_by_date(session_evaluations),
+        session_evaluations,
         rules=(
             quality.keys_are_unique,
             quality.every_score_has_its_session,

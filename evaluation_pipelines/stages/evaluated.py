@@ -1,8 +1,9 @@
 """Finding the sessions that people name, and the scores that count for them."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -39,64 +40,103 @@ class Wanted:
     profile: str | None = None
 
 
-def find_target(stores: Stores, registry: Registry, wanted: Wanted) -> Target:
-    """The score of a session by its best-matching profile, or by the one that is named.
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The sessions that people name, read from the lake at once however many there are.
 
-    Raises:
-        SessionNotFoundError: no window or several fit.
-        ProfileError: no profile matches it, or the one named does not.
+    Attributes:
+        root: The lake, for messages.
+        registry: All profiles.
+        windows: Rows of ``agent_sessions`` by session key, and by session id.
+        assigned: Rows of ``assign`` by organization and session key.
+        scores: Automatic score by organization, session key, content, profile and version;
+            placeholders have none.
     """
-    session, profile_id = find_window(stores, wanted), wanted.profile
-    rows = assign(pl.DataFrame([session], schema=AGENT_SESSIONS.schema, orient="row"), registry)
-    which = "is_best_match" if profile_id is None else pl.col("profile_id") == profile_id
-    found = rows.filter(which).rows(named=True)
-    if not found:
-        label = session["classification_label"]
-        if profile_id is None:
-            raise ProfileError(f"no profile matches {wanted.session}, whose label is {label}")
-        registry.find(profile_id)  # says so when there is none of that name
-        raise ProfileError(f"{profile_id} does not score {wanted.session}, whose label is {label}")
-    profile = registry.find(found[0]["profile_id"], found[0]["profile_version"]).profile
-    automatic = _automatic_score(stores, session, profile)
-    return Target(session, profile, automatic, bool(found[0]["is_best_match"]))
 
+    root: Path
+    registry: Registry
+    windows: Mapping[str, Sequence[Mapping[str, Any]]]
+    assigned: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+    scores: Mapping[tuple[object, ...], float]
 
-def find_window(stores: Stores, wanted: Wanted) -> Mapping[str, Any]:
-    """The row of ``agent_sessions`` of a session key, or of a session id with one window.
+    def find(self, wanted: Wanted) -> Target:
+        """The score of a session by its best-matching profile, or by the one that is named.
 
-    Raises:
-        SessionNotFoundError: none or several fit; the message lists them.
-    """
-    session, organization = wanted.session, wanted.organization
-    session_ids = {session, session.rpartition("#")[0]} - {""}
-    known = stores.ledger.sessions.dates_by_session_id(session_ids)
-    dates: set[date] = {day for pairs in known.values() for _, day in pairs}
-    sessions = stores.lake.read(AGENT_SESSIONS, sorted(dates))
-    if organization is not None:
-        sessions = sessions.filter(pl.col("organization_id") == organization)
-    for name in ("session_key", "session_id"):
-        found = sessions.filter(pl.col(name) == session).rows(named=True)
+        Raises:
+            SessionNotFoundError: no window or several fit; the message lists them.
+            ProfileError: no profile matches it, or the one named does not.
+        """
+        session = self._window(wanted)
+        found = self._assigned(session, wanted)
+        profile = self.registry.find(found["profile_id"], found["profile_version"]).profile
+        content = (session[each] for each in _CONTENT)
+        automatic = self.scores.get((*content, profile.id, profile.version))
+        return Target(session, profile, automatic, bool(found["is_best_match"]))
+
+    def _window(self, wanted: Wanted) -> Mapping[str, Any]:
+        named, organization = wanted.session, wanted.organization
+        rows = self.windows.get(named, ())
+        fitting = [row for row in rows if organization in {None, row["organization_id"]}]
+        # A session id may read like the key of another session: the key comes first.
+        found = [row for row in fitting if row["session_key"] == named] or fitting
         if len(found) == 1:
             return found[0]
         if found:
             keys = ", ".join(f"{row['session_key']} of {row['organization_id']}" for row in found)
             raise SessionNotFoundError(
-                f"{session} has several windows; name one (and its organization) of: {keys}"
+                f"{named} has several windows; name one (and its organization) of: {keys}"
             )
-    raise SessionNotFoundError(
-        f"There is no session {session} in {stores.lake.root}. The command sessions lists them."
+        raise SessionNotFoundError(
+            f"There is no session {named} in {self.root}. The command sessions lists them."
+        )
+
+    def _assigned(self, session: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
+        profile_id, label = wanted.profile, session["classification_label"]
+        rows = self.assigned.get((session["organization_id"], session["session_key"]), ())
+        for row in rows:
+            if row["is_best_match"] if profile_id is None else row["profile_id"] == profile_id:
+                return row
+        if profile_id is None:
+            raise ProfileError(f"no profile matches {wanted.session}, whose label is {label}")
+        self.registry.find(profile_id)  # says so when there is none of that name
+        raise ProfileError(f"{profile_id} does not score {wanted.session}, whose label is {label}")
+
+
+def find_target(stores: Stores, registry: Registry, wanted: Wanted) -> Target:
+    """The score of one session.
+
+    Raises:
+        As ``Targets.find`` and ``read_targets`` do.
+    """
+    return read_targets(stores, registry, [wanted.session]).find(wanted)
+
+
+def read_targets(stores: Stores, registry: Registry, named: Collection[str]) -> Targets:
+    """What there is of sessions that are named by session key or session id.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+        LakeError: a file cannot be read.
+    """
+    session_ids = {part for name in named for part in (name, name.rpartition("#")[0])}
+    known = stores.ledger.sessions.dates_by_session_id(session_ids)
+    dates = sorted({day for pairs in known.values() for _, day in pairs})
+    asked = pl.col("session_id").is_in(sorted(known))
+    sessions = stores.lake.read(AGENT_SESSIONS, dates).filter(asked)
+    cards = stores.lake.read(SCORECARDS, dates).filter(asked, ~pl.col("fallback"))
+    windows: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in sessions.rows(named=True):
+        for name in {row["session_key"], row["session_id"]}:
+            windows[name].append(row)
+    return Targets(
+        stores.lake.root,
+        registry,
+        windows,
+        assign(sessions, registry).rows_by_key(_SESSION, named=True),
+        {tuple(card): score for *card, score in cards.select(_CARD).rows()},
     )
 
 
-def _automatic_score(
-    stores: Stores, session: Mapping[str, Any], profile: JudgeProfile
-) -> float | None:
-    cards = stores.lake.read(SCORECARDS, [session["session_date"]]).filter(
-        pl.col("organization_id") == session["organization_id"],
-        pl.col("session_key") == session["session_key"],
-        pl.col("content_hash") == session["content_hash"],
-        pl.col("profile_id") == profile.id,
-        pl.col("profile_version") == profile.version,
-        ~pl.col("fallback"),
-    )
-    return None if cards.is_empty() else float(cards["overall_score"].item())
+_SESSION = ("organization_id", "session_key")
+_CONTENT = (*_SESSION, "content_hash")
+_CARD = (*_CONTENT, "profile_id", "profile_version", "overall_score")

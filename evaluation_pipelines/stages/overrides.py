@@ -14,8 +14,7 @@ from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
 from evaluation_pipelines.domain.scorecards.matching import assign
 from evaluation_pipelines.domain.scorecards.overrides import newest_of_content, with_states
 from evaluation_pipelines.domain.scorecards.profile import ProfileError, Scale
-from evaluation_pipelines.domain.scorecards.registry import Registry
-from evaluation_pipelines.stages.evaluated import Target, Wanted, find_target
+from evaluation_pipelines.stages.evaluated import Target, Targets, Wanted, read_targets
 from evaluation_pipelines.stages.score import SessionNotFoundError
 from evaluation_pipelines.stages.stores import Stores
 
@@ -111,12 +110,14 @@ def import_overrides(
     Raises:
         OverrideError: the file has no heading, or lacks a column.
     """
-    registry = stores.ledger.profiles.registry()
+    rows = list(_rows(lines))
+    named = {str(row["session"] or "").strip() for _, row in rows}
+    targets = read_targets(stores, stores.ledger.profiles.registry(), named)
     good: list[NewOverride] = []
     bad: list[tuple[int, str]] = []
-    for number, row in _rows(lines):
+    for number, row in rows:
         try:
-            good.append(_from_row(stores, registry, row))
+            good.append(_from_row(targets, row))
         except (OverrideError, ProfileError, SessionNotFoundError) as error:
             bad.append((number, str(error)))
     if bad and not skip_bad:
@@ -185,7 +186,7 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]
         raise OverrideError(f"line {reader.line_num} is not CSV: {error}") from None
 
 
-def _from_row(stores: Stores, registry: Registry, row: dict[str | None, object]) -> NewOverride:
+def _from_row(targets: Targets, row: dict[str | None, object]) -> NewOverride:
     if None in row:
         raise OverrideError("it has more cells than the heading")
     texts = {str(name): str(value or "").strip() for name, value in row.items()}
@@ -193,8 +194,10 @@ def _from_row(stores: Stores, registry: Registry, row: dict[str | None, object])
         score = float(texts["score"])
     except ValueError:
         raise OverrideError(f"score {texts['score']!r} is not a number") from None
+    if not texts["session"]:
+        raise OverrideError("session is empty")
     organization, profile = (texts.get(each) or None for each in ("organization", "profile"))
-    target = find_target(stores, registry, Wanted(texts["session"], organization, profile))
+    target = targets.find(Wanted(texts["session"], organization, profile))
     return new_override(target, Verdict(score, texts["annotator"], texts["reason"]), "import")
 
 

@@ -1,6 +1,6 @@
 """The daily tables of scorecards and of the effective scores of sessions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -38,7 +38,7 @@ from evaluation_pipelines.domain.scorecards.scorecard import (
 )
 from evaluation_pipelines.domain.sessions.exclusions import excluded_by
 from evaluation_pipelines.stages.daily_table import Made
-from evaluation_pipelines.stages.profiles import sync_profiles
+from evaluation_pipelines.stages.profiles import Synced, sync_profiles
 from evaluation_pipelines.stages.scoring_inputs import judge_results, tool_effectiveness
 from evaluation_pipelines.stages.stores import Stores
 
@@ -94,13 +94,17 @@ class _Day:
                 yield self.registry.find(profile_id, version).profile, mine
 
 
-def scorecards(stores: Stores, day: date, now: datetime) -> Made:
-    """The cards of a date, one file per profile version.
+def scorecards(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, Made]:
+    """The cards of some dates, one file per profile version and date.
 
     Only the versions that count for a session of the date are written, and within them cards of
     content that is no more stay beside the new ones.
     """
     synced = sync_profiles(stores, now)
+    return {day: _cards(stores, day, now, synced) for day in days}
+
+
+def _cards(stores: Stores, day: date, now: datetime, synced: Synced) -> Made:
     known = _Day.read(stores, day, now, synced.registry)
     texts = _Texts(stores, day, known.sessions)
     parts = {
@@ -131,9 +135,13 @@ def scorecards(stores: Stores, day: date, now: datetime) -> Made:
     )
 
 
-def session_evaluations(stores: Stores, day: date, now: datetime) -> Made:
-    """The effective score of every session of a date."""
+def session_evaluations(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, Made]:
+    """The effective score of every session of some dates."""
     registry = stores.ledger.profiles.registry()
+    return {day: _evaluations(stores, day, now, registry) for day in days}
+
+
+def _evaluations(stores: Stores, day: date, now: datetime, registry: Registry) -> Made:
     known = _Day.read(stores, day, now, registry)
     sessions = known.sessions.with_columns(composite="performance.composite")
     evaluated = evaluate(

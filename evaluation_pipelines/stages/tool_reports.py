@@ -26,12 +26,13 @@ def tool_reports(stores: Stores, days: Sequence[date], _now: datetime) -> dict[d
     """The tool reports of the session windows of some dates."""
     lake = stores.lake
     calls = query_tool_calls([lake.partition(AGENT_EVENTS, day) for day in days])
-    sessions = {day: lake.read(AGENT_SESSIONS, [day]) for day in days}
-    return {day: _reports(rows, sessions[day]) for day, rows in rows_by_date(calls, days).items()}
+    sessions = lake.read(AGENT_SESSIONS, days)
+    reports = rows_by_date(report(calls, sessions), days)
+    return {day: _made(rows, sessions.filter(session_date=day)) for day, rows in reports.items()}
 
 
-def _reports(calls: pl.DataFrame, sessions: pl.DataFrame) -> Made:
-    table, reports = TOOL_REPORTS, report(calls, sessions)
+def _made(reports: pl.DataFrame, sessions: pl.DataFrame) -> Made:
+    table = TOOL_REPORTS
     return Made(
         table,
         reports,

@@ -55,6 +55,7 @@ def test_one_who_waits_gets_the_judgement(program: Program, judge: JudgeEndpoint
 
     asked = program("judge", "s1", "--wait")
     assert asked.code == 0
+    assert asked.err == "Its scorecards follow with the next build of 2025-02-06.\n"
     assert asked.out.startswith(f"{KEY}: 64 of 100\n")
     assert "criteria         logical_flow 17, consistency 18, tool_relevance 14," in asked.out
     assert "failure tags     missed_available_tool" in asked.out
@@ -178,6 +179,10 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     assert "3 of 3 sessions scored" in program("judge", "run", "--obsolete").out
     assert len(judge.requests) == asked + 6
     assert program("judge", "run", "--obsolete").out.startswith("judge: nothing is due")
+    # What is scored again stays in the list, and nothing is left to do.
+    listed = program("judge", "obsolete")
+    assert [row[-1] for row in listed.table()[:3]] == ["yes", "yes", "yes"]
+    assert "judge run --obsolete" not in listed.out
 
 
 def copy_rubric(folder: Path) -> None:

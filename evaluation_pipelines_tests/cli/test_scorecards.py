@@ -311,6 +311,11 @@ def test_a_session_without_a_card_says_why(program: Program) -> None:
     ran = program("scorecards", "query", "--session", "d")
 
     assert "no card of the best match: d#baseline-1: no judge has scored this" in ran.err
+    assert "last build" not in ran.err
+    said = ("--annotator", "Ada", "--reason", "seen", "--score", "1")
+    program("scorecards", "override", "d", *said, "--profile", "general-performance")
+    behind = program("scorecards", "query", "--session", "d").err
+    assert "That was so at the last build. What is known of 2026-06-01 has changed" in behind
     program("build", "--date", "2026-06-01", "--allow-fallback")
     shown = program("scorecards", "query", "--session", "d", "--profile", "best").table()
     assert shown[0][1:4] == ["50.0", "placeholder", "incident-llm"]

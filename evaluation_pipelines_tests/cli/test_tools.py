@@ -13,7 +13,9 @@ CODEX = "01a1fff1-058a-7a22-b650-3d3fbe10a8dd"
 """Four times "make check", six other failures, one success."""
 
 
-def result(second: float, tool: str, success: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def result(
+    second: float, tool: str, success: str, parameters: dict[str, Any], **more: str
+) -> dict[str, Any]:
     """A call of session ``s`` that came back with 400 bytes."""
     return claude(
         "tool_result",
@@ -24,6 +26,7 @@ def result(second: float, tool: str, success: str, parameters: dict[str, Any]) -
         tool_input=json.dumps(parameters),
         tool_result_size_bytes="400",
         duration_ms="10",
+        **more,
     )
 
 
@@ -39,7 +42,7 @@ def lake(program: Program) -> Program:
             claude("api_request", 1, session__id="s", model="model-a", cost_usd=0.09, **tokens),
             result(2, "Read", "true", {"file_path": "src/cart.py"}),
             result(3, "Read", "true", {"file_path": "src/cart.py"}),
-            result(4, "Grep", "false", {"pattern": "\x1b[31m cart\ntotal"}),
+            result(4, "Grep", "false", {"pattern": "\x1b[31m cart\ntotal"}, error="No\nsuch file"),
             result(5, "Bash", "true", {"command": "grep cart"}),
         ),
     )
@@ -68,6 +71,8 @@ def test_a_report_tells_what_was_lost_at_which_tool_and_where(lake: Program) -> 
     assert "Read 2 0 0 1 - 0.5 10 10 800".split() in lines(ran)
     assert "Grep 1 1 1 0 - 0.5 10 10 400".split() in lines(ran)
     assert '2 12:00:03 1 100 Read {"file_path": "src/cart.py"}'.split() in lines(ran)
+    (failed,) = (each for each in ran.out.splitlines() if each.endswith("No such file"))
+    assert failed.split()[:3] == ["3", "12:00:04", "Grep"]
     assert "Failing loops" not in ran.out
     assert "Wasted" not in ran.out
 
@@ -75,7 +80,7 @@ def test_a_report_tells_what_was_lost_at_which_tool_and_where(lake: Program) -> 
 def test_parameters_cannot_harm_the_terminal(lake: Program) -> None:
     ran = lake("tools", "s")
 
-    (corrected,) = [each for each in ran.out.splitlines() if "Grep  " in each and "Bash" in each]
+    (corrected,) = [each for each in ran.out.splitlines() if "Grep  " in each and "Bash (" in each]
     assert corrected.split()[:3] == ["3", "12:00:04", "Grep"]
     assert "Bash (call 4)" in corrected
     assert "\x1b" not in ran.out

@@ -188,6 +188,8 @@ def _entry(entry: Mapping[str, Any]) -> str:
             return f"{call} by {other}"
         case {"call": call, "new_tokens": tokens}:
             return f"{call} with {tokens} new"
+        case {"call": call, "error": None}:
+            return str(call)
         case {"first_call": first, "last_call": last}:
             return f"{first} to {last}"
     return f"{entry['tool']} {entry['calls']}"

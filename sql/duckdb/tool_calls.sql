@@ -72,6 +72,10 @@ select
         when rows_wanted.kind <> 'call' or texts.has_results
             then coalesce(events.content, events.error)
     end as said,
+    case
+        when rows_wanted.call_outcome = 'failed'
+            then left(coalesce(events.error, events.content), 200)
+    end as error,
     events.content is not null as has_content,
     texts.hides_replies,
     coalesce(

@@ -17,6 +17,9 @@ from evaluation_pipelines.domain.judging.score import OPEN, LoggedTurn, Score
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
 """(organization_id, session_key, judge_profile_id) -> scorings, the oldest first."""
 
+Subject: TypeAlias = tuple[str, str, str, str]
+"""(organization_id, session_key, judge_profile_id, content_hash)"""
+
 _SCORE = SESSION_SCORES.c
 _EVENT = SCORING_EVENTS.c
 _OLDEST_FIRST = (_SCORE.scored_at_us, _SCORE.score_id)
@@ -116,11 +119,16 @@ class ScoreQueries:
             prompt_hashes: rubric -> hash of its templates as they are now; scores by a rubric that
                 is missing here are obsolete too.
         """
-        of_today = [
-            sa.and_(_SCORE.rubric == rubric, _SCORE.prompt_hash == prompt_hash)
-            for rubric, prompt_hash in prompt_hashes.items()
-        ]
-        return self._select(_SCORE.status == "completed", ~sa.or_(sa.false(), *of_today))
+        return self._select(_SCORE.status == "completed", ~_by_words(prompt_hashes))
+
+    def scored_last(self, prompt_hashes: Mapping[str, str]) -> dict[Subject, int]:
+        """When (us) each session's content was scored last by the words of today."""
+        subject = _SCORE.organization_id, _SCORE.session_key, _SCORE.judge_profile_id
+        columns = (*subject, _SCORE.content_hash)
+        query = sa.select(*columns, sa.func.max(_SCORE.completed_at_us)).group_by(*columns)
+        query = query.where(_SCORE.status == "completed", _by_words(prompt_hashes))
+        with reading(self._engine) as connection:
+            return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
 
     def lease_owners(self) -> list[str]:
         """Who holds scorings that have not come to their end, or has left them with a lease."""
@@ -149,6 +157,14 @@ class ScoreQueries:
         query = sa.select(SCORING_EVENTS).where(*conditions).order_by(_EVENT.event_id)
         with reading(self._engine) as connection:
             return [ScoringEvent(**row) for row in connection.execute(query).mappings()]
+
+
+def _by_words(prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
+    of_rubrics = [
+        sa.and_(_SCORE.rubric == rubric, _SCORE.prompt_hash == prompt_hash)
+        for rubric, prompt_hash in prompt_hashes.items()
+    ]
+    return sa.or_(sa.false(), *of_rubrics)
 
 
 def score_of(row: sa.RowMapping) -> Score:

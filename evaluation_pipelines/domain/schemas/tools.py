@@ -34,6 +34,7 @@ BY_TOOL = pl.Struct(
         "lost_usd": pl.Float64,
     }
 )
+FAILURE = pl.Struct({**_PLACE, "error": pl.String})
 REPEAT = pl.Struct(
     {
         **_PLACE,
@@ -97,6 +98,7 @@ TOOL_REPORTS = Table(
         ("lost_tokens", pl.Float64, "estimate, 4 bytes each, of what lost calls gave back"),
         ("lost_usd", pl.Float64, "lost_tokens at the mean price of a token of the session"),
         ("by_tool", pl.List(BY_TOOL), "one entry per tool, the most called first"),
+        ("failures", pl.List(FAILURE), "failed calls with what their errors say"),
         ("repeats", pl.List(REPEAT), "repeated calls with the earliest call each repeats"),
         ("corrections", pl.List(CORRECTION), "failed calls with the call that made each good"),
         ("wasted", pl.List(UNUSED), "wasted calls; new_tokens: words that were new in the result"),

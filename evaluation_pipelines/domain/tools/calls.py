@@ -24,6 +24,7 @@ TOOL_CALLS = pl.Schema(
         "duration_ms": pl.Float64(),
         "parameters": pl.String(),  # JSON text, null when not logged
         "said": pl.String(),  # text of a result, prompt or reply
+        "error": pl.String(),  # beginning of what a failed call gave back
         "has_content": pl.Boolean(),  # a result was logged, not only an error
         "hides_replies": pl.Boolean(),  # the model answered in the session, no text of it is logged
         "returned_bytes": pl.Int64(),  # size of what the call gave back; null when unknown
@@ -31,7 +32,7 @@ TOOL_CALLS = pl.Schema(
 )
 """Columns of ``sql/duckdb/tool_calls.sql``: one row per tool call, prompt or reply."""
 
-WINDOW = ("organization_id", "session_key")
+WINDOW = ("organization_id", "session_date", "session_key")
 """Columns that name a session window."""
 
 

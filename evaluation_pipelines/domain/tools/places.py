@@ -2,7 +2,14 @@
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas.tools import BY_TOOL, CORRECTION, LOOP, REPEAT, UNUSED
+from evaluation_pipelines.domain.schemas.tools import (
+    BY_TOOL,
+    CORRECTION,
+    FAILURE,
+    LOOP,
+    REPEAT,
+    UNUSED,
+)
 from evaluation_pipelines.domain.tools import effectiveness
 from evaluation_pipelines.domain.tools.calls import WINDOW
 
@@ -53,6 +60,14 @@ def by_tool(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         .sort(*WINDOW, -pl.col("calls").cast(pl.Int64), "tool")
     )
     return _listed(tools, "by_tool", BY_TOOL)
+
+
+def failures(calls: pl.DataFrame) -> pl.DataFrame:
+    """``failures``: calls that failed, each with the beginning of its error where one is logged."""
+    listed = calls.filter(pl.col("outcome") == "failed").with_columns(
+        called_at="event_time", parameters=_shown()
+    )
+    return _listed(listed.sort(_WINDOW_CALL), "failures", FAILURE)
 
 
 def repeats(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from evaluation_pipelines.domain.tools.waste import LONGEST_RESULT, traced_resul
 _CALL = ["window_no", "call"]
 _OF_SESSION = (
     *("agent_id", "masque", "source_cli", "model", "task_class", "started_at"),
-    *("content_hash", "session_date", "tools_ok", "total_tokens", "cost_usd"),
+    *("content_hash", "tools_ok", "total_tokens", "cost_usd"),
 )
 
 
@@ -45,6 +45,7 @@ def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     windows = _windows(rows, found.calls, sessions)
     lists = (
         places.by_tool(found.calls, rows),
+        places.failures(calls),
         places.repeats(found.repeats, calls),
         places.corrections(found.corrections, calls),
         places.unused(found.calls.filter("is_wasted"), "wasted"),
@@ -55,6 +56,7 @@ def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         windows = windows.join(each, on=WINDOW, how="left")
     return (
         windows.with_columns(
+            _known("failures", "failed_calls"),
             _known("repeats", "repeated_calls"),
             _known("corrections", "corrected_calls"),
             _known("wasted", "wasted_calls"),

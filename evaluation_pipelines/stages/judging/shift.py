@@ -211,7 +211,8 @@ class Shift:
         self._refusals += 1
         is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
         if is_final or self._refusals >= _MOST_REFUSALS:
-            self._stop(refused.limit, refused.reason)
+            # As it was told of the first: those after it only name other sums.
+            self._stop(refused.limit, self.report.explained[refused.limit])
 
     def _defer(self, kind: str, reason: str) -> None:
         self.report.note_deferred(kind, reason)
