@@ -17,13 +17,11 @@ from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
-from evaluation_pipelines.defs.scorecards.events import observations
+from evaluation_pipelines.defs.scorecards.events import Observations
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
 from evaluation_pipelines.domain.alerts import of_parked_date
-from evaluation_pipelines.domain.schemas import (
-    SESSION_PERFORMANCE,
-)
+from evaluation_pipelines.domain.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.stages.alerts import alert
 from evaluation_pipelines.stages.build import Build, DateFailed
 from evaluation_pipelines.stages.daily_table import DailyTable, Made
@@ -98,10 +96,11 @@ def daily_tables(
         held = {each.session_date for each in stores.ledger.touched.held(datetime.now(UTC))}
         days = sorted(held.intersection(days))
     book, reports = RuleBook(), LastReports(context.instance, days)
+    announced = Observations(SESSION_EVALUATIONS.name)
 
     def publish(day: date, made: Made) -> None:
         # Before the materialization: the page of a partition puts what was observed later on top.
-        for observation in observations(made.table.name, day, made.news):
+        for observation in announced.of(day, made.news):
             context.log_event(observation)
         report_partition(context, stores, _DAILY[made.table.name], day, made, reports=reports)
         if without := made.facts.get("no_profile"):

@@ -26,7 +26,7 @@ from evaluation_pipelines.stages.daily_tables import (
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.stores import Stores
 
-_TOGETHER_BYTES = 16 * 1024 * 1024
+_TOGETHER_BYTES = 8 * 1024 * 1024
 _MOST_TOGETHER = 31
 """Dates that are built together have so many bytes of landed Parquet, and are no more than that."""
 

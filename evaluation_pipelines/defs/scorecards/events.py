@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 import dagster as dg
@@ -9,16 +10,29 @@ import dagster as dg
 from evaluation_pipelines.domain.scorecards.announcements import Announcement
 
 SHOWN_ONE_BY_ONE = 50
-"""More new events of one date are told in one line for each kind: a backfill has thousands."""
+"""More new events of one run are told in one line for each date and kind.
+
+A backfill has thousands, and the interface's store takes each as slowly as a whole partition.
+"""
 
 
-def observations(
-    asset: str, day: date, news: Sequence[Announcement]
-) -> Iterator[dg.AssetObservation]:
-    """What was announced of a date; every event is in the ledger's ``evaluation_events``."""
-    if len(news) <= SHOWN_ONE_BY_ONE:
-        yield from (_one(asset, each) for each in news)
-        return
+@dataclass(slots=True)
+class Observations:
+    """What a run announces; every event is in the ledger's ``evaluation_events``."""
+
+    asset: str
+    _shown: int = 0
+
+    def of(self, day: date, news: Sequence[Announcement]) -> Iterator[dg.AssetObservation]:
+        """The events of a date, one by one while there is room for all of them."""
+        if self._shown + len(news) <= SHOWN_ONE_BY_ONE:
+            self._shown += len(news)
+            yield from (_one(self.asset, each) for each in news)
+        else:
+            yield from _counted(self.asset, day, news)
+
+
+def _counted(asset: str, day: date, news: Sequence[Announcement]) -> Iterator[dg.AssetObservation]:
     for kind, number in sorted(Counter(each.kind for each in news).items()):
         yield dg.AssetObservation(
             asset,

@@ -98,8 +98,10 @@ def _why_not(a: Arm, b: Arm, adjusted: Difference, min_runs: int) -> str | None:
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
     """How many times the variance is that of independent runs of the same number; at least 1."""
-    plain = a.scores.var() / len(a.scores) + b.scores.var() / len(b.scores)
-    if adjusted.error is None or plain < 1e-12:
+    if adjusted.error is None or min(len(a.scores), len(b.scores)) < 2:
+        return 1.0
+    plain = a.scores.var(ddof=1) / len(a.scores) + b.scores.var(ddof=1) / len(b.scores)
+    if plain < 1e-12:
         return 1.0
     return max(adjusted.error**2 / float(plain), 1.0)
 
