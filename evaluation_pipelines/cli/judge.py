@@ -80,6 +80,8 @@ def one_session(
         why = "somebody else is at work on it" if report is None else report.summary()
         complain(f"error: it is not scored yet: {one_line(why)}")
         raise typer.Exit(1)
+    if wait and requested.score is not None and requested.score.status == "failed":
+        raise typer.Exit(1)  # why stands in what was printed
 
 
 @judge_app.command()

@@ -124,9 +124,10 @@ def test_a_failed_scoring_says_why_and_what_would_help(
     program: Program, judge: JudgeEndpoint
 ) -> None:
     judge.script(prose_score(), prose_score())
-    program("judge", "s1", "--wait")
+    waited = program("judge", "s1", "--wait")
     shown = program("judge", "show", "s1")
 
+    assert (waited.code, waited.out) == (1, shown.out)
     assert shown.out.startswith(f"{KEY}: failed\n")
     assert "error            no verdict, even after a reminder" in shown.out
     assert "(attempt 1, it may help to try again)" in shown.out
