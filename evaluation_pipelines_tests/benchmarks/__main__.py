@@ -33,6 +33,7 @@ SECTIONS = {
     "judge": judge_throughput.run,
     "judge-run": judge_run.run,
     "backfill": backfill.run,
+    "backfill-small": backfill.small,
     "tools": tool_reports.run,
     "reputation": reputation.run,
 }
