@@ -1,4 +1,4 @@
-"""Build: date by date, each by itself, from however many parts."""
+"""Build: dates together, and each as if by itself, from however many parts."""
 
 import os
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from evaluation_pipelines.domain.schemas import (
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.stages.progress import Silent
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -89,6 +90,39 @@ def test_a_date_that_is_built_again_is_the_same_to_the_last_byte(two_dates: Work
     before = [path.read_bytes() for path in paths]
     build(two_dates, FIRST)
     assert [path.read_bytes() for path in paths] == before
+
+
+class Steps(Silent):
+    """A progress that notes by how much it advanced."""
+
+    def __init__(self) -> None:
+        self.units: list[int] = []
+
+    def advance(self, units: int) -> None:
+        """Dates were built."""
+        self.units.append(units)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "together"),
+    [
+        ("_TOGETHER_BYTES", 10**6, [2]),
+        ("_TOGETHER_BYTES", 1, [1, 1]),
+        ("_MOST_TOGETHER", 1, [1, 1]),
+    ],
+)
+def test_so_many_dates_are_built_together_as_fit(
+    two_dates: Workplace,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: int,
+    together: list[int],
+) -> None:
+    monkeypatch.setattr(f"evaluation_pipelines.stages.build.{limit}", value)
+    steps = Steps()
+    results = Build(two_dates.stores, [AGENT_EVENTS.name]).run([FIRST, SECOND], steps)
+    assert [each.session_date for each in results] == [FIRST, SECOND]
+    assert steps.units == together
 
 
 def test_an_event_that_comes_later_makes_its_date_due_and_its_session_grow(
