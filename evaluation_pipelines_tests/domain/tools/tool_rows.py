@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
 from evaluation_pipelines.domain.tools.report import tool_reports
-from evaluation_pipelines_tests.builders import Row, at, session, sessions_frame
+from evaluation_pipelines_tests.builders import START, Row, at, session, sessions_frame
 
 
 def call(tool: str = "Read", outcome: str = "ok", **columns: Any) -> Row:
@@ -54,6 +54,7 @@ def rows_frame(rows: Iterable[Row]) -> pl.DataFrame:
     placed = [
         {
             "organization_id": "default",
+            "session_date": START.date(),
             "session_key": f"{row['session_id']}#baseline-1",
             "position": place,
             "event_time": at(place),
