@@ -78,6 +78,7 @@ def _rows(sessions: int, calls: int, edits: int) -> pl.DataFrame:
                 {
                     "organization_id": "default",
                     "session_id": f"s{number}",
+                    "session_date": _START.date(),
                     "session_key": f"s{number}#baseline-1",
                     "position": position,
                     "kind": "call",
