@@ -58,7 +58,7 @@ def _card(number: int, row: Row) -> str:
         f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>"
         for name, value in _facts(row).items()
     )
-    said = f'<p class="small">{escaped(text, LONGEST_SENTENCE)}</p>' if (text := _said(row)) else ""
+    said = "".join(f'<p class="small">{escaped(text, LONGEST_SENTENCE)}</p>' for text in _said(row))
     source = scored_by(row["profile_id"], row["profile_version"], row["effective_source"])
     return (
         f'<div class="card session" id="{_place(number)}">'
@@ -126,11 +126,13 @@ def _quality_risk(row: Row) -> str:
     return f"yes, below the limit of {profile}" if profile else "yes, below the usual limit"
 
 
-def _said(row: Row) -> str:
+def _said(row: Row) -> list[str]:
     """The scorecard in its own words, which count on its own scale; nothing without a card."""
     if row["reasoning"] is None:
-        return ""
+        return []
+    computed, *judged = row["reasoning"].split("\n\n")
     scale = f"{row['scale_min']:g} to {row['scale_max']:g}"
-    return (
-        f"Scorecard: {points(row['automatic'])} of 100. On its scale, {scale}: {row['reasoning']}"
-    )
+    return [
+        f"Scorecard: {points(row['automatic'])} of 100. On its scale, {scale}: {computed}",
+        *judged,
+    ]

@@ -53,7 +53,8 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
         quality_risk=True,
         disqualified=False,
     )
-    found = replace(compared([row]), cards=cards(card(), card(card_id="card 2", reasoning="no")))
+    other = card(card_id="card 2", reasoning="of another session")
+    found = replace(compared([row]), cards=cards(card(reasoning="c 2.0\n\nIt guessed."), other))
     assert facts(found) == {
         "Model": "model-a (provider-a)",
         "Label": "code",
@@ -75,6 +76,8 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
     assert "<strong>20.0 of 100</strong>" in said
     assert "Scored by: scorecards, profile p version 3" in said
     assert "Scorecard: 20.0 of 100. On its scale, 0 to 10: c 2.0</p>" in said
+    assert '<p class="small">It guessed.</p>' in said
+    assert "of another session" not in said
     command = "evaluation-pipelines scorecards query --session"
     assert f"<code>{command} &#x27;s1#baseline-1&#x27;</code>" in said
     assert f"{command} 's1#baseline-1' |" in markdown_report(found).replace("\\", "")
