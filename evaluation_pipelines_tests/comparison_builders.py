@@ -11,6 +11,7 @@ from evaluation_pipelines.domain.comparison.audits import AUDITS
 from evaluation_pipelines.domain.comparison.compare import Comparison, Question, compare
 from evaluation_pipelines.domain.comparison.differences import Arm
 from evaluation_pipelines.domain.comparison.runs import RUNS
+from evaluation_pipelines.domain.schemas import SCORECARDS
 from evaluation_pipelines_tests.builders import Row
 
 UNTIL = datetime(2026, 11, 21, tzinfo=UTC)
@@ -69,6 +70,17 @@ def scores(mean: float, number: int, spread: float = 8.0, seed: int = 1) -> list
 def audits(*rows: Mapping[str, object]) -> pl.DataFrame:
     """AUDITS."""
     return pl.DataFrame(list(rows), schema=AUDITS, orient="row")
+
+
+def card(**columns: object) -> Row:
+    """The card ``card 1``, on a scale of 0 to 10."""
+    defaults: Row = {"card_id": "card 1", "scale_min": 0.0, "scale_max": 10.0, "reasoning": "c 2.0"}
+    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+
+
+def cards(*rows: Mapping[str, object]) -> pl.DataFrame:
+    """SCORECARDS."""
+    return pl.DataFrame(list(rows), schema=SCORECARDS.schema, orient="row")
 
 
 def compared(

@@ -1,9 +1,11 @@
 """Model comparison: from the effective scores of the lake to tables and a report."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
 import polars as pl
 
+from evaluation_pipelines.domain.comparison.accounts import worst_sessions
 from evaluation_pipelines.domain.comparison.audits import audits_of
 from evaluation_pipelines.domain.comparison.compare import Comparison, Question, compare
 from evaluation_pipelines.domain.comparison.runs import runs_of
@@ -12,6 +14,7 @@ from evaluation_pipelines.domain.schemas import (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
+    SCORECARDS,
     SESSION_EVALUATIONS,
     UTC_TIME,
     Table,
@@ -56,7 +59,11 @@ def compare_models(
     evaluations = seen.lake.select(SESSION_EVALUATIONS, started)
     sessions = seen.lake.select(AGENT_SESSIONS, started)
     runs = runs_of(evaluations, sessions)
-    return compare(runs, _audits(seen), question, now, as_of)
+    found = compare(runs, _audits(seen), question, now, as_of)
+    ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
+    has_card = pl.col("card_id").is_in(ids)
+    days = evaluations.filter(has_card)["session_date"].unique().sort()
+    return replace(found, cards=seen.lake.read(SCORECARDS, days, where=has_card))
 
 
 def write_comparison(stores: Stores, found: Comparison) -> None:

@@ -167,6 +167,14 @@ def test_tables_and_report_are_written_and_read_again(place: Workplace) -> None:
     ]
 
 
+def test_the_worst_sessions_bring_their_own_cards(place: Workplace) -> None:
+    bad, good = evaluation(1, 20.0, card_id="card 1 20.0"), evaluation(2, card_id="card 2 80.0")
+    put_sessions(place, [bad, good, evaluation(3, 10.0, effective_source="composite")])
+    put(place, SCORECARDS, [card(1, 20.0, timedelta(hours=1)), card(1, 30.0, timedelta(hours=2))])
+    found = compare_models(place.stores, QUESTION, LATER)
+    assert found.cards["card_id"].to_list() == ["card 1 20.0"]
+
+
 def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace) -> None:
     found = compare_models(place.stores, QUESTION, LATER)
     folder = place.settings.reports_dir

@@ -1,6 +1,6 @@
 """The whole comparison of a time range: models, pairs, regressions, and what was left out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 
@@ -15,6 +15,7 @@ from evaluation_pipelines.domain.schemas import (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
+    SCORECARDS,
     UTC_TIME,
     Table,
 )
@@ -60,6 +61,7 @@ class Comparison:
         pairs: MODEL_COMPARISON_PAIRS.
         regressions: MODEL_REGRESSIONS.
         as_of: The past time as of which it was made; None for the present.
+        cards: SCORECARDS of the worst sessions, as far as they have one.
     """
 
     question: Question
@@ -69,6 +71,7 @@ class Comparison:
     pairs: pl.DataFrame
     regressions: pl.DataFrame
     as_of: datetime | None = None
+    cards: pl.DataFrame = field(default_factory=SCORECARDS.schema.to_frame)
 
 
 def compare(

@@ -51,6 +51,13 @@ def minutes(milliseconds: float | None) -> str:
     return DASH if milliseconds is None else f"{number(milliseconds / 60_000, 1)} min"
 
 
+def duration(milliseconds: float | None) -> str:
+    """A single duration: in seconds below a minute."""
+    if milliseconds is None or milliseconds >= 60_000:
+        return minutes(milliseconds)
+    return f"{number(milliseconds / 1000, 1)} s"
+
+
 def whole(value: float | None) -> str:
     """A whole number with thousands set apart."""
     return number(value, 0)

@@ -70,8 +70,13 @@ class Finding:
     def scored_by(self) -> str:
         """Where the scores come from."""
         _, profile, version, source = self.group
-        text = SOURCES.get(str(source), str(source))
-        return text if profile is None else f"{text}, profile {profile} version {version}"
+        return scored_by(profile, version, source)
+
+
+def scored_by(profile: object, version: object, source: object) -> str:
+    """Where a score comes from: its source, and the profile where one took part in it."""
+    text = SOURCES.get(str(source), str(source))
+    return text if profile is None else f"{text}, profile {profile} version {version}"
 
 
 def findings(comparison: Comparison) -> list[Finding]:

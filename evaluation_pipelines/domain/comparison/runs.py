@@ -41,11 +41,24 @@ RUNS = pl.Schema(
         "agent": pl.String(),
         "status": pl.String(),
         "reason": pl.String(),
+        "user_id": pl.String(),
+        "agent_id": pl.String(),
+        "masque": pl.String(),
+        "tools_ok": pl.Int64(),
+        "tools_failed": pl.Int64(),
+        "quality_risk": pl.Boolean(),
+        "disqualified": pl.Boolean(),
+        "card_id": pl.String(),
     }
 )
-"""A run without a score has source ``none`` and says why in ``reason``."""
+"""A run without a score has source ``none`` and says why in ``reason``.
+
+``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts. ``user`` and
+``agent`` are never shown: they tell users of two organizations apart.
+"""
 
 _SESSION = ["organization_id", "session_key"]
+_FACTS = ("user_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
 _BY_PROFILE = ("override", "scorecard", "judge")
 
 
@@ -60,7 +73,7 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         evaluations: rows of ``session_evaluations``.
         sessions: the same windows of ``agent_sessions``.
     """
-    facts = sessions.select(*_SESSION, "user_id", "cost_usd", "total_tokens", "active_s")
+    facts = sessions.select(*_SESSION, *_FACTS)
     judged = pl.col("effective_source").is_in(_BY_PROFILE)
     disqualified = pl.col("disqualified") & (pl.col("effective_source") != "override")
     return (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from evaluation_pipelines.domain.comparison.accounts import accounts
+from evaluation_pipelines.domain.comparison.accounts import accounts, worst_sessions
 from evaluation_pipelines.domain.comparison.compare import Comparison
 from evaluation_pipelines.domain.comparison.findings import Finding, findings
 from evaluation_pipelines.domain.comparison.report.charts import scatter
@@ -21,11 +21,12 @@ from evaluation_pipelines.domain.comparison.report.sections import (
     account_cells,
     errors_line,
     judge_lines,
+    look_command,
     model_cells,
     pair_cells,
     span_line,
     watch_cells,
-    worst_rows,
+    worst_cells,
 )
 from evaluation_pipelines.domain.markdown import escaped, markdown_table
 
@@ -48,7 +49,7 @@ def markdown_report(comparison: Comparison) -> str:
     if watched:
         cells = map(watch_cells, watched)
         parts += ["## Did a model get worse?", _table(WATCH_HEADINGS, cells)]
-    parts += ["## The worst sessions", _table(WORST_HEADINGS, worst_rows(comparison))]
+    parts += ["## The worst sessions", _worst(comparison)]
     lines = map(account_cells, accounts(comparison))
     parts += ["## What was left out, and why", _table(ACCOUNT_HEADINGS, lines)]
     parts += [
@@ -94,6 +95,12 @@ def flat(cell: Cell) -> str:
     beside = f" [{word}]" if word else ""
     below = f" ({cell.below})" if cell.below else ""
     return f"{cell.shown}{beside}{below}"
+
+
+def _worst(comparison: Comparison) -> str:
+    rows = worst_sessions(comparison).iter_rows(named=True)
+    lines = ([*worst_cells(row), Cell(look_command(row))] for row in rows)
+    return _table((*WORST_HEADINGS, "To look at it"), lines)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -19,6 +19,7 @@ class Cell:
         sort: Number it is sorted by; ``shown`` where there is none.
         kind: Class of the cell: ``n`` for numbers, ``name``, ``said``, ``time``, or nothing.
         tag: A word beside it, and after a colon its class: ``best:good``.
+        link: Id of the place on the page that it leads to; never a text of telemetry.
     """
 
     shown: str
@@ -26,6 +27,7 @@ class Cell:
     sort: float | None = None
     kind: str = ""
     tag: str = ""
+    link: str = ""
 
 
 def escaped(value: object, longest: int = _LONGEST) -> str:
@@ -63,7 +65,9 @@ def _cell(cell: Cell) -> str:
     below = f'<span class="small">{escaped(cell.below)}</span>' if cell.below else ""
     word, _, look = cell.tag.partition(":")
     tag = f' <span class="tag {look}">{escaped(word)}</span>' if word else ""
-    return f"<td{kind}{value}>{escaped(cell.shown)}{tag}{below}</td>"
+    shown = escaped(cell.shown)
+    shown = f'<a href="#{cell.link}">{shown}</a>' if cell.link else shown
+    return f"<td{kind}{value}>{shown}{tag}{below}</td>"
 
 
 def items(lines: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from evaluation_pipelines.domain.comparison.compare import Comparison
 from evaluation_pipelines.domain.comparison.findings import Finding, findings, name_of
 from evaluation_pipelines.domain.comparison.models import Row
 from evaluation_pipelines.domain.comparison.report.charts import forest, scatter
+from evaluation_pipelines.domain.comparison.report.details import worst_details, worst_table
 from evaluation_pipelines.domain.comparison.report.markup import (
     LONGEST_SENTENCE,
     escaped,
@@ -20,7 +21,6 @@ from evaluation_pipelines.domain.comparison.report.sections import (
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     WATCH_HEADINGS,
-    WORST_HEADINGS,
     account_cells,
     errors_line,
     judge_lines,
@@ -28,7 +28,6 @@ from evaluation_pipelines.domain.comparison.report.sections import (
     pair_cells,
     span_line,
     watch_cells,
-    worst_rows,
 )
 from evaluation_pipelines.domain.comparison.report.spreads import distributions, trend
 from evaluation_pipelines.domain.comparison.report.style import (
@@ -51,9 +50,10 @@ def html_page(comparison: Comparison) -> str:
         *(_details(each, comparison) for each in found if _is_compared(each)),
         *_others([each for each in found if not _is_compared(each)]),
         *_watch(comparison),
-        *_worst(comparison),
+        worst_table(comparison),
         _left_out(comparison),
         f"<h2>How these figures are made</h2>{items(method_lines(comparison.question.min_runs))}",
+        worst_details(comparison),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -174,13 +174,6 @@ def _watch(comparison: Comparison) -> list[str]:
         return []
     head = "<h2>Did a model get worse?</h2>"
     return [head + table(WATCH_HEADINGS, map(watch_cells, rows))]
-
-
-def _worst(comparison: Comparison) -> list[str]:
-    rows = worst_rows(comparison)
-    if not rows:
-        return []
-    return [f"<h2>The worst sessions</h2>{table(WORST_HEADINGS, rows)}"]
 
 
 def _left_out(comparison: Comparison) -> str:

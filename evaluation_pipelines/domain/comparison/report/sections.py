@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from evaluation_pipelines.domain.comparison.accounts import Account, worst_sessions
+from evaluation_pipelines.domain.comparison.accounts import Account
 from evaluation_pipelines.domain.comparison.compare import Comparison
 from evaluation_pipelines.domain.comparison.figures import (
     DASH,
@@ -46,7 +46,7 @@ PAIR_HEADINGS = (
     "Runs that settle it #",
 )
 WATCH_HEADINGS = ("Model", "State", "Change #", "Last 7 days #", "28 days before #", "p (Holm) #")
-WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #", "To look at it")
+WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #")
 ACCOUNT_HEADINGS = ("Where", "Why", "Sessions #", "For example")
 
 
@@ -114,19 +114,21 @@ def watch_cells(row: Row) -> list[Cell]:
     ]
 
 
-def worst_rows(comparison: Comparison) -> list[list[Cell]]:
-    """The worst sessions with what it takes to find them."""
+def worst_cells(row: Row, link: str = "") -> list[Cell]:
+    """One of the worst sessions; its key leads to ``link``."""
+    said = ", ".join(filter(None, (row["classification_label"], row["status"])))
     return [
-        [
-            number_cell(points(row["score"]), row["score"]),
-            Cell(row["session_key"], f"{row['classification_label']}, {row['status']}"),
-            Cell(name_of(row), row["task_class"] or ""),
-            Cell(f"{row['started_at']:%Y-%m-%d %H:%M}", kind="time"),
-            number_cell(usd(row["cost_usd"]), row["cost_usd"]),
-            Cell(f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"),
-        ]
-        for row in worst_sessions(comparison).iter_rows(named=True)
+        number_cell(points(row["score"]), row["score"]),
+        Cell(row["session_key"], said, link=link),
+        Cell(name_of(row), row["task_class"] or ""),
+        Cell(f"{row['started_at']:%Y-%m-%d %H:%M}", kind="time"),
+        number_cell(usd(row["cost_usd"]), row["cost_usd"]),
     ]
+
+
+def look_command(row: Row) -> str:
+    """What shows a session in a terminal."""
+    return f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"
 
 
 def account_cells(account: Account) -> list[Cell]:

@@ -54,6 +54,16 @@ font-size:.78rem;color:var(--muted);font-weight:500}
 code{font:.85em ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 details{margin:.8rem 0}
 summary{cursor:pointer;color:var(--link)}
+a{color:var(--link)}
+td a{display:inline-block;min-width:11rem;overflow-wrap:anywhere}
+.session{scroll-margin-top:1rem}
+.session h3{margin:0 0 .3rem;overflow-wrap:anywhere}
+.session:target{border-color:var(--link);box-shadow:0 0 0 1px var(--link)}
+.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));gap:.4rem 1rem;
+margin:.6rem 0}
+.facts div{min-width:0;overflow-wrap:anywhere}
+dt{font-size:.82rem;color:var(--muted)}
+dd{margin:0}
 @media (max-width:40rem){main{padding:1rem .7rem 3rem}h1{font-size:1.35rem}
 th,td{padding:.4rem .5rem}.card{padding:.8rem}}
 @media print{@page{margin:12mm}
@@ -64,6 +74,9 @@ th,td{padding:.25rem .3rem}th{font-size:.74rem;white-space:normal;vertical-align
 td.said,td.name{min-width:0}tr,li{break-inside:avoid}h2,h3{break-after:avoid}
 .grid{grid-template-columns:1fr 1fr}.tag{padding:0 .3rem;font-size:.7rem}
 h2{margin-top:1.2rem}.card{padding:.6rem .9rem;margin:.5rem 0}code,li{line-height:1.35}
+.session{font-size:.84rem}.facts{gap:.15rem .8rem;margin:.2rem 0;
+grid-template-columns:repeat(5,1fr)}.session p{margin:.15rem 0}.back{display:none}a{color:inherit}
+td a{min-width:0}.session:target{border-color:var(--line);box-shadow:none}
 th button{display:contents}th button::after{content:""!important}}
 """
 

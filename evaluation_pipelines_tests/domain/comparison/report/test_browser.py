@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from evaluation_pipelines_tests.comparison_builders import (
     SINCE,
     UNTIL,
     audits,
+    card,
+    cards,
     compared,
     run,
     sample,
@@ -40,7 +43,16 @@ TEXTS = (
     "agent",
     "status",
     "reason",
+    "user_id",
+    "agent_id",
+    "masque",
 )
+DISQUALIFIED: dict[str, Any] = {
+    "is_disqualified": True,
+    "disqualified": True,
+    "quality_risk": True,
+    "card_id": "card 1",
+}
 
 pytestmark = [
     pytest.mark.slow,
@@ -85,6 +97,7 @@ def hostile_page() -> str:
     rows = [
         *sample(f"a{HOSTILE}", scores(85, 40, seed=1), 0, **(texts | judged)),
         *sample(f"b{HOSTILE}", scores(60, 40, seed=2), 100, **(texts | judged)),
+        run(800, 0.0, **(texts | judged | DISQUALIFIED)),
         run(900, None, **dict.fromkeys(TEXTS, HOSTILE)),
     ]
     rows = [row | {"session_key": f"{row['session_key']}{HOSTILE}"} for row in rows]
@@ -96,7 +109,10 @@ def hostile_page() -> str:
         "label": 1.0,
         "is_random": True,
     }
-    return html_page(compared(rows, question, audits=audits(said)))
+    found = compared(rows, question, audits=audits(said))
+    return html_page(
+        replace(found, cards=cards(card(reasoning=HOSTILE, disqualifier_triggered=HOSTILE)))
+    )
 
 
 def test_no_script_of_a_hostile_text_runs_and_nothing_complains(tmp_path: Path) -> None:
@@ -106,6 +122,9 @@ def test_no_script_of_a_hostile_text_runs_and_nothing_complains(tmp_path: Path) 
     assert "data-ran" not in dom.partition("<body")[0]
     # Texts with two models, a verdict, the worst sessions: all of it was there to be obeyed.
     assert html.count("&lt;script&gt;") > 50
+    for hostile_fact in ("Label", "User", "Agent", "Masque", "Disqualified", "Quality risk"):
+        assert re.search(rf"<dt>{hostile_fact}</dt><dd>[^<]*&lt;script&gt;", html)
+    assert re.search(r"Scorecard: 80\.0 of 100[^<]*&lt;script&gt;", html)
     assert dom.count("<script") == 1
     assert "<img" not in dom
 
