@@ -41,7 +41,6 @@ RUNS = pl.Schema(
         "agent": pl.String(),
         "status": pl.String(),
         "reason": pl.String(),
-        "user_id": pl.String(),
         "agent_id": pl.String(),
         "masque": pl.String(),
         "tools_ok": pl.Int64(),
@@ -54,7 +53,8 @@ RUNS = pl.Schema(
 """A run without a score has source ``none`` and says why in ``reason``.
 
 ``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts. ``user`` and
-``agent`` are never shown: they tell users of two organizations apart.
+``agent`` are never shown: they tell users of two organizations apart, and a report that is handed
+on names nobody.
 """
 
 _SESSION = ["organization_id", "session_key"]

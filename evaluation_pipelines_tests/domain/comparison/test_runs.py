@@ -45,7 +45,7 @@ def test_a_run_has_the_score_of_its_session_and_what_it_cost() -> None:
     assert (found["cost_usd"], found["total_tokens"], found["active_ms"]) == (0.09, 1000, 300_000)
     assert (found["profile_id"], found["profile_version"]) == ("p", 2)
     assert (found["user"], found["agent"]) == ("user\0default\0ada", "agent\0default\0agent")
-    assert (found["user_id"], found["agent_id"]) == ("ada", "agent")
+    assert found["agent_id"] == "agent"
     assert (found["tools_ok"], found["tools_failed"]) == (9, 1)
 
 

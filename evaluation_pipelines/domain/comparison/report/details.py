@@ -87,7 +87,6 @@ def _facts(row: Row) -> dict[str, str]:
         "Task class": _known(row["task_class"]),
         "Status": _known(row["status"]),
         "Organization": _known(row["organization_id"]),
-        "User": _known(row["user_id"]),
         "Agent": _known(row["agent_id"]),
         **masque,
         "Started (UTC)": f"{row['started_at']:%Y-%m-%d %H:%M}",

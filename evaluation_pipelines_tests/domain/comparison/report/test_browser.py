@@ -43,7 +43,6 @@ TEXTS = (
     "agent",
     "status",
     "reason",
-    "user_id",
     "agent_id",
     "masque",
 )

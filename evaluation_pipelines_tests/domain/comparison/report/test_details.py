@@ -43,7 +43,6 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
         1,
         20.0,
         **JUDGED,
-        user_id="ada",
         agent_id="builder",
         masque="Builder",
         tools_ok=1234,
@@ -61,7 +60,6 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
         "Task class": "debug",
         "Status": "completed",
         "Organization": "default",
-        "User": "ada",
         "Agent": "builder",
         "Masque": "Builder",
         "Started (UTC)": "2026-11-19 00:00",
@@ -90,7 +88,6 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert unknown == {
         "Task class",
         "Status",
-        "User",
         "Agent",
         "Active time",
         "Cost",
