@@ -150,7 +150,7 @@ _COPIES = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(copies=_COPIES, order=st.randoms(use_true_random=False))
 def test_the_order_in_which_events_landed_changes_nothing(
     copies: list[tuple[int, str | None, int]], order: Random

@@ -267,7 +267,7 @@ def made(drawn: list[tuple[str, int, str | None, str, str]]) -> list[Row]:
     ]
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(drawn=_EVENTS, order=st.randoms(use_true_random=False))
 def test_every_event_is_in_one_window_and_the_order_of_the_rows_changes_nothing(
     drawn: list[tuple[str, int, str | None, str, str]], order: Random

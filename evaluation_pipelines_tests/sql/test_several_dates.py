@@ -53,7 +53,7 @@ def sessions(events: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("made", [query_events, sessions, query_tool_calls])
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**32))
 def test_a_date_is_the_same_alone_and_among_others(
     made: Callable[[pl.DataFrame], pl.DataFrame], seed: int

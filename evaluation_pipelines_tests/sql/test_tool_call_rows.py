@@ -148,7 +148,7 @@ def random_event(random: Random, number: int) -> Row:
     return tool(number, success=random.choice((True, False, None)), **call)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32))
 def test_both_count_the_same_calls_in_every_window(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret

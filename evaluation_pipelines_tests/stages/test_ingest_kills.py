@@ -85,7 +85,7 @@ def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
 def test_two_ingests_at_once_read_what_one_would(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "landing", seed=3)
     with two_at_once("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES):
-        collector.append(300, pause_s=0.003)
+        collector.append(120, pause_s=0.003)
         collector.finish()
     with open_workplace(tmp_path) as workplace:
         Ingest(workplace.stores).run()  # each may have left the last lines to the other
