@@ -1,18 +1,25 @@
 # Everything a person or a machine does with this project. GNU make 3.81 (macOS) is enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all dev bench lint lock clean
+.PHONY: help demo test test-all dev bench lint lint-types lint-rest lock clean
 
 VENV ?= .venv
 PORT ?= 3000
 WORKERS ?= auto
 BIN := $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
+# What is never imported need not be compiled: that is most of what is installed.
+INSTALL = $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c requirements.lock
 
 # A Python that is new enough, or nothing. Each is tried by running it: a name alone proves nothing.
 NEW_ENOUGH := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo $$name; break; }; done)
+
+# Tests write thousands of small files. Where there is memory for them, they wait for no disk.
+SCRATCH := $(shell free=$$(df -kP /dev/shm 2>/dev/null | awk 'END { print $$4 }'); \
+	if [ "$${free:-0}" -gt 4000000 ]; then echo /dev/shm; else echo "$${TMPDIR:-/tmp}"; fi)
+IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && trap 'rm -rf "$$folder"' EXIT && \
+	TMPDIR="$$folder"
 
 # The instance is dagster.yaml here: its state stays in var/dagster, nothing is reported to anybody.
 export DAGSTER_HOME := $(CURDIR)
@@ -27,16 +34,22 @@ demo: $(VENV)/runtime.stamp ## Install what is needed, score sample telemetry in
 	@$(BIN)/evaluation-pipelines demo
 
 test: lint ## Lint, types, contracts, SQL, code location and tests: what CI runs
-	$(BIN)/pytest -n $(WORKERS)
+	@# There is a worker for each core: a thread for each of them is enough. test-all tries more.
+	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
-	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow" --cov
+	$(IN_SCRATCH) $(BIN)/pytest -n $(WORKERS) -m "slow or not slow" --cov
 	$(BIN)/coverage report --include='evaluation_pipelines/domain/*' --fail-under=100
 
 lint: $(VENV)/dev.stamp ## The static part of the tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest
+
+lint-types:
 	$(BIN)/mypy
+
+lint-rest:
 	$(BIN)/lint-imports --no-logo --no-cache
 	cd sql/duckdb && $(abspath $(BIN))/sqlfluff lint .
 	cd sql/clickhouse && $(abspath $(BIN))/sqlfluff lint .

@@ -44,7 +44,7 @@ main()
 @pytest.mark.parametrize(
     ("seed", "rounds", "processes"),
     [
-        (1, 8, 1),
+        (1, 5, 1),
         pytest.param(2, 100, 1, marks=pytest.mark.slow),
         pytest.param(5, 20, 2, marks=pytest.mark.slow),
     ],
