@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 # Tests write thousands of small files. Where there is memory for them, they wait for no disk.
 SCRATCH := $(shell free=$$(df -kP /dev/shm 2>/dev/null | awk 'END { print $$4 }'); \
 	if [ "$${free:-0}" -gt 4000000 ]; then echo /dev/shm; else echo "$${TMPDIR:-/tmp}"; fi)
-IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && trap 'rm -rf "$$folder"' EXIT && \
+IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && chmod 711 "$$folder" && trap 'rm -rf "$$folder"' EXIT && \
 	TMPDIR="$$folder"
 
 # The instance is dagster.yaml here: its state stays in var/dagster, nothing is reported to anybody.
