@@ -88,6 +88,7 @@ def test_two_writers_at_once_leave_what_one_does(tmp_path: Path) -> None:
         assert_holds(dsn, state(1))
 
 
+@pytest.mark.slow
 def test_writers_of_different_states_at_once_leave_each_signal_once(tmp_path: Path) -> None:
     with clickhouse_server(tmp_path / "engine") as dsn:
         with worker("repeat", dsn) as one, worker("repeat", dsn) as other:

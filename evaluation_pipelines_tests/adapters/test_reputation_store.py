@@ -238,6 +238,7 @@ def test_signals_with_attributes_and_odd_letters_are_the_same_when_they_come_aga
     assert store.evaluations(NOW)["evaluation_id"].to_list() == [f"{odd}2"]
 
 
+@pytest.mark.slow
 def test_ids_that_do_not_fit_into_one_parameter_and_months_beyond_a_hundred_are_no_limit(
     store: ReputationStore,
 ) -> None:

@@ -1,6 +1,7 @@
 """All sensors, one after the other: from a line that landed to its score."""
 
 import dagster as dg
+import pytest
 
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
 from evaluation_pipelines_tests.defs.code_location import (
@@ -122,6 +123,7 @@ def test_a_build_between_the_request_for_the_database_and_its_run_asks_for_it_ag
     assert location.aggregates_asked_for() == set()
 
 
+@pytest.mark.slow
 def test_dates_built_while_the_database_is_published_ask_for_it_again_when_that_is_done(
     location: CodeLocation,
 ) -> None:

@@ -209,6 +209,7 @@ def everything(store: ReputationStore, sessions: list[str]) -> list[pl.DataFrame
     return [*live, totals, scored_agents(store, NOW)]
 
 
+@pytest.mark.slow
 def test_a_load_that_is_cut_off_in_any_of_its_inserts_is_completed_by_the_next_one(
     workplace: Workplace, embedded_engine: str
 ) -> None:

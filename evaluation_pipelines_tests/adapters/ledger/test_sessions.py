@@ -51,6 +51,7 @@ def test_nothing_asked_is_nothing_found(ledger: Ledger) -> None:
     assert ledger.sessions.dates_by_session_id([]) == {}
 
 
+@pytest.mark.slow
 def test_thousands_of_sessions_are_looked_up_at_once(ledger: Ledger) -> None:
     days = {f"s{n}": MARCH_1 + timedelta(days=n % 7) for n in range(40_000)}
     remember(ledger, *(session(session_id, day) for session_id, day in days.items()))

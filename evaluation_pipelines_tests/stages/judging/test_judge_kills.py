@@ -45,6 +45,7 @@ def test_a_judge_killed_at_any_moment_loses_no_reply_that_had_arrived(
         assert_each_is_scored_once(place)
 
 
+@pytest.mark.slow
 def test_two_judges_at_once_share_the_work_without_a_double(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

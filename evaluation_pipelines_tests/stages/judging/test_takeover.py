@@ -178,6 +178,7 @@ def interrupted(judged: Judged, judge: JudgeEndpoint) -> None:
     judged.run()
 
 
+@pytest.mark.slow
 def test_a_run_says_that_it_lives(judge: JudgeEndpoint, tmp_path: Path) -> None:
     judge.always(Scripted(delay_s=1.2))
     with open_judged(tmp_path, judge.base_url, judge_lease_seconds=1) as judged:
