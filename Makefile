@@ -5,9 +5,10 @@
 
 VENV ?= .venv
 PORT ?= 3000
-WORKERS ?= auto
+# Tests wait now and then, for a process or a clock: one worker more than there are cores.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 BIN := $(VENV)/bin
-# What is never imported need not be compiled: that is most of what is installed.
+# What is never imported need not be compiled, and that is most of what is installed.
 INSTALL = $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c requirements.lock
 
 # A Python that is new enough, or nothing. Each is tried by running it: a name alone proves nothing.
@@ -24,6 +25,8 @@ IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && chmod 711 "$$fold
 # The instance is dagster.yaml here: its state stays in var/dagster, nothing is reported to anybody.
 export DAGSTER_HOME := $(CURDIR)
 export DAGSTER_DISABLE_TELEMETRY := yes
+# Bytecode is kept, whatever the shell says: each of hundreds of processes would compile for seconds.
+export PYTHONDONTWRITEBYTECODE :=
 # dg warns when the environment it runs in is not the active one.
 export VIRTUAL_ENV := $(abspath $(VENV))
 

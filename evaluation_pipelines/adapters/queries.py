@@ -1,7 +1,7 @@
-"""One SQL file run by a DuckDB of its own, in memory, over Parquet files or frames.
+"""SQL files run by a DuckDB of their own, in memory, over Parquet files or frames.
 
-Nothing is shared and nothing stays open: a query gets its inputs as views, its parameters bound,
-and gives back a frame that has exactly the columns and types of a schema.
+Nothing stays open: a query gets its inputs as views, its parameters bound, and gives back a frame
+that has exactly the columns and types of a schema.
 """
 
 import tempfile
@@ -49,12 +49,42 @@ def run_query(
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
             result does not fit the schema. The message names the query.
     """
-    with _connection(threads) as connection, _naming(f"query {name}"):
+    (rows,) = run_queries(
+        {name: schema},
+        views=views,
+        params=params,
+        steps_of=steps_of or name,
+        last_step=last_step,
+        threads=threads,
+    )
+    return rows
+
+
+def run_queries(
+    schemas: Mapping[str, pl.Schema],
+    *,
+    views: Mapping[str, Source],
+    steps_of: str,
+    params: Mapping[str, object] | None = None,
+    last_step: str | None = None,
+    threads: int | None = None,
+) -> list[pl.DataFrame]:
+    """Run several queries over the same steps, which are worked out once; else as ``run_query``.
+
+    ``schemas`` are columns and types of each query's result, by its name.
+    """
+    with _connection(threads) as connection, _naming(f"query {', '.join(schemas)}"):
         for view, source in views.items():
             _create_view(connection, view, source)
-        steps = _steps(steps_of or name, last_step)
-        rows = _execute(connection, name, steps, params or {})
-        return _fitted(rows, schema)
+        statements = _Statements(connection, params or {})
+        for table, sql in _steps(steps_of, last_step).items():
+            with _naming(f"step {table}"):
+                statements.create(table, sql)
+        found = [
+            _fitted(statements.rows(read_sql(name)), schema) for name, schema in schemas.items()
+        ]
+        statements.refuse_unused()
+        return found
 
 
 @contextmanager
@@ -112,28 +142,38 @@ def _steps(query: str, last: str | None) -> dict[str, str]:
     return {each: steps[each] for each in names[: names.index(last) + 1]}
 
 
-def _execute(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    steps: Mapping[str, str],
-    params: Mapping[str, object],
-) -> pl.DataFrame:
-    used: set[str] = set()
+_PARAMETERS: dict[str, frozenset[str]] = {}
+"""Text of one of our statements -> what it names with ``$``."""
 
-    def bound(sql: str) -> dict[str, object]:
-        wanted = connection.extract_statements(sql)[0].named_parameters
-        used.update(wanted)
-        return {key: value for key, value in params.items() if key in wanted}
 
-    for table, sql in steps.items():
-        with _naming(f"step {table}"):
-            # Only names of our own files are ever put into the text of a statement.
-            connection.execute(f"create temp table {table} as {sql}", bound(sql))
-    final = read_sql(name)
-    rows = connection.sql(final, params=bound(final))
-    if unused := params.keys() - used:
-        raise ValueError(f"no such parameters: {', '.join(sorted(unused))}")
-    return pl.DataFrame(ArrowRows(rows))
+class _Statements:
+    """Statements of one connection, each with those parameters that it names."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, params: Mapping[str, object]) -> None:
+        self._connection, self._params = connection, params
+        self._used: set[str] = set()
+
+    def create(self, table: str, sql: str) -> None:
+        """Keep the rows of a statement in a table."""
+        # Only names of our own files are ever put into the text of a statement.
+        self._connection.execute(f"create temp table {table} as {sql}", self._bound(sql))
+
+    def rows(self, sql: str) -> pl.DataFrame:
+        """The rows of a statement."""
+        return pl.DataFrame(ArrowRows(self._connection.sql(sql, params=self._bound(sql))))
+
+    def refuse_unused(self) -> None:
+        """Raise ValueError if no statement names a parameter that was given."""
+        if unused := self._params.keys() - self._used:
+            raise ValueError(f"no such parameters: {', '.join(sorted(unused))}")
+
+    def _bound(self, sql: str) -> dict[str, object]:
+        if sql not in _PARAMETERS:  # parsing takes longer than looking it up again
+            (statement,) = self._connection.extract_statements(sql)
+            _PARAMETERS[sql] = frozenset(statement.named_parameters)
+        wanted = _PARAMETERS[sql]
+        self._used |= wanted
+        return {key: value for key, value in self._params.items() if key in wanted}
 
 
 def _fitted(result: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:

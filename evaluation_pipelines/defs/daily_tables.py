@@ -17,7 +17,7 @@ from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
-from evaluation_pipelines.defs.scorecards.events import Observations
+from evaluation_pipelines.defs.scorecards.events import Observations, counted
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
 from evaluation_pipelines.domain.alerts import of_parked_date
@@ -68,7 +68,7 @@ def report_partition(
             tags=version_tags(reports, daily.code_version, version, daily.upstream, day),
         )
     )
-    reports.reported(daily.table.name)
+    reports.reported(daily.table.name, day, version)
 
 
 _DAILY = {each.table.name: each for each in OF_TELEMETRY}
@@ -100,9 +100,10 @@ def daily_tables(
 
     def publish(day: date, made: Made) -> None:
         # Before the materialization: the page of a partition puts what was observed later on top.
-        for observation in announced.of(day, made.news):
+        for observation in announced.of(made.news):
             context.log_event(observation)
-        report_partition(context, stores, _DAILY[made.table.name], day, made, reports=reports)
+        daily = _DAILY[made.table.name]
+        report_partition(context, stores, daily, day, made, counted(made.news), reports)
         if without := made.facts.get("no_profile"):
             context.log.info("%s: %d sessions that no profile matches", day, without)
         book.note_made(day, made)

@@ -5,7 +5,7 @@ materializations one by one, so that they note them here.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -18,6 +18,8 @@ from dagster._core.definitions.data_version import (
     INPUT_EVENT_POINTER_TAG_PREFIX,
     NULL_EVENT_POINTER,
 )
+
+_KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def landed_version(rows: int) -> str:
@@ -35,34 +37,44 @@ def file_version(paths: Sequence[Path]) -> str:
 
 @dataclass(slots=True)
 class LastReports:
-    """What was last reported of the partitions of some dates, looked up for all of them at once.
+    """What was last reported of the partitions of some dates, looked up for many of them at once.
 
-    ``reported`` must be called when one more is reported: what is known of that asset is old then.
+    ``reported`` must be called with the version of one that is reported.
     """
 
     instance: dg.DagsterInstance
     days: Sequence[date]
-    _known: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    _versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    _events: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def of(self, asset: str, day: date) -> tuple[str, str]:
         """Version of a partition and the event that reported it."""
-        if asset not in self._known:
-            self._known[asset] = self._look_up(dg.AssetKey(asset))
-        return self._known[asset].get(day.isoformat(), ("", NULL_EVENT_POINTER))
+        return self._version(asset, str(day)), self._event(asset, str(day))
 
-    def reported(self, asset: str) -> None:
-        """A partition of the asset was reported just now."""
-        self._known.pop(asset, None)
+    def reported(self, asset: str, day: date, version: str) -> None:
+        """A partition was reported just now: which event that is shows when somebody asks."""
+        self._versions.setdefault(asset, {})[str(day)] = version
+        self._events.get(asset, {}).pop(str(day), None)
 
-    def _look_up(self, asset: dg.AssetKey) -> dict[str, tuple[str, str]]:
-        storage, kind = self.instance.event_log_storage, dg.DagsterEventType.ASSET_MATERIALIZATION
-        dates = [day.isoformat() for day in self.days]
-        events = storage.get_latest_storage_id_by_partition(asset, kind, set(dates))
-        tags = storage.get_latest_tags_by_partition(asset, kind, [DATA_VERSION_TAG], dates)
-        return {
-            day: (tags.get(day, {}).get(DATA_VERSION_TAG, ""), str(event))
-            for day, event in events.items()
-        }
+    def _version(self, asset: str, day: str) -> str:
+        known = self._versions.setdefault(asset, {})
+        if day not in known:
+            dates = self._unknown(known)
+            storage, tag = self.instance.event_log_storage, DATA_VERSION_TAG
+            tags = storage.get_latest_tags_by_partition(dg.AssetKey(asset), _KIND, [tag], dates)
+            known |= {each: tags.get(each, {}).get(tag, "") for each in dates}
+        return known[day]
+
+    def _event(self, asset: str, day: str) -> str:
+        known = self._events.setdefault(asset, {})
+        if day not in known:
+            dates, storage = self._unknown(known), self.instance.event_log_storage
+            events = storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), _KIND, {*dates})
+            known |= {each: str(events.get(each, NULL_EVENT_POINTER)) for each in dates}
+        return known[day]
+
+    def _unknown(self, known: Mapping[str, str]) -> list[str]:
+        return [str(day) for day in self.days if str(day) not in known]
 
 
 def version_tags(

@@ -30,11 +30,11 @@ from evaluation_pipelines.domain.schemas import (
 )
 from evaluation_pipelines.domain.tools.report import tool_reports
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.stages.daily_table import Batch
 from evaluation_pipelines.stages.scorecard_tables import session_evaluations
-from evaluation_pipelines.stages.session_queries import query_sessions
+from evaluation_pipelines.stages.session_queries import query_sessions, query_tool_calls
 from evaluation_pipelines.stages.session_tables import session_performance
 from evaluation_pipelines.stages.stores import Stores, read_stores
-from evaluation_pipelines.stages.tool_reports import query_tool_calls
 
 NOT_BY_THEN = "no score of it had been made by then"
 
@@ -144,7 +144,7 @@ class _PastLake(Lake):
     def _performance(self, day: date) -> pl.DataFrame:
         if not self._went_on(day):
             return self._stored(SESSION_PERFORMANCE, day)
-        return session_performance(self.stores, [day], self._then)[day].frame
+        return session_performance(Batch(self.stores, [day], self._then))[day].frame
 
     def _tool_reports(self, day: date) -> pl.DataFrame:
         went_on = self._went_on(day)
@@ -168,7 +168,7 @@ class _PastLake(Lake):
     def _evaluations(self, day: date) -> pl.DataFrame:
         if self._days[AGENT_SESSIONS.name](day).is_empty():
             return SESSION_EVALUATIONS.schema.to_frame()
-        found = session_evaluations(self.stores, [day], self._then)[day].frame
+        found = session_evaluations(Batch(self.stores, [day], self._then))[day].frame
         without = pl.col("effective_100").is_null() & pl.col("reason").is_null()
         why = pl.when(without).then(pl.lit(NOT_BY_THEN)).otherwise("reason")
         return found.with_columns(reason=why)

@@ -1,18 +1,24 @@
 """Build: all daily tables of some dates; a date that fails leaves the others alone.
 
 Dates are built some at a time, table after table: a statement over several dates takes far less
-than one for each. How many, their size decides: that bounds the memory, however long a backfill is.
+than one for each. The tables that need no other date are made ahead, while those of the dates
+before are finished.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import partial
+from itertools import dropwhile, takewhile
+from operator import attrgetter
 
 from evaluation_pipelines.adapters.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.adapters.ledger.records import TouchedDate
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.stages.ahead import BusyError, begun_ahead
 from evaluation_pipelines.stages.daily_table import (
+    Batch,
     DailyTable,
     Made,
     RuleBrokenError,
@@ -23,12 +29,12 @@ from evaluation_pipelines.stages.daily_tables import (
     DAILY_TABLES,
     OF_TELEMETRY,
 )
+from evaluation_pipelines.stages.groups import Group, grouped
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.stores import Stores
 
-_TOGETHER_BYTES = 8 * 1024 * 1024
-_MOST_TOGETHER = 31
-"""Dates that are built together have so many bytes of landed Parquet, and are no more than that."""
+_MOST_AT_ONCE = 4
+"""So many groups are begun at once, where there are cores: each takes memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,57 +90,76 @@ class Build:
         progress, dates = progress or Silent(), sorted(dates)
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
-        for together in self._together(dates):
-            results += self._attempt(together)
-            progress.advance(len(together))
+        groups = list(grouped(self.stores, dates))
+        at_once = max(1, min(len(groups), _cores(), _MOST_AT_ONCE))
+        empty = Batch(self.stores, (), self.clock(), self.tables, max(1, _cores() // at_once))
+        begin = partial(self._begin, empty, may_wait=True)
+        try_begin = partial(self._begin, empty, may_wait=False)
+        is_large = attrgetter("is_large")
+        with closing(begun_ahead(groups, begin, try_begin, is_large, at_once)) as ahead:
+            for begun in ahead:
+                with begun.locks:
+                    results += self._finish(begun)
+                progress.advance(len(begun.touched))
         return results
 
-    def _together(self, dates: Iterable[date]) -> Iterator[list[date]]:
-        """The dates in groups of bounded size; a large date is one of its own."""
-        group: list[date] = []
-        group_bytes = 0
-        for day in dates:
-            parts = self.stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
-            size_bytes = sum(part.size_bytes for part in parts)
-            is_full = group_bytes + size_bytes > _TOGETHER_BYTES or len(group) == _MOST_TOGETHER
-            if group and is_full:
-                yield group
-                group, group_bytes = [], 0
-            group.append(day)
-            group_bytes += size_bytes
-        if group:
-            yield group
+    def _begin(self, empty: Batch, group: Group, *, may_wait: bool) -> "_Begun":
+        """Take dates, which nobody else makes from now on: the older content must not come last.
 
-    def _attempt(self, days: Sequence[date]) -> list[DateBuilt | DateFailed]:
-        """Make dates while nobody else does: the older of two contents must not come last."""
+        Then make the tables that need no other date.
+        """
+        threads = None if group.is_large else empty.threads
+        begun = _Begun(replace(empty.only(group.days), threads=threads))
         with ExitStack() as locks:
-            begun = [self._begun(day, locks) for day in days]
-            for daily in self._selected():
-                self._make(daily, {each.day: each for each in begun if each.failed is None})
-        return [each.failed or DateBuilt(each.day, each.rows, each.facts) for each in begun]
+            for day in group.days:
+                if error := self._lock(day, locks, may_wait=may_wait):
+                    begun.made.append((self._selected()[0], day, error))
+                # What lands from now on is for the next build: it is read before any row.
+                begun.touched[day] = self.stores.ledger.touched.get(day)
+            begun.batch.now = self.clock()
+            for daily in takewhile(attrgetter("alone"), self._selected()):
+                batch = begun.batch.without(begun.failed())
+                begun.made += [(daily, *each) for each in make_partitions(daily, batch)]
+            begun.locks = locks.pop_all()
+        return begun
 
-    def _begun(self, day: date, locks: ExitStack) -> "_Date":
+    def _lock(self, day: date, locks: ExitStack, *, may_wait: bool) -> Exception | None:
         path = self.stores.lake.locks / f"build-{day}.lock"
+        seconds = self.stores.settings.lease_seconds if may_wait else 0
         try:
-            locks.enter_context(file_lock(path, self.stores.settings.lease_seconds))
-        except (LockTimeoutError, OSError) as error:
-            touched = self.stores.ledger.touched.get(day)
-            failed = self._failed(day, self._selected()[0], touched, error)
-            return _Date(day, touched, failed=failed)
-        # What lands from now on is for the next build: the version is read before any row.
-        return _Date(day, self.stores.ledger.touched.get(day))
+            locks.enter_context(file_lock(path, seconds))
+        except LockTimeoutError as error:
+            if not may_wait:
+                raise BusyError from error
+            return error
+        except OSError as error:
+            return error
+        return None
 
-    def _make(self, daily: DailyTable, dates: Mapping[date, "_Date"]) -> None:
-        for day, made in make_partitions(daily, self.stores, list(dates), self.clock()):
-            each = dates[day]
-            if isinstance(made, Exception):
-                each.failed = self._failed(day, daily, each.touched, made)
-                continue
-            self.on_made(day, made)
-            each.rows[made.table.name] = made.frame.height
-            each.facts |= made.facts
-            if each.touched is not None and daily is self._last_that_counts():
-                self._settle(each.touched, each.rows)
+    def _finish(self, begun: "_Begun") -> list[DateBuilt | DateFailed]:
+        """Tell of what was made ahead, and make the other tables."""
+        dates = {day: _Date(day, touched) for day, touched in begun.touched.items()}
+        for daily, day, made in begun.made:
+            self._note(dates[day], daily, made)
+        begun.batch.now = self.clock()
+        for daily in dropwhile(attrgetter("alone"), self._selected()):
+            batch = begun.batch.without(day for day, each in dates.items() if each.failed)
+            for day, made in make_partitions(daily, batch):
+                self._note(dates[day], daily, made)
+        return [
+            each.failed or DateBuilt(each.day, each.rows, each.facts) for each in dates.values()
+        ]
+
+    def _note(self, each: "_Date", daily: DailyTable, made: Made | Exception) -> None:
+        """What has become of a table of a date."""
+        if isinstance(made, Exception):
+            each.failed = self._failed(each.day, daily, each.touched, made)
+            return
+        self.on_made(each.day, made)
+        each.rows[made.table.name] = made.frame.height
+        each.facts |= made.facts
+        if each.touched is not None and daily is self._last_that_counts():
+            self._settle(each.touched, each.rows)
 
     def _last_that_counts(self) -> DailyTable | None:
         """The last selected table that is part of the build of a date."""
@@ -167,6 +192,29 @@ class Build:
         if noted is None:  # nobody waits for this date, or it got new data meanwhile
             return DateFailed(day, table, reason, broken)
         return DateFailed(day, table, reason, broken, noted.attempts, noted.parked)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(slots=True)
+class _Begun:
+    """Dates that are taken, as the ledger knew them before, and what was made of them ahead."""
+
+    batch: Batch
+    touched: dict[date, TouchedDate | None] = field(default_factory=dict)
+    made: list[tuple[DailyTable, date, Made | Exception]] = field(default_factory=list)
+    locks: ExitStack = field(default_factory=ExitStack)
+
+    def failed(self) -> list[date]:
+        """Dates that are not worked on any further."""
+        return [day for _, day, made in self.made if isinstance(made, Exception)]
+
+    def close(self) -> None:
+        """Let others have the dates."""
+        self.locks.close()
 
 
 @dataclass(slots=True)

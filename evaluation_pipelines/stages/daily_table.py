@@ -1,6 +1,6 @@
 """How the partitions of a table that is made date by date come about."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
@@ -30,6 +30,40 @@ class Made:
     shown: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Batch:
+    """Dates whose tables are made together, and what one table leaves for the next.
+
+    A statement over ten dates takes far less than ten statements; no date ever depends on which
+    others it is made with.
+    ``tables`` are the names of those that are made, ``threads`` those that a query may use (None:
+    as many as there are cores). ``tool_calls`` are TOOL_CALLS of the dates:
+    they come from the same steps as session windows, so that these leave them for tool reports.
+    ``evidence`` is what cards are made from, by date; effective scores are made from it, too.
+    ``scores`` are those that the run has made so far, by date: percentiles rank among them.
+    """
+
+    stores: Stores
+    days: Sequence[date]
+    now: datetime
+    tables: Collection[str] = ()
+    threads: int | None = None
+    tool_calls: pl.DataFrame | None = None
+    scores: dict[date, pl.DataFrame] = field(default_factory=dict)
+    evidence: dict[date, pl.DataFrame] = field(default_factory=dict)
+
+    def without(self, days: Iterable[date]) -> "Batch":
+        """The batch without some of its dates; itself when there are none."""
+        left_out = set(days)
+        if not left_out:
+            return self
+        return self.only([day for day in self.days if day not in left_out])
+
+    def only(self, days: Sequence[date]) -> "Batch":
+        """Some of its dates; what was left for all of them together is for none."""
+        return replace(self, days=days, tool_calls=None, evidence={})
+
+
 class RuleBrokenError(Exception):
     """A partition breaks a rule and was not written; the one before, if any, stays."""
 
@@ -48,8 +82,8 @@ class RuleBrokenError(Exception):
 class DailyTable:
     """How one table is made for some dates, and the rules it is held to.
 
-    ``make`` gives a partition for each date that it is asked for. A statement over ten dates takes
-    far less than ten statements; no date ever depends on which others it is made with.
+    ``make`` gives a partition for each date of a batch. One that is ``alone`` reads nothing of
+    other dates but what landed: it can be made before the tables of earlier dates are.
     ``upstream`` names the assets it is made from, ``preview`` the columns worth a first look.
     ``code_version`` grows with its SQL or formula: the interface then shows dates from before.
     A table with an ``own_step`` is an asset with a function of its own in the code location: new
@@ -58,7 +92,7 @@ class DailyTable:
     """
 
     table: Table
-    make: Callable[[Stores, Sequence[date], datetime], Mapping[date, Made]]
+    make: Callable[[Batch], Mapping[date, Made]]
     rules: tuple[Callable[..., RuleResult], ...]
     group: str
     engine: str
@@ -67,6 +101,7 @@ class DailyTable:
     code_version: str
     announce: Callable[[Stores, date, Made, datetime], tuple[Announcement, ...]] | None = None
     own_step: bool = False
+    alone: bool = False
 
     def rule_descriptions(self) -> dict[str, str]:
         """Name of each rule -> what it says."""
@@ -75,14 +110,12 @@ class DailyTable:
 
 def date_by_date(
     make: Callable[[Stores, date, datetime], Made],
-) -> Callable[[Stores, Sequence[date], datetime], Mapping[date, Made]]:
+) -> Callable[[Batch], Mapping[date, Made]]:
     """A function that makes one partition, as one that makes several."""
-    return lambda stores, days, now: {day: make(stores, day, now) for day in days}
+    return lambda batch: {day: make(batch.stores, day, batch.now) for day in batch.days}
 
 
-def make_partitions(
-    daily: DailyTable, stores: Stores, days: Sequence[date], now: datetime
-) -> Iterator[tuple[date, Made | Exception]]:
+def make_partitions(daily: DailyTable, batch: Batch) -> Iterator[tuple[date, Made | Exception]]:
     """Make some partitions of one table and publish them, or tell why one could not be.
 
     The errors are RuleBrokenError (it breaks a rule), LakeError (an input cannot be read, or the
@@ -90,17 +123,17 @@ def make_partitions(
     that date was written, the others are as if it were not there.
     """
     try:
-        made = daily.make(stores, days, now) if days else {}
+        made = daily.make(batch) if batch.days else {}
     except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
-        if len(days) == 1:
-            yield days[0], error
+        if len(batch.days) == 1:
+            yield batch.days[0], error
         else:  # which of them it was shows when each is made by itself
-            for day in days:
-                yield from make_partitions(daily, stores, [day], now)
+            for day in batch.days:
+                yield from make_partitions(daily, batch.only([day]))
         return
-    for day in days:
+    for day in batch.days:
         try:
-            yield day, _published(daily, stores, day, made[day], now)
+            yield day, _published(daily, batch.stores, day, made[day], batch.now)
         except Exception as error:  # noqa: BLE001
             yield day, error
 

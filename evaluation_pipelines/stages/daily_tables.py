@@ -43,6 +43,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         upstream=(AGENT_EVENTS_LANDED.name,),
         preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
         code_version="1",
+        alone=True,
     ),
     DailyTable(
         AGENT_SESSIONS,
@@ -65,6 +66,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "cost_usd",
         ),
         code_version="1",
+        alone=True,
     ),
     DailyTable(
         SESSION_PERFORMANCE,

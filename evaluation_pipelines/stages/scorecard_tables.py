@@ -1,6 +1,6 @@
 """The daily tables of scorecards and of the effective scores of sessions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -37,7 +37,7 @@ from evaluation_pipelines.domain.scorecards.scorecard import (
     score_cards,
 )
 from evaluation_pipelines.domain.sessions.exclusions import excluded_by
-from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.daily_table import Batch, Made
 from evaluation_pipelines.stages.profiles import Synced, sync_profiles
 from evaluation_pipelines.stages.scoring_inputs import judge_results, tool_effectiveness
 from evaluation_pipelines.stages.stores import Stores
@@ -62,13 +62,11 @@ class _Day:
     registry: Registry
 
     @classmethod
-    def read(cls, stores: Stores, day: date, now: datetime, registry: Registry) -> "_Day":
-        lake, idle = stores.lake, stores.settings.session_idle_minutes
-        sessions = evidence(
-            lake.read(AGENT_SESSIONS, [day]),
-            lake.read(SESSION_PERFORMANCE, [day]),
-            tool_effectiveness(stores, day),
-        ).with_columns(is_terminal(_time(now), idle), excluded_by(stores.settings.exclude_sessions))
+    def read(cls, batch: Batch, day: date, registry: Registry) -> "_Day":
+        stores, lake = batch.stores, batch.stores.lake
+        if day not in batch.evidence:
+            batch.evidence[day] = _evidence(batch, day)
+        sessions = batch.evidence[day]
         return cls(
             sessions,
             assign(sessions, registry),
@@ -94,18 +92,31 @@ class _Day:
                 yield self.registry.find(profile_id, version).profile, mine
 
 
-def scorecards(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, Made]:
+def _evidence(batch: Batch, day: date) -> pl.DataFrame:
+    stores = batch.stores
+    return evidence(
+        stores.lake.read(AGENT_SESSIONS, [day]),
+        stores.lake.read(SESSION_PERFORMANCE, [day]),
+        tool_effectiveness(stores, day),
+    ).with_columns(
+        is_terminal(_time(batch.now), stores.settings.session_idle_minutes),
+        excluded_by(stores.settings.exclude_sessions),
+    )
+
+
+def scorecards(batch: Batch) -> dict[date, Made]:
     """The cards of some dates, one file per profile version and date.
 
     Only the versions that count for a session of the date are written, and within them cards of
     content that is no more stay beside the new ones.
     """
-    synced = sync_profiles(stores, now)
-    return {day: _cards(stores, day, now, synced) for day in days}
+    synced = sync_profiles(batch.stores, batch.now)
+    return {day: _cards(batch, day, synced) for day in batch.days}
 
 
-def _cards(stores: Stores, day: date, now: datetime, synced: Synced) -> Made:
-    known = _Day.read(stores, day, now, synced.registry)
+def _cards(batch: Batch, day: date, synced: Synced) -> Made:
+    stores, now = batch.stores, batch.now
+    known = _Day.read(batch, day, synced.registry)
     texts = _Texts(stores, day, known.sessions)
     parts = {
         f"{profile.id}-v{profile.version}": _file(profile, known, mine, texts, stores, now)
@@ -135,14 +146,13 @@ def _cards(stores: Stores, day: date, now: datetime, synced: Synced) -> Made:
     )
 
 
-def session_evaluations(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, Made]:
+def session_evaluations(batch: Batch) -> dict[date, Made]:
     """The effective score of every session of some dates."""
-    registry = stores.ledger.profiles.registry()
-    return {day: _evaluations(stores, day, now, registry) for day in days}
+    registry = batch.stores.ledger.profiles.registry()
+    return {day: _evaluations(_Day.read(batch, day, registry)) for day in batch.days}
 
 
-def _evaluations(stores: Stores, day: date, now: datetime, registry: Registry) -> Made:
-    known = _Day.read(stores, day, now, registry)
+def _evaluations(known: _Day) -> Made:
     sessions = known.sessions.with_columns(composite="performance.composite")
     evaluated = evaluate(
         sessions,
@@ -152,7 +162,7 @@ def _evaluations(stores: Stores, day: date, now: datetime, registry: Registry) -
         known.overrides,
         known.results,
     )
-    evaluations = with_risk(evaluated, registry)
+    evaluations = with_risk(evaluated, known.registry)
     table = SESSION_EVALUATIONS
     return Made(
         table,
@@ -242,7 +252,9 @@ def _unscored(known: _Day) -> pl.DataFrame:
             pl.col("profile_id") == profile.id, pl.col("profile_version") == profile.version
         )
         missing = mine.join(cards, on=KEYS, how="anti")
-        frames.append(score_cards(profile, missing, known.results, TRIGGERED.to_frame()).unscored)
+        if not missing.is_empty():
+            scored = score_cards(profile, missing, known.results, TRIGGERED.to_frame())
+            frames.append(scored.unscored)
     return pl.concat(frames)
 
 

@@ -5,25 +5,74 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.adapters.queries import Source, run_query
+from evaluation_pipelines.adapters.queries import Source, run_queries, run_query
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
+from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
 from evaluation_pipelines.settings import Settings
 
+KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
 
-def query_events(landed: Source) -> pl.DataFrame:
-    """Landed events (files of the lake, or a frame) deduplicated: AGENT_EVENTS."""
-    views = {AGENT_EVENTS_LANDED.name: landed}
-    return run_query(AGENT_EVENTS.name, views=views, schema=AGENT_EVENTS.schema)
+_TOOL_CALLS = "tool_calls"
+_TELLING = (
+    *("session_date", "organization_id", "session_id", "event_name", "request_id"),
+    *("event_time", "sequence", "event_id", "source_file_id", "source_offset"),
+)
+"""Columns of a landed event that tell copies and the order."""
 
 
-def query_sessions(events: Source, settings: Settings) -> pl.DataFrame:
+def kept_events(landed: pl.DataFrame, threads: int | None = None) -> pl.DataFrame:
+    """Which rows of AGENT_EVENTS_LANDED are kept once copies are left out.
+
+    Returns:
+        KEPT: ``row_no`` (from 0) and ``session_date``, in the order of AGENT_EVENTS.
+    """
+    views = {AGENT_EVENTS_LANDED.name: landed.select(_TELLING).with_row_index("row_no")}
+    return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, threads=threads)
+
+
+def query_events(landed: pl.DataFrame) -> pl.DataFrame:
+    """Landed events without copies: AGENT_EVENTS."""
+    return landed[kept_events(landed)["row_no"]]
+
+
+def query_sessions(events: Source, settings: Settings, threads: int | None = None) -> pl.DataFrame:
     """Session windows (AGENT_SESSIONS) of deduplicated events: files of the lake, or a frame."""
     return run_query(
         AGENT_SESSIONS.name,
         views={AGENT_EVENTS.name: events},
-        params={"session_idle_minutes": settings.session_idle_minutes},
+        params=_session_params(settings),
         schema=AGENT_SESSIONS.schema,
+        threads=threads,
     )
+
+
+def query_tool_calls(events: Source) -> pl.DataFrame:
+    """Tool calls (TOOL_CALLS) of deduplicated events: files of the lake, or a frame."""
+    return run_query(
+        _TOOL_CALLS,
+        views={AGENT_EVENTS.name: events},
+        schema=TOOL_CALLS,
+        steps_of=AGENT_SESSIONS.name,
+        last_step="call_outcomes",
+    )
+
+
+def query_sessions_and_calls(
+    events: Source, settings: Settings, threads: int | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Session windows and tool calls, of steps that are worked out once."""
+    sessions, calls = run_queries(
+        {AGENT_SESSIONS.name: AGENT_SESSIONS.schema, _TOOL_CALLS: TOOL_CALLS},
+        views={AGENT_EVENTS.name: events},
+        params=_session_params(settings),
+        steps_of=AGENT_SESSIONS.name,
+        threads=threads,
+    )
+    return sessions, calls
+
+
+def _session_params(settings: Settings) -> dict[str, object]:
+    return {"session_idle_minutes": settings.session_idle_minutes}
 
 
 def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.DataFrame]:

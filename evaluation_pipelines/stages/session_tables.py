@@ -1,39 +1,49 @@
 """The daily tables from events to session scores."""
 
-from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+from pathlib import Path
 
 import polars as pl
 
 from evaluation_pipelines.adapters.ledger.records import Part
+from evaluation_pipelines.adapters.queries import QueryError
 from evaluation_pipelines.domain import quality
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
+    TOOL_REPORTS,
 )
 from evaluation_pipelines.domain.sessions.performance import (
     HISTORY_DAYS,
+    RANKED,
     WEIGHTS,
     percentile_in_class,
     score_sessions,
 )
 from evaluation_pipelines.stages.compaction import merged_parts
-from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.daily_table import Batch, Made
 from evaluation_pipelines.stages.session_queries import (
-    query_events,
+    kept_events,
     query_sessions,
+    query_sessions_and_calls,
     rows_by_date,
 )
 from evaluation_pipelines.stages.stores import Stores
 
 
-def agent_events(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, Made]:
+def agent_events(batch: Batch) -> dict[date, Made]:
     """The landed events of some dates, deduplicated."""
-    parts = {day: merged_parts(stores, day, now) for day in days}
-    paths = [stores.lake.root / part.path for each in parts.values() for part in each]
-    found = query_events(paths) if paths else AGENT_EVENTS.schema.to_frame()
-    return {day: _events(events, parts[day]) for day, events in rows_by_date(found, days).items()}
+    stores = batch.stores
+    parts = {day: merged_parts(stores, day, batch.now) for day in batch.days}
+    paths = [part.path for each in parts.values() for part in each]
+    read = [stores.lake.read_part(path, AGENT_EVENTS_LANDED) for path in paths]
+    landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *read])
+    kept = rows_by_date(kept_events(landed, batch.threads), batch.days)
+    return {day: _events(landed[rows["row_no"]], parts[day]) for day, rows in kept.items()}
 
 
 def _events(events: pl.DataFrame, parts: Sequence[Part]) -> Made:
@@ -46,11 +56,23 @@ def _events(events: pl.DataFrame, parts: Sequence[Part]) -> Made:
     )
 
 
-def agent_sessions(stores: Stores, days: Sequence[date], _now: datetime) -> dict[date, Made]:
+def agent_sessions(batch: Batch) -> dict[date, Made]:
     """The session windows of some dates."""
-    paths = [stores.lake.partition(AGENT_EVENTS, day) for day in days]
-    sessions = rows_by_date(query_sessions(paths, stores.settings), days)
+    stores = batch.stores
+    paths = [stores.lake.partition(AGENT_EVENTS, day) for day in batch.days]
+    sessions = rows_by_date(_windows(batch, paths), batch.days)
     return {day: _sessions(stores, day, windows) for day, windows in sessions.items()}
+
+
+def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
+    """The windows; the calls of the same events are left in the batch if reports are made, too."""
+    settings, threads = batch.stores.settings, batch.threads
+    if TOOL_REPORTS.name in batch.tables:
+        # What is wrong with the calls alone must not cost the windows: the reports will tell.
+        with suppress(QueryError):
+            windows, batch.tool_calls = query_sessions_and_calls(events, settings, threads)
+            return windows
+    return query_sessions(events, settings, threads)
 
 
 def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> Made:
@@ -67,25 +89,43 @@ def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> Made:
     )
 
 
-def session_performance(stores: Stores, days: Sequence[date], _now: datetime) -> dict[date, Made]:
+def session_performance(batch: Batch) -> dict[date, Made]:
     """The scores of the session windows of some dates."""
-    read = {each - timedelta(days=back) for each in days for back in range(HISTORY_DAYS + 1)}
-    sessions = stores.lake.read(AGENT_SESSIONS, sorted(read))
-    scores = score_sessions(sessions)  # each window by itself: once is enough
-    return {day: _performance(sessions, scores, day) for day in days}
+    sessions = batch.stores.lake.read(AGENT_SESSIONS, batch.days)
+    of_day = rows_by_date(sessions, batch.days)
+    scores = rows_by_date(score_sessions(sessions), batch.days)
+    batch.scores.update((day, rows.select(RANKED)) for day, rows in scores.items())
+    known = _past_scores(batch) | batch.scores
+    return {day: _performance(of_day[day], scores[day], _history(known, day)) for day in batch.days}
 
 
-def _performance(sessions: pl.DataFrame, all_scores: pl.DataFrame, day: date) -> Made:
-    table, of_day = SESSION_PERFORMANCE, sessions.filter(session_date=day)
-    before = pl.col("session_date").is_between(day - timedelta(days=HISTORY_DAYS), day, "left")
-    scores = percentile_in_class(all_scores.filter(session_date=day), all_scores.filter(before))
+def _performance(sessions: pl.DataFrame, scores: pl.DataFrame, history: pl.DataFrame) -> Made:
+    table = SESSION_PERFORMANCE
+    scores = percentile_in_class(scores, history)
     return Made(
         table,
         scores,
         (
             quality.keys_are_unique(scores, table),
             quality.scores_are_in_range(scores, table, (*WEIGHTS, "composite")),
-            quality.every_score_has_its_session(scores, of_day, table),
+            quality.every_score_has_its_session(scores, sessions, table),
         ),
         {"scored": int(scores["scorable"].sum()), "partial": int(scores["partial"].sum())},
     )
+
+
+def _past_scores(batch: Batch) -> dict[date, pl.DataFrame]:
+    """Scores of dates that the run has not made, by the formulas of today."""
+    wanted = {before for day in batch.days for before in _weeks_before(day)}
+    days = sorted(wanted - batch.scores.keys())
+    scores = score_sessions(batch.stores.lake.read(AGENT_SESSIONS, days))
+    found = rows_by_date(scores.select("session_date", *RANKED), days)
+    return {day: rows.select(RANKED) for day, rows in found.items()}
+
+
+def _history(known: Mapping[date, pl.DataFrame], day: date) -> pl.DataFrame:
+    return pl.concat([known[each] for each in _weeks_before(day)])
+
+
+def _weeks_before(day: date) -> list[date]:
+    return [day - timedelta(days=back) for back in range(HISTORY_DAYS, 0, -1)]

@@ -1,33 +1,31 @@
 """The daily table of tool reports, and how one report is found again."""
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import polars as pl
 
 from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.adapters.queries import Source, run_query
 from evaluation_pipelines.domain import quality
 from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
 from evaluation_pipelines.domain.tools.report import tool_reports as report
-from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.stages.daily_table import Batch, Made
 from evaluation_pipelines.stages.score import SessionNotFoundError
-from evaluation_pipelines.stages.session_queries import rows_by_date
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.stages.session_queries import query_tool_calls, rows_by_date
 
 
-def tool_reports(stores: Stores, days: Sequence[date], _now: datetime) -> dict[date, Made]:
+def tool_reports(batch: Batch) -> dict[date, Made]:
     """The tool reports of the session windows of some dates."""
-    lake = stores.lake
-    calls = query_tool_calls([lake.partition(AGENT_EVENTS, day) for day in days])
-    sessions = lake.read(AGENT_SESSIONS, days)
-    reports = rows_by_date(report(calls, sessions), days)
+    lake, calls, batch.tool_calls = batch.stores.lake, batch.tool_calls, None
+    if calls is None:
+        calls = query_tool_calls([lake.partition(AGENT_EVENTS, day) for day in batch.days])
+    sessions = lake.read(AGENT_SESSIONS, batch.days)
+    reports = rows_by_date(report(calls, sessions), batch.days)
     return {day: _made(rows, sessions.filter(session_date=day)) for day, rows in reports.items()}
 
 
@@ -42,17 +40,6 @@ def _made(reports: pl.DataFrame, sessions: pl.DataFrame) -> Made:
             quality.calls_add_up(reports, sessions, table),
         ),
         {"flagged": int(reports["is_flagged"].sum())},
-    )
-
-
-def query_tool_calls(events: Source) -> pl.DataFrame:
-    """Tool calls (TOOL_CALLS) of deduplicated events: files of the lake, or a frame."""
-    return run_query(
-        "tool_calls",
-        views={AGENT_EVENTS.name: events},
-        schema=TOOL_CALLS,
-        steps_of=AGENT_SESSIONS.name,
-        last_step="call_outcomes",
     )
 
 

@@ -71,6 +71,12 @@ def test_the_name_of_a_folder_may_hold_what_others_take_for_a_pattern(tmp_path: 
     assert lake.read(NUMBERS, lake.partitions(NUMBERS)).equals(rows(1))
 
 
+def test_a_file_of_an_older_version_is_read_by_the_names_of_its_columns(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    rows(1).select("at", "n").write_parquet(path)
+    assert lake.read(NUMBERS, [DAY]).rows() == [(1, None, NOW)]
+
+
 @pytest.mark.parametrize(
     ("frame", "difference"),
     [

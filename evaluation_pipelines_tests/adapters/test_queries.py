@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.adapters import sql_files
-from evaluation_pipelines.adapters.queries import QueryError, run_query
+from evaluation_pipelines.adapters.queries import QueryError, run_queries, run_query
 
 N = pl.Schema({"n": pl.Int64})
 TEXT = pl.Schema({"text": pl.String})
@@ -99,6 +99,20 @@ def test_only_the_steps_up_to_the_last_that_is_needed_are_run(write_sql: WriteSq
     assert run_query("q", views={}, schema=N, last_step="one").item() == 1
     with pytest.raises(QueryError, match="query q: q has no step two, only: one, broken"):
         run_query("q", views={}, schema=N, last_step="two")
+
+
+def test_queries_over_the_same_steps_find_them_worked_out_once(
+    write_sql: WriteSql, tmp_path: Path
+) -> None:
+    # Every time it is worked out, it is another number.
+    write_sql("select * from dice", dice="select random() as n, $more as more")
+    schema = pl.Schema({"n": pl.Float64(), "more": pl.Int64()})
+    options: dict[str, Any] = {"views": {}, "params": {"more": 1}, "steps_of": "q"}
+    (tmp_path / "sql" / "p.sql").write_text("select n from dice", encoding="utf-8")
+
+    one, other = run_queries({"q": schema, "p": pl.Schema({"n": pl.Float64()})}, **options)
+
+    assert one["n"].item() == other["n"].item()
 
 
 def test_values_are_bound_not_written_into_the_sql(write_sql: WriteSql) -> None:

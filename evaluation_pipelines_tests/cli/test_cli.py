@@ -136,13 +136,13 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
     failed = three_days("build")
     assert failed.code == 1
     assert [row[0] for row in built(failed)] == ["2026-06-01", "2026-06-03"]
-    assert failed.err.startswith("error: 2026-06-02: agent_events was not built: QueryError: ")
+    assert failed.err.startswith("error: 2026-06-02: agent_events was not built: LakeError: ")
     assert str(landed.relative_to(three_days.folder)) in failed.err
 
     # It waits for its second attempt: nothing else is due, but it is not forgotten.
     waiting = three_days("build")
     assert (waiting.code, waiting.out) == (0, "build: nothing new\n")
-    assert waiting.err.startswith("warning: 2026-06-02 is not built: QueryError: ")
+    assert waiting.err.startswith("warning: 2026-06-02 is not built: LakeError: ")
     assert re.search(
         r"\(1 attempt, due \d\d:\d\d UTC; at once: "
         r"evaluation-pipelines build --date 2026-06-02\)\n$",
@@ -150,7 +150,7 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
     )
     status = three_days("status").out
     assert re.search(r"^2026-06-02 +due +2 ", status, re.MULTILINE)
-    assert re.search(r"^2026-06-02 is not built: QueryError: ", status, re.MULTILINE)
+    assert re.search(r"^2026-06-02 is not built: LakeError: ", status, re.MULTILINE)
 
     for _ in range(3):
         three_days("build", "--date", "2026-06-02")

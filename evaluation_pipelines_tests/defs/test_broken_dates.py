@@ -169,7 +169,7 @@ def test_the_fourth_failure_parks_a_date_and_tells_people_once(
     (alert,) = receiver.texts
     title, reason, advice = alert.splitlines()
     assert title == "session_date 2025-02-07 is parked after 4 attempts"
-    assert reason.startswith("agent_events: QueryError: ")
+    assert reason.startswith("agent_events: LakeError: ")
     assert str(torn) in reason
     assert advice == "Mend the cause, then materialize the date once more."
     check = location.check("agent_events_landed", "no_date_is_parked")

@@ -75,7 +75,7 @@ def test_a_failure_that_the_build_noted_itself_is_not_counted_twice(
 
     assert touched(location.workplace)[day(1)].attempts == 1
     assert touched(location.workplace)[day(1)].last_error == reason
-    assert reason.startswith("QueryError: ")
+    assert reason.startswith("LakeError: ")
 
 
 def test_a_date_that_the_build_parked_keeps_its_reason(location: CodeLocation) -> None:
@@ -89,7 +89,7 @@ def test_a_date_that_the_build_parked_keeps_its_reason(location: CodeLocation) -
 
     found = touched(location.workplace)[day(0)]
     assert (found.parked, found.attempts) == (True, 4)
-    assert (found.last_error or "").startswith("QueryError: ")
+    assert (found.last_error or "").startswith("LakeError: ")
 
 
 def test_a_date_that_was_revived_before_the_sensor_looked_stays_due(

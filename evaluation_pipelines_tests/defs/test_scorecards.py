@@ -5,7 +5,11 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.defs.scorecards.events import SHOWN_ONE_BY_ONE, Observations
+from evaluation_pipelines.defs.scorecards.events import (
+    SHOWN_ONE_BY_ONE,
+    Observations,
+    counted,
+)
 from evaluation_pipelines.domain.scorecards.announcements import Announcement
 from evaluation_pipelines.stages.evaluated import Wanted, find_target
 from evaluation_pipelines.stages.overrides import Verdict, override
@@ -67,16 +71,15 @@ def news(count: int) -> list[Announcement]:
 def test_a_run_shows_events_one_by_one_up_to_a_number_and_counts_those_beyond() -> None:
     announced = Observations("session_evaluations")
 
-    few = list(announced.of(day(0), news(SHOWN_ONE_BY_ONE - 1)))
+    few = announced.of(news(SHOWN_ONE_BY_ONE - 1))
     assert len(few) == SHOWN_ONE_BY_ONE - 1
     assert few[0].metadata["session_key"].value == "s-0"
     assert few[0].metadata["payload"].value == {"a": 1}
 
-    (many,) = announced.of(day(1), news(2))
-    assert many.metadata["events"].value == 2
-    assert (many.partition, many.tags) == (str(day(1)), {"event": "kind"})
+    assert announced.of(news(2)) == []
+    assert {name: each.value for name, each in counted(news(2)).items()} == {"new kind": 2}
 
-    assert len(list(announced.of(day(2), news(1)))) == 1
+    assert len(announced.of(news(1))) == 1
 
 
 def test_a_session_that_falls_silent_is_scored_without_new_telemetry(

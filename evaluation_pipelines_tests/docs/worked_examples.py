@@ -28,8 +28,11 @@ from evaluation_pipelines.domain.tools.report import tool_reports
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.filing import file_events
 from evaluation_pipelines.stages.score import score_files, session_rows
-from evaluation_pipelines.stages.session_queries import query_events, query_sessions
-from evaluation_pipelines.stages.tool_reports import query_tool_calls
+from evaluation_pipelines.stages.session_queries import (
+    query_events,
+    query_sessions,
+    query_tool_calls,
+)
 from evaluation_pipelines_tests.builders import Row, don, event, events_frame
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import blocks

@@ -1,14 +1,12 @@
-"""One event once: agent_events.sql on frames and on files."""
+"""One event once: agent_events.sql."""
 
-from pathlib import Path
 from random import Random
 
-import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.adapters.queries import Source, run_query
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS
+from evaluation_pipelines.stages.session_queries import query_events
 from evaluation_pipelines_tests.builders import (
     Row,
     api_request,
@@ -21,14 +19,8 @@ from evaluation_pipelines_tests.builders import (
 )
 
 
-def agent_events(landed: Source) -> pl.DataFrame:
-    return run_query(
-        "agent_events", views={"agent_events_landed": landed}, schema=AGENT_EVENTS.schema
-    )
-
-
 def kept(rows: list[Row]) -> list[Row]:
-    return agent_events(events_frame(rows)).to_dicts()
+    return query_events(events_frame(rows)).to_dicts()
 
 
 def test_an_event_sent_twice_is_kept_where_it_was_first_read() -> None:
@@ -57,7 +49,7 @@ def test_of_an_event_that_was_told_again_later_the_first_is_kept() -> None:
 def test_different_events_are_all_kept_with_every_column() -> None:
     rows = [prompt(0, content="x"), tool(1, tool_parameters='{"a": 1}'), api_request(2, sequence=7)]
 
-    assert agent_events(events_frame(rows)).equals(events_frame(rows))
+    assert query_events(events_frame(rows)).equals(events_frame(rows))
 
 
 def test_of_api_requests_with_one_request_id_the_first_is_kept() -> None:
@@ -130,18 +122,7 @@ def test_rows_come_by_organization_session_time_sequence_and_id_with_unknown_one
 
 
 def test_nothing_landed_is_no_events() -> None:
-    assert agent_events(events_frame([])).schema == AGENT_EVENTS.schema
-
-
-def test_parts_are_read_by_column_name(tmp_path: Path) -> None:
-    columns = AGENT_EVENTS.schema.names()
-    (tmp_path / "session_date=2026-11-02").mkdir()
-    parts = [tmp_path / "session_date=2026-11-02" / name for name in ("1.parquet", "2[a].parquet")]
-    events_frame([prompt(0), tool(1)]).write_parquet(parts[0])
-    with parts[1].open("wb") as file:
-        events_frame([tool(1), tool(2)]).select(columns[::-1]).write_parquet(file)
-
-    assert agent_events(parts).equals(events_frame([prompt(0), tool(1), tool(2)]))
+    assert query_events(events_frame([])).schema == AGENT_EVENTS.schema
 
 
 _COPIES = st.lists(

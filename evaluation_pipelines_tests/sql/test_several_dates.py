@@ -14,9 +14,10 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.session_queries import (
     query_events,
     query_sessions,
+    query_sessions_and_calls,
+    query_tool_calls,
     rows_by_date,
 )
-from evaluation_pipelines.stages.tool_reports import query_tool_calls
 from evaluation_pipelines_tests.builders import (
     START,
     Row,
@@ -67,6 +68,19 @@ def test_a_date_is_the_same_alone_and_among_others(
     assert list(together) == DATES
     for day, rows in together.items():
         assert rows.equals(made(events.filter(session_date=day)))
+
+
+@settings(max_examples=3)
+@given(seed=st.integers(0, 2**32))
+def test_windows_and_calls_are_the_same_together_and_by_themselves(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
+    events = query_events(events_frame([random_event(random) for _ in range(40)]))
+
+    windows, calls = query_sessions_and_calls(events, Settings(_env_file=None))
+
+    assert windows.equals(sessions(events))
+    assert calls.equals(query_tool_calls(events))
+    assert calls.height > 0
 
 
 def test_a_session_of_two_dates_is_two() -> None:

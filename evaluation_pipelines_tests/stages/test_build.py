@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.domain.books.states import STATES
@@ -15,6 +16,7 @@ from evaluation_pipelines.domain.schemas import (
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.stages.daily_table import Batch
 from evaluation_pipelines.stages.progress import Silent
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -118,11 +120,59 @@ def test_so_many_dates_are_built_together_as_fit(
     value: int,
     together: list[int],
 ) -> None:
-    monkeypatch.setattr(f"evaluation_pipelines.stages.build.{limit}", value)
+    monkeypatch.setattr(f"evaluation_pipelines.stages.groups.{limit}", value)
     steps = Steps()
     results = Build(two_dates.stores, [AGENT_EVENTS.name]).run([FIRST, SECOND], steps)
     assert [each.session_date for each in results] == [FIRST, SECOND]
     assert steps.units == together
+
+
+def test_dates_that_are_begun_ahead_are_the_same_to_the_last_byte_and_told_in_order(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [FIRST + timedelta(days=number) for number in range(5)]
+    workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(5)))
+    workplace.ingest()
+    build(workplace, *days)
+    files = {path: path.read_bytes() for path in workplace.lake.root.rglob("*.parquet")}
+    told: list[date] = []
+
+    monkeypatch.setattr("evaluation_pipelines.stages.groups._TOGETHER_BYTES", 10**4)
+    monkeypatch.setattr("evaluation_pipelines.stages.groups._MOST_TOGETHER", 1)
+    monkeypatch.setattr("evaluation_pipelines.stages.build._cores", lambda: 3)
+    only_part(workplace, days[2]).write_bytes(b"not parquet")
+    job = Build(workplace.stores, on_made=lambda day, _: told.append(day), clock=lambda: NOW)
+    results = job.run(days)
+
+    assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
+    assert told == sorted(told)
+    assert set(told) == {*days} - {days[2]}
+    damaged = only_part(workplace, days[2])
+    assert {path: path.read_bytes() for path in files if path != damaged} == {
+        path: content for path, content in files.items() if path != damaged
+    }
+
+
+def test_what_was_left_for_all_dates_of_a_batch_is_for_none_of_a_part(workplace: Workplace) -> None:
+    left = pl.DataFrame({"n": [1]})
+    batch = Batch(workplace.stores, [FIRST, SECOND], NOW, tool_calls=left, evidence={FIRST: left})
+    assert batch.without([]) is batch
+    part = batch.without([SECOND])
+    assert (part.days, part.tool_calls, part.evidence) == ([FIRST], None, {})
+    assert part.scores is batch.scores
+
+
+def test_calls_that_cannot_be_read_cost_the_reports_and_not_the_windows(
+    two_dates: Workplace,
+) -> None:
+    path = only_part(two_dates, FIRST)
+    torn = pl.read_parquet(path).with_columns(attributes=pl.lit("not JSON"))
+    torn.write_parquet(path)
+    failed, second = two_dates.build()
+    assert isinstance(second, DateBuilt)
+    assert isinstance(failed, DateFailed)
+    assert failed.table == "tool_reports"
+    assert two_dates.sessions()["session_date"].to_list() == [FIRST, SECOND]
 
 
 def test_an_event_that_comes_later_makes_its_date_due_and_its_session_grow(
@@ -232,13 +282,18 @@ def sessions_of(day: int, prefix: str, outcomes: list[str], count: int, **resour
     return b"".join(lines)
 
 
-def test_the_percentile_ranks_among_the_28_days_before(workplace: Workplace) -> None:
+@pytest.mark.parametrize("together", [31, 1])
+def test_the_percentile_ranks_among_the_28_days_before(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
     """All are of one class, unclassified: they have fewer than three calls.
 
     Without tokens and cost the composite is
     (0.30 * quality + 0.25 * 2 * calls + 0.20 * productivity) / 0.75:
     one failed call 0.67, one good call 7.33, two good calls 8.00.
     """
+    monkeypatch.setattr("evaluation_pipelines.stages.groups._MOST_TOGETHER", together)
+    monkeypatch.setattr("evaluation_pipelines.stages.build._cores", lambda: 3)
     good, day = ["true"], 40
     workplace.land(
         "logs.jsonl",

@@ -1,18 +1,20 @@
 """Builds of one date at the same time: what is published last is never the older content."""
 
 import os
+import time
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from threading import Thread
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.adapters.file_lock import file_lock
 from evaluation_pipelines.adapters.lake import Lake
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS, Table
 from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 DAY = date(2026, 6, 1)
@@ -68,3 +70,28 @@ def test_a_lake_in_which_nothing_can_be_locked_fails_the_date_with_the_place(
     (failed,) = workplace.build()
     assert isinstance(failed, DateFailed)
     assert str(workplace.lake.locks) in failed.error
+
+
+def test_two_builds_whose_dates_overlap_do_not_wait_for_each_other_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has the dates 1 2 | 3 4, the other 2 3: each could hold what the other waits for."""
+    days = [DAY + timedelta(days=number) for number in range(4)]
+    monkeypatch.setattr("evaluation_pipelines.stages.groups._MOST_TOGETHER", 2)
+    monkeypatch.setattr("evaluation_pipelines.stages.build._cores", lambda: 2)
+    results: list[DateBuilt | DateFailed] = []
+    with open_workplace(tmp_path, lease_seconds=20) as workplace:
+        workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(4)))
+        workplace.ingest()
+
+        def build(dates: list[date]) -> None:
+            results.extend(Build(workplace.stores, clock=lambda: NOW).run(dates))
+
+        threads = [Thread(target=build, args=(each,)) for each in (days, days[1:3])]
+        with file_lock(workplace.lake.locks / f"build-{DAY}.lock", 1):
+            for thread in threads:
+                thread.start()
+                time.sleep(0.5)  # the first one waits for its first date
+        for thread in threads:
+            thread.join()
+    assert [type(each) for each in results] == [DateBuilt] * 6

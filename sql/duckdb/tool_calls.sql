@@ -13,17 +13,6 @@ with sessions_with_text as (
     group by session_no
 ),
 
-turns as (
-    select
-        session_no,
-        position,
-        count(*) filter (where event_name = 'user_prompt') over (
-            partition by session_no
-            order by position
-        ) as turn_no
-    from session_events
-),
-
 rows_wanted as (
     select
         session_no,
@@ -62,7 +51,7 @@ select
     rows_wanted.call_outcome as outcome,
     events.event_time,
     -- What belongs to one prompt, also where the source does not name it.
-    coalesce(events.prompt_id, 'turn ' || turns.turn_no) as prompt,
+    coalesce(events.prompt_id, 'turn ' || session_events.turn_no) as prompt,
     coalesce(events.tool_name, '(unnamed)') as tool,
     coalesce(events.tool_class, 'other') as tool_class,
     events.duration_ms,
@@ -92,10 +81,6 @@ inner join session_windows as windows
     on
         rows_wanted.session_no = windows.session_no
         and rows_wanted.window_no = windows.window_no
-inner join turns
-    on
-        rows_wanted.session_no = turns.session_no
-        and rows_wanted.position = turns.position
 inner join session_events
     on
         rows_wanted.session_no = session_events.session_no

@@ -1,16 +1,15 @@
 """Events about effective scores, as the event log of the asset shows them."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 
 import dagster as dg
 
 from evaluation_pipelines.domain.scorecards.announcements import Announcement
 
 SHOWN_ONE_BY_ONE = 50
-"""More new events of one run are told in one line for each date and kind.
+"""More new events of one run are counted with their date, as metadata of its materialization.
 
 A backfill has thousands, and the interface's store takes each as slowly as a whole partition.
 """
@@ -23,24 +22,18 @@ class Observations:
     asset: str
     _shown: int = 0
 
-    def of(self, day: date, news: Sequence[Announcement]) -> Iterator[dg.AssetObservation]:
-        """The events of a date, one by one while there is room for all of them."""
-        if self._shown + len(news) <= SHOWN_ONE_BY_ONE:
-            self._shown += len(news)
-            yield from (_one(self.asset, each) for each in news)
-        else:
-            yield from _counted(self.asset, day, news)
+    def of(self, news: Sequence[Announcement]) -> list[dg.AssetObservation]:
+        """The events of a date, one by one, while there is room for all of them."""
+        if self._shown + len(news) > SHOWN_ONE_BY_ONE:
+            return []
+        self._shown += len(news)
+        return [_one(self.asset, each) for each in news]
 
 
-def _counted(asset: str, day: date, news: Sequence[Announcement]) -> Iterator[dg.AssetObservation]:
-    for kind, number in sorted(Counter(each.kind for each in news).items()):
-        yield dg.AssetObservation(
-            asset,
-            partition=day.isoformat(),
-            description=f"{number} x {kind}",
-            metadata={"event": kind, "events": number},
-            tags={"event": kind},
-        )
+def counted(news: Sequence[Announcement]) -> dict[str, dg.MetadataValue]:
+    """How many events of each kind are new, for the partition they belong to."""
+    kinds = Counter(each.kind for each in news)
+    return {f"new {kind}": dg.MetadataValue.int(number) for kind, number in sorted(kinds.items())}
 
 
 def _one(asset: str, each: Announcement) -> dg.AssetObservation:

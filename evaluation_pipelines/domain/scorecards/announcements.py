@@ -1,12 +1,12 @@
 """What is told to other systems when a session gets a new effective score."""
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+import msgspec
 import polars as pl
 
 MODEL_FEEDBACK = "evaluation.model_feedback"
@@ -55,7 +55,7 @@ class Announcement:
 
     def payload_values(self) -> dict[str, Any]:
         """The payload, decoded."""
-        values: dict[str, Any] = json.loads(self.payload)
+        values: dict[str, Any] = msgspec.json.decode(self.payload)
         return values
 
 
@@ -65,7 +65,8 @@ def announcements(evaluations: pl.DataFrame) -> Iterator[Announcement]:
     Args:
         evaluations: SESSION_EVALUATIONS.
     """
-    for row in evaluations.filter(pl.col("effective_100").is_not_null()).iter_rows(named=True):
+    scored = evaluations.filter(pl.col("effective_100").is_not_null())
+    for row in scored.select("session_date", "quality_risk", *_PAYLOAD).iter_rows(named=True):
         yield _announcement(MODEL_FEEDBACK, row)
         if row["quality_risk"]:
             yield _announcement(QUALITY_RISK, row)
@@ -98,5 +99,5 @@ def _announcement(kind: str, row: Mapping[str, Any]) -> Announcement:
         session_key=row["session_key"],
         agent_id=row["agent_id"],
         effective_100=row["effective_100"],
-        payload=json.dumps(payload, sort_keys=True, default=str),
+        payload=msgspec.json.encode(payload, order="sorted").decode(),
     )

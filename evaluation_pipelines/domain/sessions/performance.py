@@ -25,6 +25,8 @@ HISTORY_DAYS = 28
 _TOTAL_TOOLS = pl.col("total_tools")
 _TOOLS_OK = pl.col("tools_ok")
 _CLASS = ["organization_id", "task_class"]
+RANKED = (*_CLASS, "composite")
+"""Columns that percentiles rank by."""
 
 
 def scorable() -> pl.Expr:
@@ -160,17 +162,17 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
 
     Args:
         performance: rows of ``session_performance`` of one session date D.
-        history: rows of ``session_performance`` with session date in [D - 28 days, D - 1 day].
+        history: ``RANKED`` of ``session_performance`` with session date in
+            [D - 28 days, D - 1 day].
 
     Returns:
         ``performance`` with the column ``percentile_in_class`` filled.
     """
-    columns = [*_CLASS, "composite"]
     ranked = pl.concat(
         [
-            performance.select(*columns, is_new=pl.lit(value=True)),
+            performance.select(*RANKED, is_new=pl.lit(value=True)),
             history.filter(pl.col("composite").is_not_null()).select(
-                *columns, is_new=pl.lit(value=False)
+                *RANKED, is_new=pl.lit(value=False)
             ),
         ]
     ).with_columns(

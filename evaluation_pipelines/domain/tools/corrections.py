@@ -34,7 +34,7 @@ def corrections(calls: pl.DataFrame) -> pl.DataFrame:
     Returns:
         ``CORRECTIONS``; ``similarity`` is that of the best pair, from 0.6 to 1.
     """
-    pairs = pl.concat([_pairs(calls, distance) for distance in range(1, WITHIN_CALLS + 1)])
+    pairs = _pairs(calls)
     texts = pairs.select("parameters", "other").unique(maintain_order=True)
     return (
         pairs.join(_goals(texts), on=["parameters", "other"])
@@ -44,29 +44,21 @@ def corrections(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _pairs(calls: pl.DataFrame, distance: int) -> pl.DataFrame:
-    """Failed calls, each with the call so many later if that may be its correction."""
-    after = {
-        f"{name}_after": pl.col(name).shift(-distance).over("window_no")
-        for name in ("outcome", "tool", "prompt", "parameters", "call", "key")
-    }
+def _pairs(calls: pl.DataFrame) -> pl.DataFrame:
+    """Failed calls, each with the calls soon after it that may be its correction."""
+    known = calls.filter(pl.col("key").is_not_null())
+    later = pl.col("call") + pl.int_ranges(1, WITHIN_CALLS + 1)
+    failed = known.filter(outcome="failed").select(
+        "window_no", "call", "prompt", "tool", "parameters", corrected_by=later
+    )
+    succeeded = known.filter(outcome="ok").select(
+        "window_no", "prompt", corrected_by="call", other_tool="tool", other="parameters"
+    )
     return (
-        calls.with_columns(**after)
-        .filter(
-            pl.col("outcome") == "failed",
-            pl.col("outcome_after") == "ok",
-            pl.col("prompt") == pl.col("prompt_after"),
-            pl.col("tool") != pl.col("tool_after"),
-            pl.col("key").is_not_null(),
-            pl.col("key_after").is_not_null(),
-        )
-        .select(
-            "window_no",
-            "call",
-            "parameters",
-            corrected_by="call_after",
-            other="parameters_after",
-        )
+        failed.explode("corrected_by")
+        .join(succeeded, on=["window_no", "prompt", "corrected_by"])
+        .filter(pl.col("tool") != pl.col("other_tool"))
+        .select("window_no", "call", "parameters", "corrected_by", "other")
     )
 
 

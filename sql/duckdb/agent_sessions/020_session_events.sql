@@ -10,13 +10,9 @@ with events as (
 
 select
     sessions.session_no,
-    row_number() over (
-        partition by sessions.session_no
-        order by
-            events.event_time,
-            events.sequence nulls last,
-            events.event_id
-    ) as position,
+    row_number() over in_order as position,
+    -- Prompts up to here: what belongs to one of them, where the source does not say.
+    count(*) filter (where events.event_name = 'user_prompt') over in_order as turn_no,
     events.event_id,
     events.event_time,
     events.event_name,
@@ -77,3 +73,11 @@ inner join sessions
             events.organization_id,
             case when events.is_attribution then sessions.organization_id else 'default' end
         ) = sessions.organization_id
+window in_order as (
+    partition by sessions.session_no
+    order by
+        events.event_time,
+        events.sequence nulls last,
+        events.event_id
+    rows between unbounded preceding and current row
+)

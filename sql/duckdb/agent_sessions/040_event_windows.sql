@@ -7,6 +7,30 @@ with sessions_with_dons as (
     from masque_wearings
 ),
 
+-- Most sessions know no masque: they are one window, and need no search for runs.
+sessions_with_masques as (
+    select distinct session_no
+    from session_events
+    where masque is not null
+),
+
+plain as (
+    select
+        session_no,
+        position,
+        event_time,
+        max(event_time) filter (where not is_lifecycle) over before as previous_event_at
+    from session_events
+    where
+        not is_attribution
+        and session_no not in (select session_no from sessions_with_masques)
+    window before as (
+        partition by session_no
+        order by position
+        rows between unbounded preceding and 1 preceding
+    )
+),
+
 worn as (
     select
         events.session_no,
@@ -27,7 +51,9 @@ worn as (
         on
             events.session_no = wearings.session_no
             and events.event_time >= wearings.donned_at
-    where not events.is_attribution
+    where
+        not events.is_attribution
+        and events.session_no in (select session_no from sessions_with_masques)
 ),
 
 -- An event without the attribute goes with the one before it, at the start with the one after.
@@ -35,6 +61,7 @@ labelled as (
     select
         session_no,
         position,
+        event_time,
         is_prompt_or_call,
         max(event_time) filter (where not is_lifecycle) over before as previous_event_at,
         case when is_worn then don_position end as don_position,
@@ -123,6 +150,7 @@ run_windows as (
 select
     numbered.session_no,
     numbered.position,
+    numbered.event_time,
     numbered.previous_event_at,
     run_windows.window_no,
     numbered.masque,
@@ -132,3 +160,13 @@ inner join run_windows
     on
         numbered.session_no = run_windows.session_no
         and numbered.run_no = run_windows.run_no
+union all
+select
+    session_no,
+    position,
+    event_time,
+    previous_event_at,
+    1 as window_no,
+    null as masque,
+    null as don_position
+from plain

@@ -1,23 +1,19 @@
 -- Grain: one row per window of a session.
--- Reads: sessions, session_events, masque_wearings, event_windows.
+-- Reads: sessions, masque_wearings, event_windows.
 with spans as (
     select
-        windows.session_no,
-        windows.window_no,
+        session_no,
+        window_no,
         -- A run that joined this window has neither.
-        max(windows.masque) as masque,
-        max(windows.don_position) as don_position,
-        min(windows.position) as first_position,
-        min(events.event_time) as first_event_at,
-        max(events.event_time) as last_event_at
-    from event_windows as windows
-    inner join session_events as events
-        on
-            windows.session_no = events.session_no
-            and windows.position = events.position
+        max(masque) as masque,
+        max(don_position) as don_position,
+        min(position) as first_position,
+        min(event_time) as first_event_at,
+        max(event_time) as last_event_at
+    from event_windows
     group by
-        windows.session_no,
-        windows.window_no
+        session_no,
+        window_no
 ),
 
 -- The slug is for reading: two masques that share one, or one called "baseline", are told apart
