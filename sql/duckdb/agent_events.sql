@@ -74,6 +74,7 @@ select
     session_date
 from kept_events
 order by
+    session_date,
     organization_id nulls last,
     session_id,
     event_time,

@@ -210,5 +210,6 @@ left join content_hashes
         windows.session_no = content_hashes.session_no
         and windows.window_no = content_hashes.window_no
 order by
+    sessions.session_date,
     sessions.organization_id,
     windows.session_key

@@ -90,6 +90,7 @@ inner join agent_events as events
         session_events.event_id = events.event_id
         and sessions.session_date is not distinct from events.session_date
 order by
+    sessions.session_date,
     sessions.organization_id,
     sessions.session_id,
     rows_wanted.position
