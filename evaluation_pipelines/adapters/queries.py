@@ -1,10 +1,9 @@
-"""SQL files run by a DuckDB of their own, in memory, over Parquet files or frames.
+"""SQL files run by DuckDB, in memory, over Parquet files or frames.
 
-Nothing stays open: a query gets its inputs as views, its parameters bound, and gives back a frame
+Nothing of a query stays: it gets its inputs as views, its parameters bound, and gives back a frame
 that has exactly the columns and types of a schema.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import duckdb
 import polars as pl
 
 from evaluation_pipelines.adapters.arrow_rows import ArrowRows
+from evaluation_pipelines.adapters.query_engine import duckdb_connection
 from evaluation_pipelines.adapters.sql_files import read_sql, read_steps
 from evaluation_pipelines.domain.mendable import MendableError
 
@@ -32,7 +32,6 @@ def run_query(
     params: Mapping[str, object] | None = None,
     steps_of: str | None = None,
     last_step: str | None = None,
-    threads: int | None = None,
 ) -> pl.DataFrame:
     """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
 
@@ -43,7 +42,6 @@ def run_query(
         params: values bound to ``$name`` in the SQL; every one must be used somewhere.
         steps_of: the query whose steps are run first; its own unless another one is named.
         last_step: the last of these steps that is needed; all are run unless it is named.
-        threads: DuckDB threads; all cores when not given.
 
     Raises:
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
@@ -55,7 +53,6 @@ def run_query(
         params=params,
         steps_of=steps_of or name,
         last_step=last_step,
-        threads=threads,
     )
     return rows
 
@@ -67,13 +64,12 @@ def run_queries(
     steps_of: str,
     params: Mapping[str, object] | None = None,
     last_step: str | None = None,
-    threads: int | None = None,
 ) -> list[pl.DataFrame]:
     """Run several queries over the same steps, which are worked out once; else as ``run_query``.
 
     ``schemas`` are columns and types of each query's result, by its name.
     """
-    with _connection(threads) as connection, _naming(f"query {', '.join(schemas)}"):
+    with _naming(f"query {', '.join(schemas)}"), duckdb_connection() as connection:
         for view, source in views.items():
             _create_view(connection, view, source)
         statements = _Statements(connection, params or {})
@@ -85,27 +81,6 @@ def run_queries(
         ]
         statements.refuse_unused()
         return found
-
-
-@contextmanager
-def _connection(threads: int | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """An in-memory database that never reaches for the network and is always closed."""
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    if threads is not None:
-        config["threads"] = threads
-    # Two databases must not spill into one folder, and what they spill is for nobody else's eyes.
-    with tempfile.TemporaryDirectory(prefix="evaluation_pipelines_") as spill:
-        connection = duckdb.connect(":memory:", config=config | {"temp_directory": spill})
-        try:
-            connection.execute("set TimeZone = 'UTC'")
-            # A misspelt relation is an error, not a Python variable that happens to be in scope.
-            connection.execute("set python_enable_replacements = false")
-            yield connection
-        finally:
-            connection.close()
 
 
 @contextmanager
@@ -122,8 +97,13 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
         return
     if not source:
         raise ValueError(f"view {view} has no Parquet files")
+    # A view takes no parameters, and must be of this connection alone: a variable names its files.
     files = [_as_literal_glob(path) for path in source]
-    connection.read_parquet(files, union_by_name=True, hive_partitioning=False).create_view(view)
+    connection.execute(f"set variable files_of_{view} = $files", {"files": files})
+    connection.execute(
+        f"create temp view {view} as from read_parquet("
+        f"getvariable('files_of_{view}'), union_by_name => true, hive_partitioning => false)"
+    )
 
 
 def _as_literal_glob(path: Path) -> str:

@@ -8,7 +8,7 @@ before are finished.
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import dropwhile, takewhile
@@ -92,7 +92,7 @@ class Build:
         results: list[DateBuilt | DateFailed] = []
         groups = list(grouped(self.stores, dates))
         at_once = max(1, min(len(groups), _cores(), _MOST_AT_ONCE))
-        empty = Batch(self.stores, (), self.clock(), self.tables, max(1, _cores() // at_once))
+        empty = Batch(self.stores, (), self.clock(), self.tables)
         begin = partial(self._begin, empty, may_wait=True)
         try_begin = partial(self._begin, empty, may_wait=False)
         is_large = attrgetter("is_large")
@@ -108,8 +108,7 @@ class Build:
 
         Then make the tables that need no other date.
         """
-        threads = None if group.is_large else empty.threads
-        begun = _Begun(replace(empty.only(group.days), threads=threads))
+        begun = _Begun(empty.only(group.days))
         with ExitStack() as locks:
             for day in group.days:
                 if error := self._lock(day, locks, may_wait=may_wait):

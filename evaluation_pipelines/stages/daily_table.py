@@ -36,8 +36,7 @@ class Batch:
 
     A statement over ten dates takes far less than ten statements; no date ever depends on which
     others it is made with.
-    ``tables`` are the names of those that are made, ``threads`` those that a query may use (None:
-    as many as there are cores). ``tool_calls`` are TOOL_CALLS of the dates:
+    ``tables`` are the names of those that are made. ``tool_calls`` are TOOL_CALLS of the dates:
     they come from the same steps as session windows, so that these leave them for tool reports.
     ``evidence`` is what cards are made from, by date; effective scores are made from it, too.
     ``scores`` are those that the run has made so far, by date: percentiles rank among them.
@@ -47,7 +46,6 @@ class Batch:
     days: Sequence[date]
     now: datetime
     tables: Collection[str] = ()
-    threads: int | None = None
     tool_calls: pl.DataFrame | None = None
     scores: dict[date, pl.DataFrame] = field(default_factory=dict)
     evidence: dict[date, pl.DataFrame] = field(default_factory=dict)

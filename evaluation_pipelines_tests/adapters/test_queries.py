@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 
@@ -185,39 +184,3 @@ def test_a_variable_of_python_is_no_relation(write_sql: WriteSql) -> None:
     with pytest.raises(QueryError, match="local_frame"):
         run_query("q", views={}, schema=N)
     assert local_frame.height == 1
-
-
-def test_threads_and_the_ways_out_are_set(write_sql: WriteSql) -> None:
-    names = (
-        "threads",
-        "TimeZone",
-        "autoinstall_known_extensions",
-        "autoload_known_extensions",
-    )
-    columns = [f"current_setting('{name}')::varchar as {name}" for name in names]
-    write_sql(f"select {', '.join(columns)}")
-    schema = pl.Schema([(name, pl.String) for name in names])
-
-    result = run_query("q", views={}, schema=schema, threads=1)
-
-    assert result.row(0) == ("1", "UTC", "false", "false")
-
-
-def test_the_connection_is_closed_whatever_happens(
-    write_sql: WriteSql, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[duckdb.DuckDBPyConnection] = []
-    connect = duckdb.connect
-
-    def remembered(database: str, *, config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
-        opened.append(connect(database, config=config))
-        return opened[-1]
-
-    monkeypatch.setattr(duckdb, "connect", remembered)
-    write_sql("select nope")
-
-    with pytest.raises(QueryError):
-        run_query("q", views={}, schema=N)
-
-    with pytest.raises(duckdb.ConnectionException, match="closed"):
-        opened[0].execute("select 1")
