@@ -32,6 +32,7 @@ def run_query(
     params: Mapping[str, object] | None = None,
     steps_of: str | None = None,
     last_step: str | None = None,
+    threads: int | None = None,
 ) -> pl.DataFrame:
     """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
 
@@ -42,6 +43,7 @@ def run_query(
         params: values bound to ``$name`` in the SQL; every one must be used somewhere.
         steps_of: the query whose steps are run first; its own unless another one is named.
         last_step: the last of these steps that is needed; all are run unless it is named.
+        threads: so many work on it; one for each core when not given.
 
     Raises:
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
@@ -53,6 +55,7 @@ def run_query(
         params=params,
         steps_of=steps_of or name,
         last_step=last_step,
+        threads=threads,
     )
     return rows
 
@@ -64,12 +67,13 @@ def run_queries(
     steps_of: str,
     params: Mapping[str, object] | None = None,
     last_step: str | None = None,
+    threads: int | None = None,
 ) -> list[pl.DataFrame]:
     """Run several queries over the same steps, which are worked out once; else as ``run_query``.
 
     ``schemas`` are columns and types of each query's result, by its name.
     """
-    with _naming(f"query {', '.join(schemas)}"), duckdb_connection() as connection:
+    with _naming(f"query {', '.join(schemas)}"), duckdb_connection(threads) as connection:
         for view, source in views.items():
             _create_view(connection, view, source)
         statements = _Statements(connection, params or {})

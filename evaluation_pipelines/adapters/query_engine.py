@@ -1,7 +1,8 @@
-"""The DuckDB in memory that all queries of this process share.
+"""The DuckDB in memory that the queries of this process share.
 
 Opening one takes as long as many a query, a connection to it takes nothing. What a connection makes
-(temporary tables and views) it alone can see, and it is gone when the connection is closed.
+(temporary tables and views) it alone can see, and it is gone when the connection is closed. Threads
+belong to a DuckDB, so there is one for each number of them that is asked for.
 """
 
 import atexit
@@ -17,15 +18,18 @@ _opening = Lock()
 
 
 @contextmanager
-def duckdb_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def duckdb_connection(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection of one's own, which is always closed.
+
+    Args:
+        threads: So many work on one query; one for each core when not given.
 
     Raises:
         duckdb.Error: whatever went wrong within. After an error that leaves DuckDB unusable the
             next connection is to a new one.
     """
     with _opening:
-        cursor = _engine().cursor()
+        cursor = _engine(threads).cursor()
     try:
         cursor.execute("set TimeZone = 'UTC'")
         # A misspelt relation is an error, not a Python variable that happens to be in scope.
@@ -39,11 +43,12 @@ def duckdb_connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @cache
-def _engine() -> duckdb.DuckDBPyConnection:
+def _engine(threads: int | None) -> duckdb.DuckDBPyConnection:
     """It never reaches for the network, and forgets each file it has read."""
     engine = duckdb.connect(
         ":memory:",
         config={
+            **({} if threads is None else {"threads": threads}),
             "block_allocator_memory": "256MiB",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",

@@ -43,7 +43,7 @@ def partition_metadata(
     """Row count, place, preview, what was counted, and a chart where the table has scores."""
     shown = made.frame.select(preview).head(PREVIEW_ROWS)
     return {
-        "dagster/partition_row_count": dg.MetadataValue.int(made.frame.height),
+        "dagster/partition_row_count": dg.MetadataValue.int(made.row_count),
         **{name: dg.MetadataValue.int(number) for name, number in made.facts.items()},
         **_pictures(made),
         **explaining_tables(made),

@@ -31,7 +31,10 @@ class RuleResult:
 
 def keys_are_unique(frame: pl.DataFrame, table: Table) -> RuleResult:
     """No two rows share the table's key."""
-    repeated = frame.group_by(table.key).len("rows").filter(pl.col("rows") > 1).sort(table.key)
+    keys = frame.select(table.key)
+    if keys.n_unique() == keys.height:  # to find out which ones repeat takes far longer
+        keys = keys.clear()
+    repeated = keys.group_by(table.key).len("rows").filter(pl.col("rows") > 1).sort(table.key)
     return RuleResult(
         table.name,
         "keys_are_unique",

@@ -1,4 +1,4 @@
-"""Work in two halves: while the second half of one piece is done, the first of the next ones is."""
+"""Work in two halves: while the second of some pieces is done, the first of the next ones is."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -22,19 +22,20 @@ class BusyError(Exception):
 
 
 def begun_ahead(
-    items: Iterable[Item],
+    lists: Iterable[Iterable[Item]],
     begin: Callable[[Item], Begun],
     try_begin: Callable[[Item], Begun],
     is_large: Callable[[Item], bool],
     threads: int,
-) -> Generator[Begun, None, None]:
-    """The first half of each item, in order; those of the next ones are made in threads meanwhile.
+) -> Generator[list[Begun], None, None]:
+    """The first half of each item, in order, list by list; the next list is begun meanwhile.
 
-    Nothing is begun at the same time as something large. What was begun in vain, because the
+    Nothing is begun at the same time as something large. A list comes in parts if somebody else
+    has one of its items: those before it do not wait for that. What was begun in vain, because the
     caller gives up, is closed.
 
     Args:
-        items: What there is to do.
+        lists: What there is to do.
         begin: Makes the first half of an item in its turn. It may wait for others: nothing is held
             ahead then, since two who hold what the other waits for would wait for ever.
         try_begin: Does the same ahead of the turn, and raises BusyError instead of waiting.
@@ -45,12 +46,12 @@ def begun_ahead(
         Exception: whatever else ``begin`` or ``try_begin`` raises, in the turn of the item.
     """
     with ThreadPoolExecutor(threads, thread_name_prefix="ahead") as pool:
-        ahead = _Ahead(pool, try_begin, is_large, threads, deque(items))
+        ahead = _Ahead(pool, try_begin, is_large, threads, lists)
         try:
             while ahead.has_more():
-                begun = ahead.next_one(begin)
+                several = ahead.next_ones(begin)
                 ahead.fill()
-                yield begun
+                yield several
         finally:
             ahead.give_up()
 
@@ -63,30 +64,49 @@ class _Ahead(Generic[Item, Begun]):
         pool: ThreadPoolExecutor,
         try_begin: Callable[[Item], Begun],
         is_large: Callable[[Item], bool],
-        most: int,
-        todo: deque[Item],
+        threads: int,
+        lists: Iterable[Iterable[Item]],
     ) -> None:
-        self._pool, self._try_begin, self._todo = pool, try_begin, todo
-        self._is_large, self._most = is_large, most
+        self._pool, self._try_begin = pool, try_begin
+        self._is_large, self._threads = is_large, threads
+        self._lists = deque(items for each in lists if (items := deque(each)))
+        self._todo = deque(item for each in self._lists for item in each)
         self._under_way: deque[tuple[Item, Future[Begun]]] = deque()
 
     def has_more(self) -> bool:
         """Whether an item is left."""
-        return bool(self._todo or self._under_way)
+        return bool(self._lists)
 
     def fill(self) -> None:
-        """Begin as many as there is room for."""
-        while self._todo and self._has_room(self._todo[0]):
+        """Begin the next list, and so many more that no thread is idle when it is taken."""
+        most = self._threads + (len(self._lists[0]) if self._lists else 0)
+        while self._todo and len(self._under_way) < most and self._has_room(self._todo[0]):
             item = self._todo.popleft()
             self._under_way.append((item, self._pool.submit(self._try_begin, item)))
 
-    def next_one(self, begin: Callable[[Item], Begun]) -> Begun:
-        """The first item, as soon as it is begun; by ``begin`` if somebody else has it."""
+    def next_ones(self, begin: Callable[[Item], Begun]) -> list[Begun]:
+        """The next list, as soon as it is begun; by ``begin`` what somebody else has."""
+        wanted, several = self._lists[0], list[Begun]()
+        try:
+            while wanted and (begun := self._next_one(begin, may_wait=not several)) is not None:
+                several.append(begun)
+                wanted.popleft()
+        except BaseException:
+            for each in several:
+                each.close()
+            raise
+        if not wanted:
+            self._lists.popleft()
+        return several
+
+    def _next_one(self, begin: Callable[[Item], Begun], *, may_wait: bool) -> Begun | None:
         self.fill()
         future = self._under_way[0][1]
         try:
             begun = future.result()
         except BusyError:
+            if not may_wait:
+                return None
             self.give_up()
             return begin(self._todo.popleft())
         self._under_way.popleft()
@@ -104,5 +124,4 @@ class _Ahead(Generic[Item, Begun]):
         if not self._under_way:
             return True
         last, _ = self._under_way[-1]
-        is_alone = self._is_large(item) or self._is_large(last)
-        return len(self._under_way) < self._most and not is_alone
+        return not (self._is_large(item) or self._is_large(last))

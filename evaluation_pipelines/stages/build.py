@@ -2,13 +2,13 @@
 
 Dates are built some at a time, table after table: a statement over several dates takes far less
 than one for each. The tables that need no other date are made ahead, while those of the dates
-before are finished.
+before are finished; they are the large ones, so that the others are made for more dates at once.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import dropwhile, takewhile
@@ -29,7 +29,7 @@ from evaluation_pipelines.stages.daily_tables import (
     DAILY_TABLES,
     OF_TELEMETRY,
 )
-from evaluation_pipelines.stages.groups import Group, grouped
+from evaluation_pipelines.stages.groups import Group, planned
 from evaluation_pipelines.stages.progress import Progress, Silent
 from evaluation_pipelines.stages.stores import Stores
 
@@ -90,15 +90,16 @@ class Build:
         progress, dates = progress or Silent(), sorted(dates)
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
-        groups = list(grouped(self.stores, dates))
-        at_once = max(1, min(len(groups), _cores(), _MOST_AT_ONCE))
+        lists = planned(self.stores, dates)
+        # One more than cores: now and then one waits for the disk.
+        at_once = max(1, min(sum(map(len, lists)), _cores() + 1, _MOST_AT_ONCE))
         empty = Batch(self.stores, (), self.clock(), self.tables)
         begin = partial(self._begin, empty, may_wait=True)
         try_begin = partial(self._begin, empty, may_wait=False)
         is_large = attrgetter("is_large")
-        with closing(begun_ahead(groups, begin, try_begin, is_large, at_once)) as ahead:
-            for begun in ahead:
-                with begun.locks:
+        with closing(begun_ahead(lists, begin, try_begin, is_large, at_once)) as ahead:
+            for several in ahead:
+                with closing(_joined(several)) as begun:
                     results += self._finish(begun)
                 progress.advance(len(begun.touched))
         return results
@@ -108,7 +109,9 @@ class Build:
 
         Then make the tables that need no other date.
         """
-        begun = _Begun(empty.only(group.days))
+        # A date that is not large is one block to DuckDB: a second thread would only wait.
+        threads = None if group.is_large else 1
+        begun = _Begun(replace(empty.only(group.days), threads=threads))
         with ExitStack() as locks:
             for day in group.days:
                 if error := self._lock(day, locks, may_wait=may_wait):
@@ -118,7 +121,11 @@ class Build:
             begun.batch.now = self.clock()
             for daily in takewhile(attrgetter("alone"), self._selected()):
                 batch = begun.batch.without(begun.failed())
-                begun.made += [(daily, *each) for each in make_partitions(daily, batch)]
+                # Many are begun before the first is told of: their rows must not wait in memory.
+                begun.made += [
+                    (daily, day, made.glimpse() if isinstance(made, Made) else made)
+                    for day, made in make_partitions(daily, batch)
+                ]
             begun.locks = locks.pop_all()
         return begun
 
@@ -138,7 +145,8 @@ class Build:
     def _finish(self, begun: "_Begun") -> list[DateBuilt | DateFailed]:
         """Tell of what was made ahead, and make the other tables."""
         dates = {day: _Date(day, touched) for day, touched in begun.touched.items()}
-        for daily, day, made in begun.made:
+        # Table by table: what is told of one is looked up for all dates when the next one is.
+        for daily, day, made in sorted(begun.made, key=lambda each: DAILY_TABLES.index(each[0])):
             self._note(dates[day], daily, made)
         begun.batch.now = self.clock()
         for daily in dropwhile(attrgetter("alone"), self._selected()):
@@ -155,7 +163,7 @@ class Build:
             each.failed = self._failed(each.day, daily, each.touched, made)
             return
         self.on_made(each.day, made)
-        each.rows[made.table.name] = made.frame.height
+        each.rows[made.table.name] = made.row_count
         each.facts |= made.facts
         if each.touched is not None and daily is self._last_that_counts():
             self._settle(each.touched, each.rows)
@@ -214,6 +222,16 @@ class _Begun:
     def close(self) -> None:
         """Let others have the dates."""
         self.locks.close()
+
+
+def _joined(several: Sequence[_Begun]) -> _Begun:
+    """All of them as one, which lets go of all dates when it is closed."""
+    joined = _Begun(several[0].batch.only([day for each in several for day in each.batch.days]))
+    for each in several:
+        joined.touched |= each.touched
+        joined.made += each.made
+        joined.locks.callback(each.close)
+    return joined
 
 
 @dataclass(slots=True)

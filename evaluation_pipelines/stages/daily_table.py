@@ -11,6 +11,8 @@ from evaluation_pipelines.domain.schemas import Table
 from evaluation_pipelines.domain.scorecards.announcements import Announcement
 from evaluation_pipelines.stages.stores import Stores
 
+_GLIMPSE_ROWS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -18,7 +20,8 @@ class Made:
 
     Of a table with several files a partition, ``parts`` are those to be replaced, by name; the
     others stay as they are. ``news`` is what was announced when it was published. ``shown`` are
-    small tables that explain the partition, by name.
+    small tables that explain the partition, by name. ``cut_from`` is the number of all rows when
+    ``frame`` has only the first of them.
     """
 
     table: Table
@@ -28,6 +31,19 @@ class Made:
     parts: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     news: tuple[Announcement, ...] = ()
     shown: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    cut_from: int | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the partition, whether or not they are all at hand."""
+        return self.frame.height if self.cut_from is None else self.cut_from
+
+    def glimpse(self) -> "Made":
+        """The same with a few rows: enough to tell of it when it is published."""
+        first = self.frame.head(_GLIMPSE_ROWS)
+        # A slice would keep the whole frame in memory.
+        copied = pl.DataFrame(first.rows(), first.schema, orient="row")
+        return replace(self, frame=copied, parts={}, cut_from=self.row_count)
 
 
 @dataclass(slots=True)
@@ -36,9 +52,10 @@ class Batch:
 
     A statement over ten dates takes far less than ten statements; no date ever depends on which
     others it is made with.
-    ``tables`` are the names of those that are made. ``tool_calls`` are TOOL_CALLS of the dates:
+    ``tables`` are the names of those that are made, ``threads`` those that a query may use (None:
+    as many as there are cores). ``tool_calls`` are TOOL_CALLS of the dates:
     they come from the same steps as session windows, so that these leave them for tool reports.
-    ``evidence`` is what cards are made from, by date; effective scores are made from it, too.
+    ``evidence`` is what their cards are made from; effective scores are made from it, too.
     ``scores`` are those that the run has made so far, by date: percentiles rank among them.
     """
 
@@ -46,9 +63,10 @@ class Batch:
     days: Sequence[date]
     now: datetime
     tables: Collection[str] = ()
+    threads: int | None = None
     tool_calls: pl.DataFrame | None = None
     scores: dict[date, pl.DataFrame] = field(default_factory=dict)
-    evidence: dict[date, pl.DataFrame] = field(default_factory=dict)
+    evidence: pl.DataFrame | None = None
 
     def without(self, days: Iterable[date]) -> "Batch":
         """The batch without some of its dates; itself when there are none."""
@@ -59,7 +77,7 @@ class Batch:
 
     def only(self, days: Sequence[date]) -> "Batch":
         """Some of its dates; what was left for all of them together is for none."""
-        return replace(self, days=days, tool_calls=None, evidence={})
+        return replace(self, days=days, tool_calls=None, evidence=None)
 
 
 class RuleBrokenError(Exception):
@@ -81,7 +99,8 @@ class DailyTable:
     """How one table is made for some dates, and the rules it is held to.
 
     ``make`` gives a partition for each date of a batch. One that is ``alone`` reads nothing of
-    other dates but what landed: it can be made before the tables of earlier dates are.
+    other dates but what landed: it can be made before the tables of earlier dates are. They come
+    first, and only their first rows are at hand when they are told of.
     ``upstream`` names the assets it is made from, ``preview`` the columns worth a first look.
     ``code_version`` grows with its SQL or formula: the interface then shows dates from before.
     A table with an ``own_step`` is an asset with a function of its own in the code location: new

@@ -69,20 +69,6 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         alone=True,
     ),
     DailyTable(
-        SESSION_PERFORMANCE,
-        session_performance,
-        rules=(
-            quality.keys_are_unique,
-            quality.scores_are_in_range,
-            quality.every_score_has_its_session,
-        ),
-        group="sessions",
-        engine="polars",
-        upstream=(AGENT_SESSIONS.name,),
-        preview=("session_key", "composite", "recommendation", *WEIGHTS),
-        code_version="1",
-    ),
-    DailyTable(
         TOOL_REPORTS,
         tool_reports,
         rules=(
@@ -102,6 +88,21 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "repeated_calls",
             "wasted_calls",
         ),
+        code_version="1",
+        alone=True,
+    ),
+    DailyTable(
+        SESSION_PERFORMANCE,
+        session_performance,
+        rules=(
+            quality.keys_are_unique,
+            quality.scores_are_in_range,
+            quality.every_score_has_its_session,
+        ),
+        group="sessions",
+        engine="polars",
+        upstream=(AGENT_SESSIONS.name,),
+        preview=("session_key", "composite", "recommendation", *WEIGHTS),
         code_version="1",
     ),
     DailyTable(

@@ -1,45 +1,65 @@
 """Which dates are built together: few statements for many dates, and memory that is bounded."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.stores import Stores
 
-_TOGETHER_BYTES = 4 * 1024 * 1024
+_MIB = 1024 * 1024
+_BEGUN_TOGETHER_BYTES = 4 * _MIB
+"""Landed Parquet of dates whose events and sessions are made by the same statements."""
+
+_FINISHED_TOGETHER_BYTES = 16 * _MIB
+"""The same of dates whose scores are: there are far fewer sessions than events."""
+
 _MOST_TOGETHER = 31
-"""Dates that are built together have so many bytes of landed Parquet, and are no more than that."""
+"""Dates."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Group:
-    """Dates that are built together, and the size of what landed of them."""
+    """Dates that are begun together, and the size of what landed of them."""
 
-    days: list[date] = field(default_factory=list)
-    size_bytes: int = 0
+    days: tuple[date, ...]
+    size_bytes: int
 
     @property
     def is_large(self) -> bool:
         """Whether it is one date that is more than several may be."""
-        return self.size_bytes > _TOGETHER_BYTES
-
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether another date fits in."""
-        fits = self.size_bytes + size_bytes <= _TOGETHER_BYTES
-        return not self.days or (fits and len(self.days) < _MOST_TOGETHER)
+        return self.size_bytes > _BEGUN_TOGETHER_BYTES
 
 
-def grouped(stores: Stores, dates: Iterable[date]) -> Iterator[Group]:
-    """The dates in groups of bounded size, in their order; a large date is one of its own."""
-    group = Group()
-    for day in dates:
-        parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
-        size_bytes = sum(part.size_bytes for part in parts)
-        if not group.has_room(size_bytes):
-            yield group
-            group = Group()
-        group.days.append(day)
-        group.size_bytes += size_bytes
-    if group.days:
-        yield group
+def planned(stores: Stores, dates: Iterable[date]) -> list[list[Group]]:
+    """The dates in their order: lists of groups that are finished together, dates that are begun.
+
+    Both are of bounded size; a date that is larger is by itself.
+    """
+    single = [Group((day,), _landed_bytes(stores, day)) for day in dates]
+    groups = [
+        Group(tuple(day for each in some for day in each.days), _size_bytes(some))
+        for some in _packed(single, _BEGUN_TOGETHER_BYTES)
+    ]
+    return list(_packed(groups, _FINISHED_TOGETHER_BYTES))
+
+
+def _packed(groups: Iterable[Group], most_bytes: int) -> Iterator[list[Group]]:
+    packed: list[Group] = []
+    for group in groups:
+        days = sum(len(each.days) for each in (*packed, group))
+        if packed and (_size_bytes((*packed, group)) > most_bytes or days > _MOST_TOGETHER):
+            yield packed
+            packed = []
+        packed.append(group)
+    if packed:
+        yield packed
+
+
+def _size_bytes(groups: Sequence[Group]) -> int:
+    return sum(each.size_bytes for each in groups)
+
+
+def _landed_bytes(stores: Stores, day: date) -> int:
+    parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+    return sum(part.size_bytes for part in parts)

@@ -100,7 +100,7 @@ def one_by_one(folder: str, day: str, sessions: int) -> dict[str, float]:
         for number in range(sessions):
             mine = landed.filter(session_id=f"s-{day}-{number}").collect()
             windows = query_sessions(query_events(mine), stores.settings)
-            tools = tool_effectiveness(stores, date.fromisoformat(day))
+            tools = tool_effectiveness(stores, [date.fromisoformat(day)])
             seen = evidence(windows, score_sessions(windows), tools)
             best = seen.with_columns(is_best_match=pl.lit(value=True))
             made = score_cards(profile, best, JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame())

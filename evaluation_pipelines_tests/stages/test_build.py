@@ -1,6 +1,7 @@
 """Build: dates together, and each as if by itself, from however many parts."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,11 +14,18 @@ from evaluation_pipelines.domain.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
+    TOOL_REPORTS,
 )
 from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines.stages.daily_table import Batch
+from evaluation_pipelines.stages.daily_table import Batch, Made
+from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
+from evaluation_pipelines.stages.groups import planned
 from evaluation_pipelines.stages.progress import Silent
+from evaluation_pipelines.stages.scorecard_tables import session_evaluations
+from evaluation_pipelines.stages.scoring_inputs import SeveralDatesError
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -106,59 +114,106 @@ class Steps(Silent):
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "together"),
+    ("limits", "begun", "finished"),
     [
-        ("_TOGETHER_BYTES", 10**6, [2]),
-        ("_TOGETHER_BYTES", 1, [1, 1]),
-        ("_MOST_TOGETHER", 1, [1, 1]),
+        ({}, [[2]], [2]),
+        ({"_BEGUN_TOGETHER_BYTES": 1}, [[1, 1]], [2]),
+        ({"_BEGUN_TOGETHER_BYTES": 1, "_FINISHED_TOGETHER_BYTES": 1}, [[1], [1]], [1, 1]),
+        ({"_MOST_TOGETHER": 1}, [[1], [1]], [1, 1]),
     ],
 )
 def test_so_many_dates_are_built_together_as_fit(
     two_dates: Workplace,
     monkeypatch: pytest.MonkeyPatch,
-    limit: str,
-    value: int,
-    together: list[int],
+    limits: dict[str, int],
+    begun: list[list[int]],
+    finished: list[int],
 ) -> None:
-    monkeypatch.setattr(f"evaluation_pipelines.stages.groups.{limit}", value)
+    for limit, value in limits.items():
+        monkeypatch.setattr(f"evaluation_pipelines.stages.groups.{limit}", value)
     steps = Steps()
+    lists = planned(two_dates.stores, [FIRST, SECOND])
+    assert [[len(group.days) for group in groups] for groups in lists] == begun
     results = Build(two_dates.stores, [AGENT_EVENTS.name]).run([FIRST, SECOND], steps)
     assert [each.session_date for each in results] == [FIRST, SECOND]
-    assert steps.units == together
+    assert steps.units == finished
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [{"_MOST_TOGETHER": 1}, {"_BEGUN_TOGETHER_BYTES": 1}, {"_FINISHED_TOGETHER_BYTES": 1}],
+    ids=["alone", "begun alone", "finished alone"],
+)
 def test_dates_that_are_begun_ahead_are_the_same_to_the_last_byte_and_told_in_order(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     days = [FIRST + timedelta(days=number) for number in range(5)]
     workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(5)))
     workplace.ingest()
     build(workplace, *days)
     files = {path: path.read_bytes() for path in workplace.lake.root.rglob("*.parquet")}
-    told: list[date] = []
+    told: dict[str, list[date]] = defaultdict(list)
 
-    monkeypatch.setattr("evaluation_pipelines.stages.groups._TOGETHER_BYTES", 10**4)
-    monkeypatch.setattr("evaluation_pipelines.stages.groups._MOST_TOGETHER", 1)
+    for limit, value in limits.items():
+        monkeypatch.setattr(f"evaluation_pipelines.stages.groups.{limit}", value)
     monkeypatch.setattr("evaluation_pipelines.stages.build._cores", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
-    job = Build(workplace.stores, on_made=lambda day, _: told.append(day), clock=lambda: NOW)
+    job = Build(
+        workplace.stores,
+        on_made=lambda day, made: told[made.table.name].append(day),
+        clock=lambda: NOW,
+    )
     results = job.run(days)
 
     assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
-    assert told == sorted(told)
-    assert set(told) == {*days} - {days[2]}
+    good = [day for day in days if day != days[2]]
+    assert dict(told) == {table.table.name: good for table in DAILY_TABLES}
     damaged = only_part(workplace, days[2])
     assert {path: path.read_bytes() for path in files if path != damaged} == {
         path: content for path, content in files.items() if path != damaged
     }
 
 
+def test_a_session_on_two_dates_is_scored_on_each_by_itself(two_dates: Workplace) -> None:
+    build(two_dates, FIRST, SECOND)
+    lake, scored = two_dates.lake, [SCORECARDS.name, SESSION_EVALUATIONS.name]
+    first = lake.read(AGENT_SESSIONS, [FIRST])
+    twice = [pl.lit(first[name].item()).alias(name) for name in ("session_id", "session_key")]
+    for table in (AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS):
+        lake.write(lake.read(table, [SECOND]).with_columns(twice), table, SECOND)
+    files = lake.files(SCORECARDS, SECOND)
+    for path in files:
+        path.unlink()
+    batch = Batch(two_dates.stores, [FIRST, SECOND], NOW)
+    with pytest.raises(SeveralDatesError, match=f"is on {FIRST} and another date"):
+        session_evaluations(batch)
+
+    together = Build(two_dates.stores, scored, clock=lambda: NOW).run([FIRST, SECOND])
+    written = {path: path.read_bytes() for path in lake.root.rglob("*.parquet")}
+    for day in (FIRST, SECOND):
+        Build(two_dates.stores, scored, clock=lambda: NOW).run([day])
+
+    assert {type(each) for each in together} == {DateBuilt}
+    assert lake.files(SCORECARDS, SECOND) == files
+    assert {path: path.read_bytes() for path in lake.root.rglob("*.parquet")} == written
+
+
+def test_rows_of_what_is_told_later_do_not_stay_in_memory() -> None:
+    frame = pl.DataFrame({"n": range(100), "text": ["long enough not to be in the view"] * 100})
+    made = Made(AGENT_EVENTS, frame, (), {"landed": 100})
+    glimpse = made.glimpse()
+    assert glimpse.frame.equals(frame.head(8))
+    assert glimpse.frame.estimated_size() < frame.estimated_size() / 10
+    assert (glimpse.row_count, glimpse.glimpse().row_count) == (100, 100)
+    assert (made.row_count, glimpse.facts) == (100, made.facts)
+
+
 def test_what_was_left_for_all_dates_of_a_batch_is_for_none_of_a_part(workplace: Workplace) -> None:
     left = pl.DataFrame({"n": [1]})
-    batch = Batch(workplace.stores, [FIRST, SECOND], NOW, tool_calls=left, evidence={FIRST: left})
+    batch = Batch(workplace.stores, [FIRST, SECOND], NOW, tool_calls=left, evidence=left)
     assert batch.without([]) is batch
     part = batch.without([SECOND])
-    assert (part.days, part.tool_calls, part.evidence) == ([FIRST], None, {})
+    assert (part.days, part.tool_calls, part.evidence) == ([FIRST], None, None)
     assert part.scores is batch.scores
 
 

@@ -13,7 +13,7 @@ from evaluation_pipelines.domain.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.domain.scorecards.evaluation import NOT_ENDED
 from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS
 from evaluation_pipelines.domain.scorecards.profile import ProfileError
-from evaluation_pipelines.stages import scorecard_tables
+from evaluation_pipelines.stages import scoring_inputs
 from evaluation_pipelines.stages.build import Build, DateBuilt
 from evaluation_pipelines.stages.evaluated import Wanted, find_target
 from evaluation_pipelines.stages.ingest import Ingest
@@ -363,7 +363,8 @@ def test_scores_of_a_judge_become_cards_and_totals(
     told = results(
         result(judge_profile_id="incident-llm", content_hash=content, sample_totals=[50, 60, 70])
     )
-    monkeypatch.setattr(scorecard_tables, "judge_results", lambda *_: told)
+    of_date = told.with_columns(session_date=pl.lit(DAY))
+    monkeypatch.setattr(scoring_inputs, "judge_results", lambda *_: of_date)
     workplace.ledger.touched.touch([DAY], NOW)
     build(workplace)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
+from evaluation_pipelines.domain.division import divided
 from evaluation_pipelines.domain.scorecards.profile import HEURISTICS, JudgeProfile, Thresholds
 from evaluation_pipelines.domain.sessions.performance import WEIGHTS
 
@@ -51,7 +52,7 @@ def tool_count(limits: Thresholds) -> pl.Expr:
 
 def falling(value: pl.Expr, best: float, worst: float) -> pl.Expr:
     """1 up to ``best``, 0 from ``worst``, linear in between."""
-    return ((worst - value) / (worst - best)).clip(0, 1)
+    return divided(worst - value, worst - best).clip(0, 1)
 
 
 _BY_THRESHOLD: Mapping[str, Callable[[Thresholds], pl.Expr]] = {
@@ -68,8 +69,8 @@ def heuristic(name: str, limits: Thresholds) -> pl.Expr:
     if name in _BY_THRESHOLD:
         return _BY_THRESHOLD[name](limits)
     if name == "tool_effectiveness":
-        return pl.col(name) / 100
-    return pl.col(name) / 10
+        return divided(pl.col(name), 100)
+    return divided(pl.col(name), 10)
 
 
 def heuristic_scores(profile: JudgeProfile) -> list[pl.Expr]:

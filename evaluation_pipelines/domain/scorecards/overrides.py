@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from evaluation_pipelines.domain.division import divided
 from evaluation_pipelines.domain.schemas import OVERRIDES, UTC_TIME
 from evaluation_pipelines.domain.schemas.scorecards import HUMAN_OVERRIDE
 
@@ -34,7 +35,7 @@ _SAYS = ("override_score", "scale_min", "scale_max", "annotator", "reason", "mad
 def to_100(score: str) -> pl.Expr:
     """A column on the row's own scale as 0-100."""
     low, high = pl.col("scale_min"), pl.col("scale_max")
-    return (pl.col(score) - low) / (high - low) * 100
+    return divided(pl.col(score) - low, high - low) * 100
 
 
 def newest_of_content(overrides: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +102,7 @@ def with_overrides(cards: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame
         pl.col(f"own_{each}") for each in ("override_score", "scale_min", "scale_max")
     )
     is_same_scale = (low == pl.col("scale_min")) & (high == pl.col("scale_max"))
-    moved = pl.col("scale_min") + (given - low) / (high - low) * (
+    moved = pl.col("scale_min") + divided(given - low, high - low) * (
         pl.col("scale_max") - pl.col("scale_min")
     )
     corrected = pl.when(is_same_scale).then(given).otherwise(moved)
