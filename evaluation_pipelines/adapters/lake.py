@@ -30,6 +30,7 @@ class Lake:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._being_written: set[Path] = set()
 
     @property
     def staging(self) -> Path:
@@ -144,12 +145,13 @@ class Lake:
         """Delete what crashes left behind: parts that no manifest names, and staged files.
 
         Only files last changed before ``before`` are touched: a younger one may be somebody's
-        work in progress. Gives the number of parts deleted.
+        work in progress. What this very lake is writing never is, whatever the clock says. Gives
+        the number of parts deleted.
         """
         known = {self.root / path for path in known_paths}
         parts = set(self.folder(table, session_date).glob("*.parquet")) - known
         orphans = [path for path in parts if _changed_before(path, before)]
-        staged = self.staging.glob("*.parquet")
+        staged = set(self.staging.glob("*.parquet")) - self._being_written
         for path in (*orphans, *(path for path in staged if _changed_before(path, before))):
             path.unlink(missing_ok=True)
         return len(orphans)
@@ -158,6 +160,7 @@ class Lake:
         if frame.schema != table.schema:
             raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
         staged = self.staging / f"{uuid.uuid4().hex}.parquet"
+        self._being_written.add(staged)
         try:
             staged.parent.mkdir(parents=True, exist_ok=True)
             if not path.parent.exists():
@@ -172,6 +175,8 @@ class Lake:
             with suppress(OSError):  # the folder itself may be what is wrong
                 staged.unlink(missing_ok=True)
             raise LakeError(f"cannot write {path}: {error}. {_space(self.root)}") from error
+        finally:
+            self._being_written.discard(staged)
         return size_bytes
 
 

@@ -1,6 +1,7 @@
 """The lake: whole files or none, of exactly the columns that their table has."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -162,6 +163,21 @@ def test_the_sweep_deletes_old_files_that_no_manifest_names_and_nothing_else(lak
 
     left = {each.relative_to(lake.root).as_posix() for each in lake.root.rglob("*.parquet")}
     assert left == {known, young, other_day, "_tmp/new.parquet"}
+
+
+def test_what_is_being_written_is_not_swept_whatever_the_clock_says(lake: Lake) -> None:
+    def write() -> None:
+        for number in range(100):
+            lake.write_part(rows(number), NUMBERS, DAY, f"part-{number}")
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while not writing.done():
+            lake.sweep(NUMBERS, NEXT_DAY, [], NOW + timedelta(days=1))
+
+    writing.result()
+    assert len(list(lake.folder(NUMBERS, DAY).iterdir())) == 100
+    assert not staged(lake)
 
 
 def test_a_sweep_of_a_lake_that_is_not_there_yet_finds_nothing(lake: Lake) -> None:
