@@ -32,7 +32,7 @@ def run_query(
     params: Mapping[str, object] | None = None,
     steps_of: str | None = None,
     last_step: str | None = None,
-    threads: int | None = None,
+    small: bool = False,
 ) -> pl.DataFrame:
     """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
 
@@ -43,7 +43,7 @@ def run_query(
         params: values bound to ``$name`` in the SQL; every one must be used somewhere.
         steps_of: the query whose steps are run first; its own unless another one is named.
         last_step: the last of these steps that is needed; all are run unless it is named.
-        threads: so many work on it; one for each core when not given.
+        small: whether it is of little data, up to some 100 000 rows: see ``duckdb_connection``.
 
     Raises:
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
@@ -55,7 +55,7 @@ def run_query(
         params=params,
         steps_of=steps_of or name,
         last_step=last_step,
-        threads=threads,
+        small=small,
     )
     return rows
 
@@ -67,13 +67,13 @@ def run_queries(
     steps_of: str,
     params: Mapping[str, object] | None = None,
     last_step: str | None = None,
-    threads: int | None = None,
+    small: bool = False,
 ) -> list[pl.DataFrame]:
     """Run several queries over the same steps, which are worked out once; else as ``run_query``.
 
     ``schemas`` are columns and types of each query's result, by its name.
     """
-    with _naming(f"query {', '.join(schemas)}"), duckdb_connection(threads) as connection:
+    with _naming(f"query {', '.join(schemas)}"), duckdb_connection(small=small) as connection:
         for view, source in views.items():
             _create_view(connection, view, source)
         statements = _Statements(connection, params or {})

@@ -1,8 +1,8 @@
-"""The DuckDB in memory that the queries of this process share.
+"""DuckDB in memory: one that the small queries of this process share, or one for a large query.
 
 Opening one takes as long as many a query, a connection to it takes nothing. What a connection makes
-(temporary tables and views) it alone can see, and it is gone when the connection is closed. Threads
-belong to a DuckDB, so there is one for each number of them that is asked for.
+(temporary tables and views) it alone can see, and it is gone when the connection is closed. Memory
+goes back to the system only with a DuckDB: what a large query took must not stay.
 """
 
 import atexit
@@ -14,53 +14,79 @@ from threading import Lock
 
 import duckdb
 
+_FATAL = (duckdb.FatalException, duckdb.InternalException)
+_KEPT_MEMORY = "256MiB"
+"""Of the shared one: blocks that the next query finds ready."""
+
 _opening = Lock()
+_shared: list[duckdb.DuckDBPyConnection] = []
+"""The one that small queries share, as soon as it is open."""
 
 
 @contextmanager
-def duckdb_connection(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def duckdb_connection(*, small: bool) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection of one's own, which is always closed.
 
     Args:
-        threads: So many work on one query; one for each core when not given.
+        small: For a query of little data: on one thread, of the DuckDB that is shared. Else it is
+            to a new one, with a thread for each core.
 
     Raises:
-        duckdb.Error: whatever went wrong within. After an error that leaves DuckDB unusable the
-            next connection is to a new one.
+        Exception: whatever went wrong within. After an error that leaves DuckDB unusable the next
+            connection is to a new one.
     """
-    with _opening:
-        cursor = _engine(threads).cursor()
+    engine = _shared_engine() if small else _opened()
+    connection = engine.cursor()
     try:
-        cursor.execute("set TimeZone = 'UTC'")
+        connection.execute("set TimeZone = 'UTC'")
         # A misspelt relation is an error, not a Python variable that happens to be in scope.
-        cursor.execute("set python_enable_replacements = false")
-        yield cursor
-    except (duckdb.FatalException, duckdb.InternalException):
-        _engine.cache_clear()
+        connection.execute("set python_enable_replacements = false")
+        yield connection
+    except Exception as error:
+        if isinstance(error, _FATAL) or isinstance(error.__cause__, _FATAL):
+            _forget(engine)
         raise
     finally:
-        cursor.close()
+        connection.close()
+        if not small:
+            engine.close()
 
 
-@cache
-def _engine(threads: int | None) -> duckdb.DuckDBPyConnection:
+def _shared_engine() -> duckdb.DuckDBPyConnection:
+    with _opening:
+        if not _shared:
+            _shared.append(_opened(threads=1, block_allocator_memory=_KEPT_MEMORY))
+        return _shared[0]
+
+
+def _forget(engine: duckdb.DuckDBPyConnection) -> None:
+    """Others may still have connections to it: it closes with the last of them."""
+    with _opening:
+        if engine in _shared:
+            _shared.remove(engine)
+
+
+def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
     """It never reaches for the network, and forgets each file it has read."""
-    engine = duckdb.connect(
+    return duckdb.connect(
         ":memory:",
         config={
-            **({} if threads is None else {"threads": threads}),
-            "block_allocator_memory": "256MiB",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "enable_external_file_cache": "false",
             "temp_directory": _spill_folder().name,
+            **config,
         },
     )
-    atexit.register(engine.close)
-    return engine
 
 
 @cache
 def _spill_folder() -> tempfile.TemporaryDirectory[str]:
     """What is spilled is for nobody else's eyes; the folder goes when the process ends."""
     return tempfile.TemporaryDirectory(prefix="evaluation_pipelines_")
+
+
+@atexit.register
+def _close() -> None:
+    for engine in _shared:
+        engine.close()

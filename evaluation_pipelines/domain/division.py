@@ -4,10 +4,10 @@ import polars as pl
 
 
 def divided(value: pl.Expr, by: pl.Expr | float) -> pl.Expr:
-    """``value / by``, by way of the reciprocal.
+    """``value / by``, correctly rounded; ``value`` is finite or null.
 
-    That is what Polars does where one number divides several rows, but it divides a single row,
-    and rows by a column. The last bit would depend on which sessions a score is made with.
+    Polars multiplies several rows by the reciprocal of one number, which is off by a last bit now
+    and then, but divides a single row and a column by a column. A score would depend on which
+    sessions it is made with, and half of a scale might not be 50.
     """
-    reciprocal = 1 / by
-    return value * reciprocal
+    return value / (value * 0 + by)

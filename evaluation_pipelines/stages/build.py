@@ -110,8 +110,7 @@ class Build:
         Then make the tables that need no other date.
         """
         # A date that is not large is one block to DuckDB: a second thread would only wait.
-        threads = None if group.is_large else 1
-        begun = _Begun(replace(empty.only(group.days), threads=threads))
+        begun = _Begun(replace(empty.only(group.days), is_small=not group.is_large))
         with ExitStack() as locks:
             for day in group.days:
                 if error := self._lock(day, locks, may_wait=may_wait):

@@ -52,8 +52,8 @@ class Batch:
 
     A statement over ten dates takes far less than ten statements; no date ever depends on which
     others it is made with.
-    ``tables`` are the names of those that are made, ``threads`` those that a query may use (None:
-    as many as there are cores). ``tool_calls`` are TOOL_CALLS of the dates:
+    ``tables`` are the names of those that are made, ``is_small`` says that there is little of
+    them, so that a query takes one thread of many. ``tool_calls`` are TOOL_CALLS of the dates:
     they come from the same steps as session windows, so that these leave them for tool reports.
     ``evidence`` is what their cards are made from; effective scores are made from it, too.
     ``scores`` are those that the run has made so far, by date: percentiles rank among them.
@@ -63,7 +63,7 @@ class Batch:
     days: Sequence[date]
     now: datetime
     tables: Collection[str] = ()
-    threads: int | None = None
+    is_small: bool = False
     tool_calls: pl.DataFrame | None = None
     scores: dict[date, pl.DataFrame] = field(default_factory=dict)
     evidence: pl.DataFrame | None = None

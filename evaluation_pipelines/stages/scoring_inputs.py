@@ -123,21 +123,19 @@ def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
 
 
 def tool_effectiveness(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
-    """``organization_id, session_key, effectiveness_score`` of the tool reports of some dates."""
-    columns = ["organization_id", "session_key", "effectiveness_score"]
+    """``effectiveness_score`` of the tool reports of some dates, with key and date."""
+    columns = ["organization_id", "session_key", "session_date", "effectiveness_score"]
     return stores.lake.read(TOOL_REPORTS, days, columns)
 
 
 def _evidence(batch: Batch) -> pl.DataFrame:
     stores, days = batch.stores, batch.days
     sessions = stores.lake.read(AGENT_SESSIONS, days)
+    performance = stores.lake.read(SESSION_PERFORMANCE, days)
+    effectiveness = tool_effectiveness(stores, days)
     if len(days) > 1:
-        _refuse_several_dates(sessions)
-    return evidence(
-        sessions,
-        stores.lake.read(SESSION_PERFORMANCE, days),
-        tool_effectiveness(stores, days),
-    ).with_columns(
+        _refuse_several_dates(sessions, performance, effectiveness)
+    return evidence(sessions, performance, effectiveness).with_columns(
         is_terminal(pl.lit(batch.now).cast(UTC_TIME), stores.settings.session_idle_minutes),
         excluded_by(stores.settings.exclude_sessions),
     )

@@ -20,14 +20,14 @@ _TELLING = (
 """Columns of a landed event that tell copies and the order."""
 
 
-def kept_events(landed: pl.DataFrame, threads: int | None = None) -> pl.DataFrame:
+def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
     """Which rows of AGENT_EVENTS_LANDED are kept once copies are left out.
 
     Returns:
         KEPT: ``row_no`` (from 0) and ``session_date``, in the order of AGENT_EVENTS.
     """
     views = {AGENT_EVENTS_LANDED.name: landed.select(_TELLING).with_row_index("row_no")}
-    return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, threads=threads)
+    return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, small=small)
 
 
 def query_events(landed: pl.DataFrame) -> pl.DataFrame:
@@ -35,14 +35,14 @@ def query_events(landed: pl.DataFrame) -> pl.DataFrame:
     return landed[kept_events(landed)["row_no"]]
 
 
-def query_sessions(events: Source, settings: Settings, threads: int | None = None) -> pl.DataFrame:
+def query_sessions(events: Source, settings: Settings, *, small: bool = False) -> pl.DataFrame:
     """Session windows (AGENT_SESSIONS) of deduplicated events: files of the lake, or a frame."""
     return run_query(
         AGENT_SESSIONS.name,
         views={AGENT_EVENTS.name: events},
         params=_session_params(settings),
         schema=AGENT_SESSIONS.schema,
-        threads=threads,
+        small=small,
     )
 
 
@@ -58,7 +58,7 @@ def query_tool_calls(events: Source) -> pl.DataFrame:
 
 
 def query_sessions_and_calls(
-    events: Source, settings: Settings, threads: int | None = None
+    events: Source, settings: Settings, *, small: bool = False
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Session windows and tool calls, of steps that are worked out once."""
     sessions, calls = run_queries(
@@ -66,7 +66,7 @@ def query_sessions_and_calls(
         views={AGENT_EVENTS.name: events},
         params=_session_params(settings),
         steps_of=AGENT_SESSIONS.name,
-        threads=threads,
+        small=small,
     )
     return sessions, calls
 

@@ -42,7 +42,7 @@ def agent_events(batch: Batch) -> dict[date, Made]:
     paths = [part.path for each in parts.values() for part in each]
     read = [stores.lake.read_part(path, AGENT_EVENTS_LANDED) for path in paths]
     landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *read])
-    kept = rows_by_date(kept_events(landed, batch.threads), batch.days)
+    kept = rows_by_date(kept_events(landed, small=batch.is_small), batch.days)
     return {day: _events(landed[rows["row_no"]], parts[day]) for day, rows in kept.items()}
 
 
@@ -66,13 +66,13 @@ def agent_sessions(batch: Batch) -> dict[date, Made]:
 
 def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
     """The windows; the calls of the same events are left in the batch if reports are made, too."""
-    settings, threads = batch.stores.settings, batch.threads
+    settings, small = batch.stores.settings, batch.is_small
     if TOOL_REPORTS.name in batch.tables:
         # What is wrong with the calls alone must not cost the windows: the reports will tell.
         with suppress(QueryError):
-            windows, batch.tool_calls = query_sessions_and_calls(events, settings, threads)
+            windows, batch.tool_calls = query_sessions_and_calls(events, settings, small=small)
             return windows
-    return query_sessions(events, settings, threads)
+    return query_sessions(events, settings, small=small)
 
 
 def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> Made:

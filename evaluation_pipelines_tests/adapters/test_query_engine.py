@@ -1,6 +1,7 @@
 """One DuckDB for all queries of a process: what a connection makes is its own."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
@@ -8,6 +9,8 @@ import duckdb
 import pytest
 
 from evaluation_pipelines.adapters.query_engine import duckdb_connection
+
+small_connection = partial(duckdb_connection, small=True)
 
 
 def setting(of: duckdb.DuckDBPyConnection, name: str) -> str:
@@ -26,19 +29,19 @@ def setting(of: duckdb.DuckDBPyConnection, name: str) -> str:
     ],
 )
 def test_nothing_is_fetched_and_nothing_is_guessed(name: str, value: str) -> None:
-    with duckdb_connection() as opened:
+    with small_connection() as opened:
         assert setting(opened, name) == value
 
 
 def test_what_is_spilled_is_for_nobody_elses_eyes() -> None:
-    with duckdb_connection() as opened:
+    with small_connection() as opened:
         folder = Path(setting(opened, "temp_directory"))
 
     assert folder.stat().st_mode & 0o077 == 0
 
 
 def test_tables_and_views_of_one_connection_are_not_there_for_another() -> None:
-    with duckdb_connection() as one, duckdb_connection() as other:
+    with small_connection() as one, small_connection() as other:
         one.execute("create temp table t as select 1 as n")
         one.execute("create temp view v as select 2 as n")
 
@@ -46,7 +49,7 @@ def test_tables_and_views_of_one_connection_are_not_there_for_another() -> None:
             with pytest.raises(duckdb.CatalogException, match="does not exist"):
                 other.execute(query)
     with (
-        duckdb_connection() as later,
+        small_connection() as later,
         pytest.raises(duckdb.CatalogException, match="does not exist"),
     ):
         later.execute("select n from t")
@@ -56,7 +59,7 @@ def test_connections_in_threads_do_not_see_each_others_tables() -> None:
     together = Barrier(4)
 
     def found(number: int) -> int:
-        with duckdb_connection() as opened:
+        with small_connection() as opened:
             together.wait(timeout=30)
             opened.execute("create temp table t as select $n as n", {"n": number})
             together.wait(timeout=30)
@@ -68,7 +71,7 @@ def test_connections_in_threads_do_not_see_each_others_tables() -> None:
 
 
 def test_a_connection_is_closed_whatever_happens() -> None:
-    with pytest.raises(ValueError, match="mine"), duckdb_connection() as opened:
+    with pytest.raises(ValueError, match="mine"), small_connection() as opened:
         raise ValueError("mine")
 
     with pytest.raises(duckdb.ConnectionException, match="closed"):
@@ -76,13 +79,27 @@ def test_a_connection_is_closed_whatever_happens() -> None:
 
 
 @pytest.mark.parametrize("fatal", [duckdb.FatalException, duckdb.InternalException])
-def test_after_a_fatal_error_there_is_a_new_one(fatal: type[duckdb.Error]) -> None:
-    with duckdb_connection() as opened:
+@pytest.mark.parametrize("is_named", [False, True])
+def test_after_a_fatal_error_there_is_a_new_one(fatal: type[duckdb.Error], is_named: bool) -> None:
+    with small_connection() as opened:
         opened.execute("attach ':memory:' as mark")
-    with duckdb_connection() as opened:
+    with small_connection() as opened:
         opened.execute("use mark")  # attached for all connections
-    with pytest.raises(fatal), duckdb_connection():
-        raise fatal("no longer to be used")
+    broken = fatal("no longer to be used")
+    told = ValueError("query q") if is_named else broken
+    told.__cause__ = broken if is_named else None
+    with pytest.raises(type(told)), small_connection():
+        raise told
 
-    with duckdb_connection() as opened, pytest.raises(duckdb.CatalogException, match="mark"):
+    with small_connection() as opened, pytest.raises(duckdb.CatalogException, match="mark"):
         opened.execute("use mark")
+
+
+def test_a_large_query_has_a_duckdb_of_its_own() -> None:
+    with duckdb_connection(small=False) as large, small_connection() as small:
+        large.execute("attach ':memory:' as mark")
+        with pytest.raises(duckdb.CatalogException, match="mark"):
+            small.execute("use mark")
+        assert setting(small, "threads") == "1"
+    with duckdb_connection(small=False) as later, pytest.raises(duckdb.Error, match="mark"):
+        later.execute("use mark")

@@ -32,5 +32,27 @@ Make = Callable[[pl.DataFrame], pl.DataFrame]
 def test_it_is_the_same_for_any_number_of_rows(make: Make, rows: int) -> None:
     frame = pl.DataFrame({"score": [SCORE] * rows, "ten": [TEN] * rows})
 
-    assert make(frame)["share"].to_list() == [SCORE * (1 / TEN)] * rows
-    assert pytest.approx(SCORE / TEN, rel=1e-15) == SCORE * (1 / TEN)
+    assert make(frame)["share"].to_list() == [SCORE / TEN] * rows
+    assert SCORE * (1 / TEN) > SCORE / TEN
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("part", "whole", "percent"), [(49, 49, 100), (24.5, 49, 50), (0.9, 9, 10)]
+)
+def test_a_share_of_a_scale_is_what_it_is(
+    rows: int, part: float, whole: float, percent: float
+) -> None:
+    frame = pl.DataFrame({"part": [part] * rows})
+
+    share = frame.with_columns(whole=pl.lit(whole)).select(divided(pl.col("part"), pl.col("whole")))
+
+    assert (share * 100).to_series().to_list() == [percent] * rows
+
+
+def test_what_is_unknown_stays_unknown() -> None:
+    frame = pl.DataFrame({"n": [None, 1.0, 2.0], "by": [2.0, None, 4.0]})
+
+    found = frame.select(divided(pl.col("n"), pl.col("by"))).to_series()
+
+    assert found.to_list() == [None, None, 0.5]

@@ -18,6 +18,7 @@ from evaluation_pipelines.domain.schemas import (
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
+    Table,
 )
 from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.stages.daily_table import Batch, Made
@@ -196,6 +197,18 @@ def test_a_session_on_two_dates_is_scored_on_each_by_itself(two_dates: Workplace
     assert {type(each) for each in together} == {DateBuilt}
     assert lake.files(SCORECARDS, SECOND) == files
     assert {path: path.read_bytes() for path in lake.root.rglob("*.parquet")} == written
+
+
+@pytest.mark.parametrize("table", [SESSION_PERFORMANCE, TOOL_REPORTS])
+def test_what_another_date_still_has_of_a_session_does_not_count_for_it(
+    two_dates: Workplace, table: Table
+) -> None:
+    build(two_dates, FIRST, SECOND)
+    lake = two_dates.lake
+    of_first = lake.read(table, [FIRST]).with_columns(session_date=pl.lit(SECOND))
+    lake.write(pl.concat([lake.read(table, [SECOND]), of_first]), table, SECOND)
+    with pytest.raises(SeveralDatesError, match="is on .* and another date"):
+        session_evaluations(Batch(two_dates.stores, [FIRST, SECOND], NOW))
 
 
 def test_rows_of_what_is_told_later_do_not_stay_in_memory() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from evaluation_pipelines.domain.division import divided
 from evaluation_pipelines.domain.schemas import SCORECARDS
 from evaluation_pipelines.domain.schemas.scorecards import CRITERIA_SCORES
 from evaluation_pipelines.domain.scorecards.disqualifiers import TRIGGERED
@@ -171,7 +172,7 @@ def _weighted_mean(criteria: Sequence[Criterion]) -> pl.Expr:
     """Over the criteria that are known: the weights of the others are spread in proportion."""
     weighted = pl.sum_horizontal(pl.col(score_column(each.id)) * each.weight for each in criteria)
     known = _known_weight(criteria)
-    return pl.when(known > 0).then((weighted / known).clip(0, 1))
+    return pl.when(known > 0).then(divided(weighted, known).clip(0, 1))
 
 
 def _known_weight(criteria: Sequence[Criterion]) -> pl.Expr:
@@ -189,7 +190,7 @@ def _confidence(profile: JudgeProfile) -> pl.Expr:
     # A disqualified session may have no criterion at all: the rule itself is what scored it.
     return (
         pl.when(together > 0)
-        .then((HEURISTIC_CONFIDENCE * computed + of_judge) / together)
+        .then(divided(HEURISTIC_CONFIDENCE * computed + of_judge, together))
         .otherwise(HEURISTIC_CONFIDENCE)
     )
 

@@ -84,7 +84,7 @@ def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[Window
         steps_of=AGENT_SESSIONS.name,
         views={AGENT_EVENTS.name: events},
         schema=_PLACES,
-        threads=1,
+        small=True,
     )
     wanted = {(*key_of(each), each.content_hash) for each in windows}
     key = ["organization_id", "session_key", "content_hash"]
