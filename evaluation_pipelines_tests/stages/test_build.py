@@ -207,7 +207,7 @@ def test_what_another_date_still_has_of_a_session_does_not_count_for_it(
     lake = two_dates.lake
     of_first = lake.read(table, [FIRST]).with_columns(session_date=pl.lit(SECOND))
     lake.write(pl.concat([lake.read(table, [SECOND]), of_first]), table, SECOND)
-    with pytest.raises(SeveralDatesError, match="is on .* and another date"):
+    with pytest.raises(SeveralDatesError, match="and another date"):
         session_evaluations(Batch(two_dates.stores, [FIRST, SECOND], NOW))
 
 
