@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
@@ -47,28 +48,25 @@ def asset_spec(daily: DailyTable) -> dg.AssetSpec:
     )
 
 
-def report_partition(
-    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+def materialization(
     stores: Stores,
     daily: DailyTable,
     day: date,
     made: Made,
-    more: Mapping[str, dg.MetadataValue] | None = None,
-    reports: LastReports | None = None,
-) -> None:
-    """Tell the interface that a partition was made, and what is worth knowing of it."""
-    reports = reports or LastReports(context.instance, [day])
+    more: Mapping[str, dg.MetadataValue],
+    reports: LastReports,
+) -> dg.AssetMaterialization:
+    """What the interface is told of a partition that was made; it must be logged."""
     path = stores.lake.place(made.table, day)
     version = file_version(stores.lake.files(made.table, day))
-    context.log_event(
-        dg.AssetMaterialization(
-            daily.table.name,
-            partition=day.isoformat(),
-            metadata={**partition_metadata(made, daily.preview, path), **(more or {})},
-            tags=version_tags(reports, daily.code_version, version, daily.upstream, day),
-        )
-    )
+    tags = version_tags(reports, daily.code_version, version, daily.upstream, day)
     reports.reported(daily.table.name, day, version)
+    return dg.AssetMaterialization(
+        daily.table.name,
+        partition=day.isoformat(),
+        metadata={**partition_metadata(made, daily.preview, path), **more},
+        tags=tags,
+    )
 
 
 _DAILY = {each.table.name: each for each in OF_TELEMETRY}
@@ -98,15 +96,17 @@ def daily_tables(
     book, reports = RuleBook(), LastReports(context.instance, days)
     announced = Observations(SESSION_EVALUATIONS.name)
 
-    def publish(day: date, made: Made) -> None:
-        # Before the materialization: the page of a partition puts what was observed later on top.
-        for observation in announced.of(made.news):
-            context.log_event(observation)
-        daily = _DAILY[made.table.name]
-        report_partition(context, stores, daily, day, made, counted(made.news), reports)
-        if without := made.facts.get("no_profile"):
-            context.log.info("%s: %d sessions that no profile matches", day, without)
-        book.note_made(day, made)
+    def publish(published: Mapping[date, Made]) -> None:
+        events: list[dg.AssetObservation | dg.AssetMaterialization] = []
+        for day, made in published.items():
+            # Before the materialization: a partition's page puts what was observed later on top.
+            events += announced.of(made.news)
+            daily = _DAILY[made.table.name]
+            events.append(materialization(stores, daily, day, made, counted(made.news), reports))
+            if without := made.facts.get("no_profile"):
+                context.log.info("%s: %d sessions that no profile matches", day, without)
+            book.note_made(day, made)
+        log_events(context, events)
 
     tables = _DAILY if is_night else selected
     outcome = Build(stores, tables, publish).run(days, LoggedProgress(context.log))

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from operator import attrgetter
 
 from evaluation_pipelines.adapters.file_lock import LockTimeoutError, file_lock
@@ -69,13 +69,13 @@ class Build:
     Args:
         stores: Where everything lies.
         tables: Names of the tables to make; the others are taken as they are.
-        on_made: Told of every partition as soon as it is published.
+        on_made: Told of the partitions of a table as soon as they are published, by date.
         clock: Gives the time; tests give it another.
     """
 
     stores: Stores
     tables: Collection[str] = tuple(each.table.name for each in DAILY_TABLES)
-    on_made: Callable[[date, Made], None] = lambda _day, _made: None
+    on_made: Callable[[Mapping[date, Made]], None] = lambda _made: None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def pending_dates(self) -> list[date]:
@@ -144,28 +144,36 @@ class Build:
     def _finish(self, begun: "_Begun") -> list[DateBuilt | DateFailed]:
         """Tell of what was made ahead, and make the other tables."""
         dates = {day: _Date(day, touched) for day, touched in begun.touched.items()}
-        # Table by table: what is told of one is looked up for all dates when the next one is.
-        for daily, day, made in sorted(begun.made, key=lambda each: DAILY_TABLES.index(each[0])):
-            self._note(dates[day], daily, made)
         begun.batch.now = self.clock()
-        for daily in dropwhile(attrgetter("alone"), self._selected()):
-            batch = begun.batch.without(day for day, each in dates.items() if each.failed)
-            for day, made in make_partitions(daily, batch):
-                self._note(dates[day], daily, made)
+        # Table by table: what is told of one is looked up for all dates when the next one is.
+        for daily in self._selected():
+            self._note(dates, daily, begun.made_of(daily))
+            if not daily.alone:
+                batch = begun.batch.without(day for day, each in dates.items() if each.failed)
+                self._note(dates, daily, dict(make_partitions(daily, batch)))
         return [
             each.failed or DateBuilt(each.day, each.rows, each.facts) for each in dates.values()
         ]
 
-    def _note(self, each: "_Date", daily: DailyTable, made: Made | Exception) -> None:
-        """What has become of a table of a date."""
-        if isinstance(made, Exception):
-            each.failed = self._failed(each.day, daily, each.touched, made)
-            return
-        self.on_made(each.day, made)
-        each.rows[made.table.name] = made.row_count
-        each.facts |= made.facts
-        if each.touched is not None and daily is self._last_that_counts():
-            self._settle(each.touched, each.rows)
+    def _note(
+        self,
+        dates: Mapping[date, "_Date"],
+        daily: DailyTable,
+        found: Mapping[date, Made | Exception],
+    ) -> None:
+        """What has become of a table of some of the dates."""
+        published = {day: made for day, made in found.items() if isinstance(made, Made)}
+        if published:
+            self.on_made(published)
+        for day, made in found.items():
+            each = dates[day]
+            if isinstance(made, Exception):
+                each.failed = self._failed(day, daily, each.touched, made)
+                continue
+            each.rows[made.table.name] = made.row_count
+            each.facts |= made.facts
+            if each.touched is not None and daily is self._last_that_counts():
+                self._settle(each.touched, each.rows)
 
     def _last_that_counts(self) -> DailyTable | None:
         """The last selected table that is part of the build of a date."""
@@ -213,6 +221,10 @@ class _Begun:
     touched: dict[date, TouchedDate | None] = field(default_factory=dict)
     made: list[tuple[DailyTable, date, Made | Exception]] = field(default_factory=list)
     locks: ExitStack = field(default_factory=ExitStack)
+
+    def made_of(self, daily: DailyTable) -> dict[date, Made | Exception]:
+        """What was made of a table, or why it was not, by date."""
+        return {day: made for table, day, made in self.made if table is daily}
 
     def failed(self) -> list[date]:
         """Dates that are not worked on any further."""

@@ -20,6 +20,7 @@ from evaluation_pipelines_tests.benchmarks.measure import (
 )
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
+from evaluation_pipelines_tests.dagster_home import dagster_home
 
 _ONE_RUN, _SINGLE = "one run of all dates", "a run of one date"
 _STEPS, _LOOP = "own steps, session by session", "plain Python loop"
@@ -67,10 +68,9 @@ def run(options: Options) -> Section:
 def _dagster(folder: Path, first: date, last: date) -> Measurement:
     """The job of the daily tables over some dates, in a process of its own, as a backfill runs."""
     program = f"from {__package__}.backfill_work import build; build('{first}', '{last}')"
-    (folder / "dagster").mkdir(exist_ok=True)
     environment = (
         ("EVAL_DATA_DIR", str(folder)),
-        ("DAGSTER_HOME", str(folder / "dagster")),
+        ("DAGSTER_HOME", str(dagster_home(folder / "dagster"))),
         ("DAGSTER_DISABLE_TELEMETRY", "yes"),
     )
     measured = run_command(sys.executable, "-c", program, environment=environment)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from evaluation_pipelines_tests.dagster_home import dagster_home
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 T = TypeVar("T")
@@ -71,10 +73,7 @@ class LiveLocation:
 @contextmanager
 def start(folder: Path, **settings: object) -> Iterator[LiveLocation]:
     """Run ``dg dev`` with all state in ``folder`` until the block ends; settings by their name."""
-    home = folder / "home"
-    home.mkdir()
-    instance = (ROOT / "dagster.yaml").read_text(encoding="utf-8")
-    (home / "dagster.yaml").write_text(instance.replace("var/dagster", str(home / "state")))
+    home = dagster_home(folder / "home")
     log, port = folder / "dev.log", _free_port()
     with log.open("wb") as output:
         process = subprocess.Popen(

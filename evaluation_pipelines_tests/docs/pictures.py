@@ -25,6 +25,7 @@ from evaluation_pipelines.domain.comparison.report.page import html_page
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.stages.comparison import compare_models, last_days
 from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines_tests.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
 from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate, generated
 
@@ -85,10 +86,6 @@ def main() -> None:
 def interface(folder: Path) -> Iterator[str]:
     """``dg dev`` over generated telemetry, when it has read, built and published it."""
     generate(folder / "data" / "landing")
-    configuration = (ROOT / "dagster.yaml").read_text(encoding="utf-8")
-    (folder / "dagster.yaml").write_text(
-        configuration.replace("base_dir: var", f"base_dir: {folder}/var"), encoding="utf-8"
-    )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -97,7 +94,7 @@ def interface(folder: Path) -> Iterator[str]:
         cwd=ROOT,
         env=os.environ
         | {
-            "DAGSTER_HOME": str(folder),
+            "DAGSTER_HOME": str(dagster_home(folder / "dagster")),
             "EVAL_DATA_DIR": str(folder / "data"),
             "EVAL_START_DATE": "2026-11-01",
             "VIRTUAL_ENV": sys.prefix,

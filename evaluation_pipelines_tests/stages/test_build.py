@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -155,16 +155,15 @@ def test_dates_that_are_begun_ahead_are_the_same_to_the_last_byte_and_told_in_or
     files = {path: path.read_bytes() for path in workplace.lake.root.rglob("*.parquet")}
     told: dict[str, list[date]] = defaultdict(list)
 
+    def note(made: Mapping[date, Made]) -> None:
+        for day, each in made.items():
+            told[each.table.name].append(day)
+
     for limit, value in limits.items():
         monkeypatch.setattr(f"evaluation_pipelines.stages.groups.{limit}", value)
     monkeypatch.setattr("evaluation_pipelines.stages.build._cores", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
-    job = Build(
-        workplace.stores,
-        on_made=lambda day, made: told[made.table.name].append(day),
-        clock=lambda: NOW,
-    )
-    results = job.run(days)
+    results = Build(workplace.stores, on_made=note, clock=lambda: NOW).run(days)
 
     assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
     good = [day for day in days if day != days[2]]

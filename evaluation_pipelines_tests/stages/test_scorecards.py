@@ -281,7 +281,9 @@ def test_a_profile_that_is_refused_goes_on_as_it_was_and_is_told(scored: Workpla
 
 def _made(workplace: Workplace) -> list[Any]:
     made: list[Any] = []
-    job = Build(workplace.stores, on_made=lambda _, each: made.append(each), clock=lambda: NOW)
+    job = Build(
+        workplace.stores, on_made=lambda each: made.extend(each.values()), clock=lambda: NOW
+    )
     job.run(job.pending_dates())
     return made
 

@@ -4,18 +4,20 @@ It has a step of its own, so that a job can select it, and so that books which d
 no telemetry back: they are made right after the build of a date and never within it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED
-from evaluation_pipelines.defs.daily_tables import asset_spec, report_partition
+from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
+from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.metadata import explaining_tables
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
+from evaluation_pipelines.defs.versions import LastReports
 from evaluation_pipelines.domain.alerts import OPEN_BOOKS, of_open_books
 from evaluation_pipelines.domain.books.equations import books_balance
 from evaluation_pipelines.domain.books.states import STATES
@@ -56,18 +58,19 @@ def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Close the books of the dates of a run that ever had telemetry."""
-    book, now = RuleBook(), datetime.now(UTC)
-
-    def publish(day: date, made: Made) -> None:
-        cost = made.frame["judge_cost_usd"]
-        known = "unknown" if cost.null_count() else round(float(cost.sum()), 6)
-        more = {"judge_cost_usd": dg.MetadataValue.text(str(known))}
-        report_partition(context, stores, _BOOKS, day, made, more)
-        book.note_made(day, made)
-        stores.ledger.alerts.end_of(OPEN_BOOKS, [str(day)], now)
-
     landed = {each.session_date for each in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name)}
     days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
+    book, now = RuleBook(), datetime.now(UTC)
+
+    def publish(published: Mapping[date, Made]) -> None:
+        events, reports = [], LastReports(context.instance, list(published))
+        for day, made in published.items():
+            more = {"judge_cost_usd": dg.MetadataValue.text(_cost(made))}
+            events.append(materialization(stores, _BOOKS, day, made, more, reports))
+            book.note_made(day, made)
+            stores.ledger.alerts.end_of(OPEN_BOOKS, [str(day)], now)
+        log_events(context, events)
+
     outcome = Build(stores, [EVALUATION_BOOKS.name], publish).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
@@ -78,6 +81,12 @@ def evaluation_books(
     if failed:
         raise dg.Failure(_told(failed), allow_retries=False)
     yield from reported_outputs(context, [EVALUATION_BOOKS.name])
+
+
+def _cost(made: Made) -> str:
+    """What judging the sessions has cost, in USD."""
+    cost = made.frame["judge_cost_usd"]
+    return "unknown" if cost.null_count() else str(round(float(cost.sum()), 6))
 
 
 def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:

@@ -4,12 +4,13 @@ It spends money, so it is no part of the builds that new telemetry starts. A bac
 repeated at will: what is scored is not due, and the table is written from the ledger in any case.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.defs.daily_tables import asset_spec, report_partition
+from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
+from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
@@ -17,6 +18,7 @@ from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reported import reported_outputs
 from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
+from evaluation_pipelines.defs.versions import LastReports
 from evaluation_pipelines.domain.alerts import of_unjudged
 from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.stages.alerts import alert
@@ -93,10 +95,13 @@ def export(
     """
     of_run = dg.MetadataValue.text(report.skipped or report.summary())
 
-    def publish(day: date, made: Made) -> None:
-        more = {**scores_metadata(made.frame), "this_run": of_run}
-        report_partition(context, stores, _SCORES, day, made, more)
-        book.note_made(day, made)
+    def publish(published: Mapping[date, Made]) -> None:
+        events, reports = [], LastReports(context.instance, list(published))
+        for day, made in published.items():
+            more = {**scores_metadata(made.frame), "this_run": of_run}
+            events.append(materialization(stores, _SCORES, day, made, more, reports))
+            book.note_made(day, made)
+        log_events(context, events)
 
     there = {*stores.lake.partitions(AGENT_SESSIONS), *stores.ledger.scores.dates()}
     failed = publish_scores(stores, set(days) & there, publish, held_for=held_for)

@@ -1,6 +1,6 @@
 """The scores of the ledger put into the lake, and those told who make something of them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 
 import polars as pl
@@ -33,7 +33,7 @@ def unpublished_dates(stores: Stores, days: Collection[date] | None = None) -> s
 def publish_scores(
     stores: Stores,
     days: Collection[date],
-    on_made: Callable[[date, Made], None] = lambda _day, _made: None,
+    on_made: Callable[[Mapping[date, Made]], None] = lambda _made: None,
     clock: Callable[[], datetime] = utc_now,
     held_for: timedelta | None = None,
 ) -> list[DateFailed]:
