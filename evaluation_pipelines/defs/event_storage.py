@@ -7,11 +7,13 @@ statement anew; a build of 90 dates has a thousand events. The files are the sam
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
 import dagster as dg
+from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
@@ -24,6 +26,15 @@ _MOST_FILES = 8
 """Open at once: that of all assets, and those of runs, of which few are written at a time."""
 
 
+@dataclass(slots=True)
+class _Together:
+    """What is stored together: transactions by file, and what the rows of assets must know."""
+
+    commits: ExitStack
+    begun: dict[str, Connection] = field(default_factory=dict)
+    newest: dict[object, tuple[Connection, EventLogEntry, int]] = field(default_factory=dict)
+
+
 class EventLog(SqliteEventLogStorage):
     """The event log: a file for each run, and one for all assets (the shards of Dagster)."""
 
@@ -31,7 +42,7 @@ class EventLog(SqliteEventLogStorage):
         self._turn = RLock()
         self._engines: dict[str, Engine] = {}
         self._tables: set[str] = set()
-        self._stored_together: tuple[ExitStack, dict[str, Connection]] | None = None
+        self._stored_together: _Together | None = None
         super().__init__(base_dir)
 
     @contextmanager
@@ -42,11 +53,13 @@ class EventLog(SqliteEventLogStorage):
         wait meanwhile: nothing else should be done within.
         """
         with self._turn, ExitStack() as commits:
-            self._stored_together = commits, {}
+            together = self._stored_together = _Together(commits)
             try:
                 yield
             finally:
                 self._stored_together = None
+                for connection, event, event_id in together.newest.values():
+                    super()._store_asset_event(connection, event, event_id)
 
     def has_table(self, table_name: str) -> bool:
         """Whether there is a table in the file of all assets; once there, it stays."""
@@ -72,12 +85,20 @@ class EventLog(SqliteEventLogStorage):
                 with self._engine(shard).connect() as connection, connection.begin():
                     yield connection
                 return
-            commits, begun = self._stored_together
+            commits, begun = self._stored_together.commits, self._stored_together.begun
             if shard not in begun:
-                connection = commits.enter_context(self._engine(shard).connect())
-                commits.callback(connection.begin().commit)
-                begun[shard] = connection
+                begun[shard] = commits.enter_context(self._engine(shard).connect())
+                commits.callback(begun[shard].begin().commit)
             yield begun[shard]
+
+    def _store_asset_event(self, conn: Connection, event: EventLogEntry, event_id: int) -> None:
+        """Note the event in the row of its asset, which knows the newest of each type only."""
+        if self._stored_together is None or event.dagster_event is None:
+            super()._store_asset_event(conn, event, event_id)
+            return
+        kind = event.dagster_event.asset_key, event.dagster_event_type
+        self._stored_together.newest.pop(kind, None)  # what comes last is noted last
+        self._stored_together.newest[kind] = conn, event, event_id
 
     def _engine(self, shard: str) -> Engine:
         if shard in self._engines and not Path(self.path_for_shard(shard)).exists():

@@ -94,10 +94,17 @@ def test_dagster_reads_what_was_stored_together(home: Path) -> None:
         ]
         assert told(dagster, run_id) == expected
         assert made(dagster) == DAYS[::-1]
+        newest = dagster.get_latest_materialization_event(TABLE)
+        assert newest is not None
+        assert newest.asset_materialization is not None
+        assert newest.asset_materialization.partition == DAYS[-1]
         tags = dagster.event_log_storage.get_latest_tags_by_partition(
             TABLE, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
         )
         assert tags == {day: {DATA_VERSION_TAG: f"v-{day}"} for day in DAYS}
+        (asset,) = dagster.get_asset_records([TABLE])
+        assert asset.asset_entry.last_run_id == run_id
+        assert asset.asset_entry.last_materialization == newest
         run_of = dagster.get_run_by_id(run_id)
         assert run_of is not None
         assert run_of.status is dg.DagsterRunStatus.SUCCESS
