@@ -62,14 +62,19 @@ def build(first: str, last: str) -> None:
     job = defs().get_repository_def().get_job("build_daily_tables")
     with dg.DagsterInstance.get() as instance:
         job.execute_in_process(instance=instance, tags=tags)
-    with open_stores(_settings(os.environ["EVAL_DATA_DIR"])) as stores:
+    answer = made(os.environ["EVAL_DATA_DIR"], first, last)
+    sys.stdout.write(f"{json.dumps(answer)}\n")
+
+
+def made(folder: str, first: str, last: str) -> dict[str, float]:
+    """What a run has come to, read from the lake."""
+    with open_stores(_settings(folder)) as stores:
         dates = _dates(first, last)
         evaluations = stores.lake.read(SESSION_EVALUATIONS, dates)
-        answer = {
+        return {
             "cards": stores.lake.read(SCORECARDS, dates).height,
-            "effective": round(evaluations["effective_100"].sum() / 1000, 3),
+            "effective": round(float(evaluations["effective_100"].sum()) / 1000, 3),
         }
-    sys.stdout.write(f"{json.dumps(answer)}\n")
 
 
 def loop(folder: str, first: str, last: str) -> dict[str, float]:
