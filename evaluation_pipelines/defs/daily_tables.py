@@ -97,16 +97,11 @@ def daily_tables(
     announced = Observations(SESSION_EVALUATIONS.name)
 
     def publish(published: Mapping[date, Made]) -> None:
-        events: list[dg.AssetObservation | dg.AssetMaterialization] = []
+        log_events(context, _events(stores, published, announced, reports))
         for day, made in published.items():
-            # Before the materialization: a partition's page puts what was observed later on top.
-            events += announced.of(made.news)
-            daily = _DAILY[made.table.name]
-            events.append(materialization(stores, daily, day, made, counted(made.news), reports))
             if without := made.facts.get("no_profile"):
                 context.log.info("%s: %d sessions that no profile matches", day, without)
             book.note_made(day, made)
-        log_events(context, events)
 
     tables = _DAILY if is_night else selected
     outcome = Build(stores, tables, publish).run(days, LoggedProgress(context.log))
@@ -129,6 +124,16 @@ def daily_tables(
     if failed:  # they are tried again by themselves
         context.log.error("%s", _told(failed, len(days)))
     yield from reported_outputs(context, _DAILY)
+
+
+def _events(
+    stores: Stores, published: Mapping[date, Made], announced: Observations, reports: LastReports
+) -> Iterator[dg.AssetObservation | dg.AssetMaterialization]:
+    for day, made in published.items():
+        # Before the materialization: the page of a partition puts what was observed later on top.
+        yield from announced.of(made.news)
+        daily = _DAILY[made.table.name]
+        yield materialization(stores, daily, day, made, counted(made.news), reports)
 
 
 def _passed_on(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed]:

@@ -1,125 +1,100 @@
-"""Dagster's own storage in SQLite files, which keeps its connections open.
+"""Dagster's own storage in SQLite files, which stores several events in one transaction.
 
-Dagster opens and closes a database for every event, two for one about an asset, and prepares every
-statement anew; a build of 90 dates has a thousand events. The files are the same as Dagster's: its
-``storage: sqlite`` reads them, too. Named in ``dagster.yaml``.
+Dagster opens two databases for every event about an asset and prepares every statement anew; a run
+over 90 dates has a thousand such events. Its own batches of events are for other storages. The
+files are the same as Dagster's: its ``storage: sqlite`` reads them, too. Named in ``dagster.yaml``.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from threading import RLock
+from threading import local
 from typing import Any, Self
 
 import dagster as dg
+from dagster._core.events import ASSET_EVENTS
 from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlalchemy_compat import db_result
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection
+
+# Else Dagster hands over no batch: those it has are what a run plans to make.
+os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", "1000")
 
 _EVENTS = Path("history", "runs")
 """Where Dagster has the event log, under its base folder."""
 
-_MOST_FILES = 8
-"""Open at once: that of all assets, and those of runs, of which few are written at a time."""
-
-
-@dataclass(slots=True)
-class _Together:
-    """What is stored together: transactions by file, and what the rows of assets must know."""
-
-    commits: ExitStack
-    begun: dict[str, Connection] = field(default_factory=dict)
-    newest: dict[object, tuple[Connection, EventLogEntry, int]] = field(default_factory=dict)
-
 
 class EventLog(SqliteEventLogStorage):
-    """The event log: a file for each run, and one for all assets (the shards of Dagster)."""
+    """The event log: a file for each run, and one for all assets."""
 
     def __init__(self, base_dir: str) -> None:
-        self._turn = RLock()
-        self._engines: dict[str, Engine] = {}
-        self._tables: set[str] = set()
-        self._stored_together: _Together | None = None
+        self._of_thread = local()
         super().__init__(base_dir)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Store what is logged within in one transaction for each file.
+        """Store what this thread logs within as one batch, at the end.
 
-        It is stored at the end, also after an error. Other processes that write the same files
-        wait meanwhile: nothing else should be done within.
+        So it is after an error within, too. Nothing of it is stored if the process is killed
+        before, or if a database refuses it: then that error is raised.
         """
-        with self._turn, ExitStack() as commits:
-            together = self._stored_together = _Together(commits)
-            try:
-                yield
-            finally:
-                self._stored_together = None
-                for connection, event, event_id in together.newest.values():
-                    super()._store_asset_event(connection, event, event_id)
-
-    def has_table(self, table_name: str) -> bool:
-        """Whether there is a table in the file of all assets; once there, it stays."""
-        if table_name not in self._tables and super().has_table(table_name):
-            self._tables.add(table_name)
-        return table_name in self._tables
-
-    def wipe(self) -> None:
-        """Forget all events; files of runs are deleted."""
-        self._close(list(self._engines))
-        super().wipe()
-
-    def dispose(self) -> None:
-        """Close what is open."""
-        self._close(list(self._engines))
-        super().dispose()
-
-    @contextmanager
-    def _connect(self, shard: str) -> Iterator[Connection]:
-        """A connection to a file, in a transaction: what every method of Dagster uses."""
-        with self._turn:
-            if self._stored_together is None:
-                with self._engine(shard).connect() as connection, connection.begin():
-                    yield connection
-                return
-            commits, begun = self._stored_together.commits, self._stored_together.begun
-            if shard not in begun:
-                begun[shard] = commits.enter_context(self._engine(shard).connect())
-                commits.callback(begun[shard].begin().commit)
-            yield begun[shard]
-
-    def _store_asset_event(self, conn: Connection, event: EventLogEntry, event_id: int) -> None:
-        """Note the event in the row of its asset, which knows the newest of each type only."""
-        if self._stored_together is None or event.dagster_event is None:
-            super()._store_asset_event(conn, event, event_id)
+        if self._waiting() is not None:
+            yield
             return
-        kind = event.dagster_event.asset_key, event.dagster_event_type
-        self._stored_together.newest.pop(kind, None)  # what comes last is noted last
-        self._stored_together.newest[kind] = conn, event, event_id
+        waiting = self._of_thread.waiting = []
+        try:
+            yield
+        finally:
+            self._of_thread.waiting = None
+            self.store_event_batch(waiting)
 
-    def _engine(self, shard: str) -> Engine:
-        if shard in self._engines and not Path(self.path_for_shard(shard)).exists():
-            self._close([shard])  # another process has wiped the log
-            self._initialized_dbs.discard(shard)
-        if shard not in self._engines:
-            with super()._connect(shard):  # makes the file and its tables
-                pass
-            self._engines[shard] = create_engine(
-                self.conn_string_for_shard(shard),
-                pool_size=1,
-                connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
-            )
-        self._engines[shard] = self._engines.pop(shard)  # the one used last comes last
-        self._close(list(self._engines)[:-_MOST_FILES])
-        return self._engines[shard]
+    def store_event(self, event: EventLogEntry) -> None:
+        """Store an event, or keep it until the end of ``together``."""
+        waiting = self._waiting()
+        if waiting is None:
+            super().store_event(event)
+        else:
+            waiting.append(event)
 
-    def _close(self, shards: Iterable[str]) -> None:
-        with self._turn:
-            for shard in shards:
-                self._engines.pop(shard).dispose()
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Store events about assets in one transaction for each file; others one by one."""
+        by_run: dict[str, list[EventLogEntry]] = {}
+        for event in events:
+            if event.dagster_event_type in ASSET_EVENTS and _asset_key(event) is not None:
+                by_run.setdefault(event.run_id, []).append(event)
+        for run_id, about_assets in by_run.items():
+            # First the file that others write, too: if it is locked, nothing is stored twice when
+            # the events are tried again.
+            with self.index_transaction() as connection:
+                self._store_in_index(connection, about_assets)
+            with self.run_connection(run_id) as connection:
+                for event in about_assets:
+                    connection.execute(self.prepare_insert_event(event))
+        stored = {id(event) for each in by_run.values() for event in each}
+        for event in events:
+            if id(event) not in stored:
+                self.store_event(event)
+
+    def _store_in_index(self, connection: Connection, events: Sequence[EventLogEntry]) -> None:
+        event_ids = []
+        # The row of an asset knows the newest event of each type: only these are noted there.
+        newest: dict[object, tuple[EventLogEntry, int]] = {}
+        for event in events:
+            with db_result(connection, self.prepare_insert_event(event)) as result:
+                event_ids.append(result.inserted_primary_key[0])
+            kind = _asset_key(event), event.dagster_event_type
+            newest.pop(kind, None)  # what comes last is noted last
+            newest[kind] = event, event_ids[-1]
+        self._store_asset_event_tags(connection, events, event_ids)
+        for event, event_id in newest.values():
+            self._store_asset_event(connection, event, event_id)
+
+    def _waiting(self) -> list[EventLogEntry] | None:
+        """Events that this thread will store together, if it does."""
+        return getattr(self._of_thread, "waiting", None)
 
 
 class SqliteStorage(DagsterSqliteStorage):
@@ -139,8 +114,15 @@ def log_events(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     events: Iterable[dg.AssetMaterialization | dg.AssetObservation],
 ) -> None:
-    """Log events of a step, together where the instance has the storage above."""
+    """Log events of a step, together where the instance has the storage above.
+
+    What was logged before an error of ``events`` is stored.
+    """
     storage = context.instance.event_log_storage
     with storage.together() if isinstance(storage, EventLog) else nullcontext():
         for event in events:
             context.log_event(event)
+
+
+def _asset_key(event: EventLogEntry) -> dg.AssetKey | None:
+    return None if event.dagster_event is None else event.dagster_event.asset_key

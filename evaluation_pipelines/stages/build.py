@@ -69,7 +69,8 @@ class Build:
     Args:
         stores: Where everything lies.
         tables: Names of the tables to make; the others are taken as they are.
-        on_made: Told of the partitions of a table as soon as they are published, by date.
+        on_made: Told of the partitions of a table, by date, as soon as those of all dates that are
+            made together are published.
         clock: Gives the time; tests give it another.
     """
 
@@ -150,7 +151,11 @@ class Build:
             self._note(dates, daily, begun.made_of(daily))
             if not daily.alone:
                 batch = begun.batch.without(day for day, each in dates.items() if each.failed)
-                self._note(dates, daily, dict(make_partitions(daily, batch)))
+                made: dict[date, Made | Exception] = {}
+                try:
+                    made.update(make_partitions(daily, batch))
+                finally:  # an interrupted run tells of what it has published
+                    self._note(dates, daily, made)
         return [
             each.failed or DateBuilt(each.day, each.rows, each.facts) for each in dates.values()
         ]

@@ -1,15 +1,18 @@
-"""Events in SQLite files whose connections stay open: as Dagster itself would store them."""
+"""Several events in one transaction: stored as Dagster itself would store them."""
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Thread
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
+from dagster._core.events.log import EventLogEntry
 
-from evaluation_pipelines.defs import event_storage
 from evaluation_pipelines.defs.event_storage import EventLog, log_events
 from evaluation_pipelines_tests.dagster_home import dagster_home
 
@@ -71,6 +74,12 @@ def told(instance: dg.DagsterInstance, run_id: str) -> list[tuple[str, str | Non
     """What a run told of partitions, in its order."""
     entries = [each.get_dagster_event() for each in instance.all_logs(run_id) if each.dagster_event]
     return [(each.event_type_value, each.partition) for each in entries if each.partition]
+
+
+def told_events(instance: dg.DagsterInstance, run_id: str) -> list[EventLogEntry]:
+    """The same as they are stored."""
+    logs = instance.all_logs(run_id)
+    return [each for each in logs if each.dagster_event and each.dagster_event.partition]
 
 
 def made(instance: dg.DagsterInstance) -> list[str | None]:
@@ -139,27 +148,95 @@ def test_writers_side_by_side_lose_nothing(home: Path) -> None:
         assert sorted(str(day) for day in made(instance)) == sorted(DAYS * 30)
 
 
-def test_only_some_files_are_open(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_storage, "_MOST_FILES", 2)
-    with opened(home) as instance:
-        runs = [run(instance).run_id for _ in range(4)]
+def test_another_process_hears_of_events_while_the_run_goes_on(home: Path) -> None:
+    heard: list[str | None] = []
+
+    def hear(event: EventLogEntry, _cursor: str) -> None:
+        heard.append(event.step_key)
+
+    with opened(home) as instance, plain(home) as other:
+        run_id = run(instance).run_id  # its file is there, as when somebody opens the run's page
+        other.watch_event_logs(run_id, None, hear)
         storage = instance.event_log_storage
         assert isinstance(storage, EventLog)
-        assert [len(told(instance, each)) for each in runs] == [10] * 4
-        assert len(storage._engines) == 2
+        with storage.together():
+            for event in told_events(instance, run_id):
+                storage.store_event(event)
+        until = time.monotonic() + 30
+        while heard.count("tell") < 2 * len(DAYS) and time.monotonic() < until:
+            time.sleep(0.05)
+        other.end_watch_event_logs(run_id, hear)
+    assert len(heard) >= 2 * len(DAYS)
 
 
-def test_a_log_that_somebody_else_wiped_is_begun_anew(home: Path) -> None:
-    with opened(home) as instance, plain(home) as other:
-        before = run(instance).run_id
-        other.event_log_storage.wipe()
-        assert told(instance, before) == []
-        assert made(instance) == []
+def test_other_threads_go_on_logging_meanwhile(home: Path) -> None:
+    @dg.op
+    def busy(context: dg.OpExecutionContext) -> None:
+        def chat() -> None:
+            for number in range(50):
+                context.log.info("%d", number)
 
-        after = run(instance).run_id
-        assert (len(told(instance, after)), made(instance)) == (10, DAYS[::-1])
-        instance.event_log_storage.wipe()
-        assert (told(instance, after), made(instance)) == ([], [])
+        thread = Thread(target=chat, daemon=True)
+        thread.start()
+        for _ in range(5):
+            log_events(context, [dg.AssetMaterialization(TABLE, partition=day) for day in DAYS])
+        thread.join(60)
+        assert not thread.is_alive()
+
+    with opened(home) as instance:
+        result = run(instance, busy)
+        assert result.success
+        assert len(told(instance, result.run_id)) == 25
+        lines = [each.user_message for each in instance.all_logs(result.run_id)]
+        assert set(lines) >= {str(number) for number in range(50)}
+
+
+def test_within_another_batch_it_waits_for_that(home: Path) -> None:
+    with opened(home) as instance:
+        storage = instance.event_log_storage
+        assert isinstance(storage, EventLog)
+        with storage.together():
+            with storage.together():
+                instance.report_runless_asset_event(dg.AssetMaterialization(TABLE, partition="a"))
+            instance.report_runless_asset_event(dg.AssetMaterialization(TABLE, partition="b"))
+            assert made(instance) == []
+        assert made(instance) == ["b", "a"]
+
+
+@pytest.mark.filterwarnings("ignore:.*backfill_policy.* is currently in beta")
+def test_what_a_run_plans_is_stored_as_by_dagster(home: Path) -> None:
+    days = dg.StaticPartitionsDefinition(DAYS)
+
+    @dg.asset(partitions_def=days, backfill_policy=dg.BackfillPolicy.single_run())
+    def planned() -> None: ...
+
+    @dg.asset_check(asset=planned)
+    def sound() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    counted = []
+    job = dg.Definitions(
+        assets=[planned], asset_checks=[sound]
+    ).resolve_implicit_global_asset_job_def()
+    between = {
+        "dagster/asset_partition_range_start": DAYS[0],
+        "dagster/asset_partition_range_end": DAYS[-1],
+    }
+    with opened(home) as ours, dg.DagsterInstance.ephemeral() as dagster:
+        for instance in (ours, dagster):
+            result = job.execute_in_process(instance=instance, tags=between)
+            assert result.success
+            kinds = [
+                each.get_dagster_event().event_type_value
+                for each in instance.all_logs(result.run_id)
+                if each.dagster_event
+            ]
+            counted.append(Counter(kinds))
+            records = instance.get_asset_records([planned.key])
+            assert records[0].asset_entry.last_run_id == result.run_id
+            assert instance.get_materialized_partitions(planned.key) == set(DAYS)
+    assert counted[0] == counted[1]
+    assert counted[0]["ASSET_MATERIALIZATION_PLANNED"] == len(DAYS)
 
 
 def test_other_storages_take_the_events_one_by_one() -> None:

@@ -63,13 +63,17 @@ def evaluation_books(
     book, now = RuleBook(), datetime.now(UTC)
 
     def publish(published: Mapping[date, Made]) -> None:
-        events, reports = [], LastReports(context.instance, list(published))
+        reports = LastReports(context.instance, list(published))
+
+        def events() -> Iterator[dg.AssetMaterialization]:
+            for day, made in published.items():
+                more = {"judge_cost_usd": dg.MetadataValue.text(_cost(made))}
+                yield materialization(stores, _BOOKS, day, made, more, reports)
+
+        log_events(context, events())
         for day, made in published.items():
-            more = {"judge_cost_usd": dg.MetadataValue.text(_cost(made))}
-            events.append(materialization(stores, _BOOKS, day, made, more, reports))
             book.note_made(day, made)
             stores.ledger.alerts.end_of(OPEN_BOOKS, [str(day)], now)
-        log_events(context, events)
 
     outcome = Build(stores, [EVALUATION_BOOKS.name], publish).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]

@@ -96,12 +96,16 @@ def export(
     of_run = dg.MetadataValue.text(report.skipped or report.summary())
 
     def publish(published: Mapping[date, Made]) -> None:
-        events, reports = [], LastReports(context.instance, list(published))
+        reports = LastReports(context.instance, list(published))
+
+        def events() -> Iterator[dg.AssetMaterialization]:
+            for day, made in published.items():
+                more = {**scores_metadata(made.frame), "this_run": of_run}
+                yield materialization(stores, _SCORES, day, made, more, reports)
+
+        log_events(context, events())
         for day, made in published.items():
-            more = {**scores_metadata(made.frame), "this_run": of_run}
-            events.append(materialization(stores, _SCORES, day, made, more, reports))
             book.note_made(day, made)
-        log_events(context, events)
 
     there = {*stores.lake.partitions(AGENT_SESSIONS), *stores.ledger.scores.dates()}
     failed = publish_scores(stores, set(days) & there, publish, held_for=held_for)
