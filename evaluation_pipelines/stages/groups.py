@@ -8,10 +8,10 @@ from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.stages.stores import Stores
 
 _MIB = 1024 * 1024
-_BEGUN_TOGETHER_BYTES = 4 * _MIB
+_BEGUN_TOGETHER_BYTES = 5 * _MIB
 """Landed Parquet of dates whose events and sessions are made by the same statements."""
 
-_FINISHED_TOGETHER_BYTES = 16 * _MIB
+_FINISHED_TOGETHER_BYTES = 20 * _MIB
 """The same of dates whose scores are: there are far fewer sessions than events."""
 
 _MOST_TOGETHER = 31
