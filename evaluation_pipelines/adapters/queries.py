@@ -19,6 +19,9 @@ from evaluation_pipelines.domain.mendable import MendableError
 
 Source: TypeAlias = pl.DataFrame | Sequence[Path]
 
+_ROW_NUMBER = "row_no"
+_MOST_ROWS_OF_A_FILE = 2**40
+
 
 class QueryError(MendableError, ValueError):
     """A query could not run, or its result is not what its schema promises."""
@@ -38,7 +41,8 @@ def run_query(
 
     Args:
         name: file name without ``.sql``.
-        views: relation name -> frame, or Parquet files that are read by column name.
+        views: relation name -> frame, or Parquet files that are read by column name. Each has a
+            column ``row_no`` besides, by which a row is found again; it tells nothing else.
         schema: columns of the result, in order, with their types.
         params: values bound to ``$name`` in the SQL; every one must be used somewhere.
         steps_of: the query whose steps are run first; its own unless another one is named.
@@ -96,8 +100,9 @@ def _naming(what: str) -> Iterator[None]:
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Source) -> None:
+    """A view of the rows, each with a number: what is looked up by it need not be copied."""
     if isinstance(source, pl.DataFrame):
-        connection.register(view, ArrowRows(source))
+        connection.register(view, ArrowRows(source.with_row_index(_ROW_NUMBER)))
         return
     if not source:
         raise ValueError(f"view {view} has no Parquet files")
@@ -105,8 +110,10 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
     files = [_as_literal_glob(path) for path in source]
     connection.execute(f"set variable files_of_{view} = $files", {"files": files})
     connection.execute(
-        f"create temp view {view} as from read_parquet("
-        f"getvariable('files_of_{view}'), union_by_name => true, hive_partitioning => false)"
+        f"create temp view {view} as "
+        f"select *, file_index * {_MOST_ROWS_OF_A_FILE} + file_row_number as {_ROW_NUMBER} "
+        f"from read_parquet(getvariable('files_of_{view}'), "
+        "union_by_name => true, hive_partitioning => false)"
     )
 
 

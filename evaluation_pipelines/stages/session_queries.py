@@ -26,7 +26,7 @@ def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
     Returns:
         KEPT: ``row_no`` (from 0) and ``session_date``, in the order of AGENT_EVENTS.
     """
-    views = {AGENT_EVENTS_LANDED.name: landed.select(_TELLING).with_row_index("row_no")}
+    views = {AGENT_EVENTS_LANDED.name: landed.select(_TELLING)}
     return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, small=small)
 
 

@@ -1,24 +1,42 @@
 -- Grain: one row per window of a session: one masque worn once, or the baseline.
--- Reads: what the files in agent_sessions/ make of agent_events.
+-- Reads: agent_events, and what the files in agent_sessions/ make of it.
 -- $session_idle_minutes: a gap between two events counts as active time up to this long.
 
 with events as (
     select
+        event_windows.session_no,
         event_windows.window_no,
-        events.*,
+        event_windows.position,
+        event_windows.event_name,
+        event_windows.is_work,
+        event_windows.is_lifecycle,
+        event_windows.has_content,
+        events.tool_parameters is not null as has_parameters,
+        events.user_id,
+        events.team_id,
+        events.agent_id,
+        events.service_name,
+        events.service_version,
+        events.source_cli,
+        events.classification_label,
+        events.tool_class,
+        events.success,
+        events.duration_ms,
         calls.call_outcome,
         coalesce(calls.call_outcome in ('ok', 'failed'), false) as is_counted_call,
         -- Within the window: an event of a run that joined it may lie before its don.
-        epoch_us(least(greatest(events.event_time, windows.started_at), windows.ended_at)) as at_us,
+        epoch_us(
+            least(greatest(event_windows.event_time, windows.started_at), windows.ended_at)
+        ) as at_us,
         -- The gap before an event is active time; nothing lies before the first one but its don.
         case
-            when events.is_lifecycle then at_us
+            when event_windows.is_lifecycle then at_us
             when
-                events.position = windows.first_position
+                event_windows.position = windows.first_position
                 or event_windows.previous_event_at is null
                 then epoch_us(
                     case
-                        when windows.don_position is null then events.event_time
+                        when windows.don_position is null then event_windows.event_time
                         else windows.started_at
                     end
                 )
@@ -34,14 +52,10 @@ with events as (
         on
             event_windows.session_no = windows.session_no
             and event_windows.window_no = windows.window_no
-    inner join session_events as events
-        on
-            event_windows.session_no = events.session_no
-            and event_windows.position = events.position
+    inner join agent_events as events
+        on event_windows.row_no = events.row_no
     left join call_outcomes as calls
-        on
-            events.session_no = calls.session_no
-            and events.position = calls.position
+        on event_windows.row_no = calls.row_no
 ),
 
 totals as (

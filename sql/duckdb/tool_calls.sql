@@ -13,28 +13,33 @@ with sessions_with_text as (
     group by session_no
 ),
 
-rows_wanted as (
+-- What belongs to one prompt, where the source does not say.
+turns as (
     select
         session_no,
-        window_no,
-        position,
+        position as prompt_position,
+        row_number() over (
+            partition by session_no
+            order by position
+        ) as turn_no
+    from session_events
+    where event_name = 'user_prompt'
+),
+
+rows_wanted as (
+    select
+        row_no,
         'call' as kind,
         call_outcome
     from call_outcomes
     union all
     select
-        events.session_no,
-        event_windows.window_no,
-        events.position,
+        events.row_no,
         case when events.event_name = 'user_prompt' then 'prompt' else 'reply' end as kind,
         null as call_outcome
-    from session_events as events
+    from event_windows as events
     inner join sessions_with_text as texts
         on events.session_no = texts.session_no
-    inner join event_windows
-        on
-            events.session_no = event_windows.session_no
-            and events.position = event_windows.position
     where
         texts.has_results
         and events.event_name in ('user_prompt', 'assistant_response', 'api_request')
@@ -46,12 +51,11 @@ select
     sessions.session_id,
     windows.session_key,
     sessions.session_date,
-    rows_wanted.position,
+    event_windows.position,
     rows_wanted.kind,
     rows_wanted.call_outcome as outcome,
     events.event_time,
-    -- What belongs to one prompt, also where the source does not name it.
-    coalesce(events.prompt_id, 'turn ' || session_events.turn_no) as prompt,
+    coalesce(events.prompt_id, 'turn ' || coalesce(turns.turn_no, 0)) as prompt,
     coalesce(events.tool_name, '(unnamed)') as tool,
     coalesce(events.tool_class, 'other') as tool_class,
     events.duration_ms,
@@ -65,7 +69,7 @@ select
         when rows_wanted.call_outcome = 'failed'
             then left(coalesce(events.error, events.content), 200)
     end as error,
-    events.content is not null as has_content,
+    event_windows.has_content,
     texts.hides_replies,
     coalesce(
         try_cast(events.attributes ->> '$.tool_result_size_bytes' as bigint),
@@ -73,24 +77,24 @@ select
         strlen(coalesce(events.content, events.error))
     ) as returned_bytes
 from rows_wanted
+inner join event_windows
+    on rows_wanted.row_no = event_windows.row_no
 inner join sessions
-    on rows_wanted.session_no = sessions.session_no
+    on event_windows.session_no = sessions.session_no
 inner join sessions_with_text as texts
-    on rows_wanted.session_no = texts.session_no
+    on event_windows.session_no = texts.session_no
 inner join session_windows as windows
     on
-        rows_wanted.session_no = windows.session_no
-        and rows_wanted.window_no = windows.window_no
-inner join session_events
-    on
-        rows_wanted.session_no = session_events.session_no
-        and rows_wanted.position = session_events.position
+        event_windows.session_no = windows.session_no
+        and event_windows.window_no = windows.window_no
 inner join agent_events as events
+    on rows_wanted.row_no = events.row_no
+left join turns
     on
-        session_events.event_id = events.event_id
-        and sessions.session_date is not distinct from events.session_date
+        event_windows.session_no = turns.session_no
+        and event_windows.prompt_position = turns.prompt_position
 order by
     sessions.session_date,
     sessions.organization_id,
     sessions.session_id,
-    rows_wanted.position
+    event_windows.position

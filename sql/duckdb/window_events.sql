@@ -1,5 +1,5 @@
 -- Grain: one row per event of a session window, without dons and doffs: which window it is in.
--- Reads: what the files in agent_sessions/ make of agent_events.
+-- Reads: agent_events, and what the files in agent_sessions/ make of it.
 select
     sessions.organization_id,
     windows.session_key,
@@ -7,10 +7,8 @@ select
     event_windows.position,
     events.event_id
 from event_windows
-inner join session_events as events
-    on
-        event_windows.session_no = events.session_no
-        and event_windows.position = events.position
+inner join agent_events as events
+    on event_windows.row_no = events.row_no
 inner join session_windows as windows
     on
         event_windows.session_no = windows.session_no

@@ -15,33 +15,21 @@ sessions_with_masques as (
 ),
 
 plain as (
-    select
-        session_no,
-        position,
-        event_time,
-        max(event_time) filter (where not is_lifecycle) over before as previous_event_at
+    select *
     from session_events
     where
         not is_attribution
         and session_no not in (select session_no from sessions_with_masques)
-    window before as (
-        partition by session_no
-        order by position
-        rows between unbounded preceding and 1 preceding
-    )
 ),
 
 worn as (
     select
-        events.session_no,
-        events.position,
-        events.event_time,
-        events.is_lifecycle,
+        events.* exclude (masque),
         events.event_name in ('user_prompt', 'tool_result', 'tool_decision') as is_prompt_or_call,
         dons.session_no is not null as has_dons,
         -- At the time of a don the new masque is worn, at the time of a doff still the old one.
         events.event_time <= coalesce(wearings.doffed_at, 'infinity') as is_worn,
-        wearings.don_position,
+        wearings.don_position as latest_don_position,
         wearings.masque as donned_masque,
         events.masque as attribute_masque
     from session_events as events
@@ -59,12 +47,8 @@ worn as (
 -- An event without the attribute goes with the one before it, at the start with the one after.
 labelled as (
     select
-        session_no,
-        position,
-        event_time,
-        is_prompt_or_call,
-        max(event_time) filter (where not is_lifecycle) over before as previous_event_at,
-        case when is_worn then don_position end as don_position,
+        *,
+        case when is_worn then latest_don_position end as don_position,
         case
             when has_dons then case when is_worn then donned_masque end
             else coalesce(
@@ -77,11 +61,6 @@ labelled as (
         in_order as (
             partition by session_no
             order by position
-        ),
-        before as (
-            partition by session_no
-            order by position
-            rows between unbounded preceding and 1 preceding
         ),
         whole_session as (
             partition by session_no
@@ -149,10 +128,16 @@ run_windows as (
 
 select
     numbered.session_no,
+    run_windows.window_no,
     numbered.position,
+    numbered.prompt_position,
+    numbered.row_no,
     numbered.event_time,
     numbered.previous_event_at,
-    run_windows.window_no,
+    numbered.event_name,
+    numbered.is_work,
+    numbered.is_lifecycle,
+    numbered.has_content,
     numbered.masque,
     numbered.don_position
 from numbered
@@ -163,10 +148,16 @@ inner join run_windows
 union all
 select
     session_no,
+    1 as window_no,
     position,
+    prompt_position,
+    row_no,
     event_time,
     previous_event_at,
-    1 as window_no,
+    event_name,
+    is_work,
+    is_lifecycle,
+    has_content,
     null as masque,
     null as don_position
 from plain

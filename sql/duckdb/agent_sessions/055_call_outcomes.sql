@@ -1,16 +1,31 @@
 -- Grain: one row per tool call of a session, at the one event that tells its outcome.
--- Reads: session_events, event_windows.
+-- Reads: agent_events, event_windows.
+with call_events as (
+    select
+        event_windows.session_no,
+        event_windows.window_no,
+        event_windows.position,
+        event_windows.row_no,
+        events.event_name,
+        events.success,
+        events.decision,
+        events.tool_use_id is not null as has_tool_use_id,
+        coalesce(events.tool_use_id, hex(events.event_id)) as call_id
+    from agent_events as events
+    inner join event_windows
+        on events.row_no = event_windows.row_no
+    where events.event_name in ('tool_result', 'tool_decision')
+),
 
 -- What is known of a call in its whole session: its records may fall into several windows.
-with calls as (
+calls as (
     select
         session_no,
         call_id,
         min(position) filter (where decision = 'reject') as rejected_position,
         min(position) filter (where decision = 'accept') as accepted_position,
         bool_or(event_name = 'tool_result') as has_result
-    from session_events
-    where call_id is not null
+    from call_events
     group by
         session_no,
         call_id
@@ -21,7 +36,9 @@ with calls as (
 outcomes as (
     select
         events.session_no,
+        events.window_no,
         events.position,
+        events.row_no,
         case
             when calls.rejected_position is not null and calls.accepted_position is null
                 then case when events.position = calls.rejected_position then 'denied' end
@@ -34,7 +51,7 @@ outcomes as (
                 and events.position = calls.accepted_position
                 then 'unknown'
         end as call_outcome
-    from session_events as events
+    from call_events as events
     inner join calls
         on
             events.session_no = calls.session_no
@@ -42,13 +59,10 @@ outcomes as (
 )
 
 select
-    event_windows.session_no,
-    event_windows.window_no,
-    event_windows.position,
-    outcomes.call_outcome
+    session_no,
+    window_no,
+    position,
+    row_no,
+    call_outcome
 from outcomes
-inner join event_windows
-    on
-        outcomes.session_no = event_windows.session_no
-        and outcomes.position = event_windows.position
-where outcomes.call_outcome is not null
+where call_outcome is not null

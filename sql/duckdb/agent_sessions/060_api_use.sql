@@ -1,18 +1,32 @@
 -- Grain: one row per window that called a model: its tokens, cost, models and provider.
--- Reads: session_events, event_windows.
+-- Reads: agent_events, event_windows.
 with api_events as (
     select
+        event_windows.session_no,
         event_windows.window_no,
-        events.*,
-        events.event_name = 'api_request' as is_request
-    from event_windows
-    inner join session_events as events
-        on
-            event_windows.session_no = events.session_no
-            and event_windows.position = events.position
+        event_windows.position,
+        events.event_name,
+        events.event_name = 'api_request' as is_request,
+        events.model,
+        events.provider,
+        events.cost_usd,
+        events.duration_ms,
+        events.input_tokens,
+        events.output_tokens,
+        events.cache_read_tokens,
+        events.cache_creation_tokens,
+        events.reasoning_tokens
+    from agent_events as events
+    inner join event_windows
+        on events.row_no = event_windows.row_no
     where
         events.event_name in ('api_request', 'api_error')
-        or events.is_failed_try
+        -- A try over the wire that came to nothing, from a source that logs tries beside requests.
+        or (
+            events.event_name = 'other'
+            and events.source_event_name = 'api_request'
+            and not events.success
+        )
 ),
 
 -- A sum is unknown where one request does not say, and 0 where every request failed.
@@ -49,7 +63,7 @@ totals as (
         end as cost_usd,
         (count(cost_usd) filter (where is_request))::bigint as cost_known_calls,
         (sum(duration_ms order by position) filter (where is_request))::double as api_ms,
-        (avg(duration_ms order by position) filter (where is_request))::double as mean_api_ms
+        (count(duration_ms) filter (where is_request))::bigint as timed_requests
     from api_events
     group by
         session_no,
@@ -145,7 +159,7 @@ select
     tokens.cost_usd,
     tokens.cost_known_calls,
     tokens.api_ms,
-    tokens.mean_api_ms,
+    tokens.api_ms / tokens.timed_requests as mean_api_ms,
     models.models,
     case when models.models is not null then coalesce(models.main_model, 'mixed') end as model,
     case

@@ -1,24 +1,20 @@
 -- Grain: one row per window of a session that holds any work.
--- Reads: session_events, event_windows, session_windows.
+-- Reads: agent_events, session_events, event_windows, session_windows.
 -- Only what an agent or its user did counts: a late hook event changes nothing, a new prompt does.
 with work as (
     select
-        event_windows.session_no,
-        event_windows.window_no,
-        events.position,
-        events.event_id
+        session_no,
+        window_no,
+        position,
+        row_no
     from event_windows
-    inner join session_events as events
-        on
-            event_windows.session_no = events.session_no
-            and event_windows.position = events.position
-    where events.is_work
+    where is_work
     union all
     select
         windows.session_no,
         windows.window_no,
         events.position,
-        events.event_id
+        events.row_no
     from session_windows as windows
     inner join session_events as events
         on
@@ -28,10 +24,12 @@ with work as (
 )
 
 select
-    session_no,
-    window_no,
-    sha256(string_agg(lower(hex(event_id)), '' order by position)) as content_hash
+    work.session_no,
+    work.window_no,
+    sha256(string_agg(lower(hex(events.event_id)), '' order by work.position)) as content_hash
 from work
+inner join agent_events as events
+    on work.row_no = events.row_no
 group by
-    session_no,
-    window_no
+    work.session_no,
+    work.window_no
