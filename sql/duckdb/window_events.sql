@@ -1,14 +1,12 @@
 -- Grain: one row per event of a session window, without dons and doffs: which window it is in.
--- Reads: agent_events, and what the files in agent_sessions/ make of it.
+-- Reads: what the files in agent_sessions/ make of agent_events.
 select
     sessions.organization_id,
     windows.session_key,
     coalesce(content_hashes.content_hash, sha256('')) as content_hash,
     event_windows.position,
-    events.event_id
+    event_windows.event_id
 from event_windows
-inner join agent_events as events
-    on event_windows.row_no = events.row_no
 inner join session_windows as windows
     on
         event_windows.session_no = windows.session_no

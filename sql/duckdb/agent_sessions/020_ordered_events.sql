@@ -13,6 +13,7 @@ with events as (
 select
     sessions.session_no,
     events.row_no,
+    events.event_id,
     events.event_time,
     events.event_name,
     events.is_attribution,

@@ -34,6 +34,7 @@ select
     -- The order in a session, from 1.
     events.event_no - first_events.first_event_no + 1 as position,
     events.row_no,
+    events.event_id,
     events.event_time,
     case
         when events.previous_active_no >= first_events.first_event_no

@@ -1,12 +1,12 @@
 -- Grain: one row per window of a session that holds any work.
--- Reads: agent_events, session_events, event_windows, session_windows.
+-- Reads: session_events, event_windows, session_windows.
 -- Only what an agent or its user did counts: a late hook event changes nothing, a new prompt does.
 with work as (
     select
         session_no,
         window_no,
         position,
-        row_no
+        event_id
     from event_windows
     where is_work
     union all
@@ -14,7 +14,7 @@ with work as (
         windows.session_no,
         windows.window_no,
         events.position,
-        events.row_no
+        events.event_id
     from session_windows as windows
     inner join session_events as events
         on
@@ -24,12 +24,10 @@ with work as (
 )
 
 select
-    work.session_no,
-    work.window_no,
-    sha256(string_agg(lower(hex(events.event_id)), '' order by work.position)) as content_hash
+    session_no,
+    window_no,
+    sha256(string_agg(lower(hex(event_id)), '' order by position)) as content_hash
 from work
-inner join agent_events as events
-    on work.row_no = events.row_no
 group by
-    work.session_no,
-    work.window_no
+    session_no,
+    window_no
