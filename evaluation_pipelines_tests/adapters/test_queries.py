@@ -73,6 +73,19 @@ def test_a_path_is_never_a_pattern_and_a_folder_name_never_a_column(
     assert run_query("q", views={"t": [file]}, schema=N).rows() == [(1,)]
 
 
+def test_a_row_is_found_again_by_its_number(write_sql: WriteSql, tmp_path: Path) -> None:
+    frames = [pl.DataFrame({"n": [1, 2]}), pl.DataFrame({"n": [3, 4, 5]})]
+    files = [written(tmp_path / f"{n}.parquet", frame) for n, frame in enumerate(frames)]
+    write_sql(
+        "select one.n as n from t as one inner join other on one.row_no = other.row_no "
+        "where one.n = other.n order by n",
+        other="select row_no, n from t",
+    )
+
+    for source in (files, pl.concat(frames)):
+        assert run_query("q", views={"t": source}, schema=N)["n"].to_list() == [1, 2, 3, 4, 5]
+
+
 def test_a_view_without_files_is_an_error(write_sql: WriteSql) -> None:
     write_sql("select * from t")
 
