@@ -110,10 +110,9 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
     files = [_as_literal_glob(path) for path in source]
     connection.execute(f"set variable files_of_{view} = $files", {"files": files})
     connection.execute(
-        f"create temp view {view} as "
-        f"select *, file_index * {_MOST_ROWS_OF_A_FILE} + file_row_number as {_ROW_NUMBER} "
-        f"from read_parquet(getvariable('files_of_{view}'), "
-        "union_by_name => true, hive_partitioning => false)"
+        f"create temp view {view} as from read_parquet("
+        f"getvariable('files_of_{view}'), union_by_name => true, hive_partitioning => false) "
+        f"select *, file_index * {_MOST_ROWS_OF_A_FILE} + file_row_number as {_ROW_NUMBER}"
     )
 
 

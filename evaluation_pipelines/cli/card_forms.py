@@ -28,6 +28,16 @@ _COLUMNS = (
     "model",
     "agent",
 )
+_UNCARDED_COLUMNS = (
+    "session key",
+    "score #",
+    "from",
+    "best match",
+    "started (UTC)",
+    "label",
+    "model",
+    "agent",
+)
 _REASONS_SHOWN = 5
 
 
@@ -59,7 +69,15 @@ def print_cards(cards: pl.DataFrame) -> None:
 
 
 def print_unscored(unscored: pl.DataFrame, behind: AbstractSet[date]) -> None:
-    """Why sessions have no card of their best match; ``behind`` are dates that wait for a build."""
+    """What counts for sessions without a card of their best match, and why they have none.
+
+    ``behind`` are dates that wait for a build.
+    """
+    shown = unscored.with_columns(score=printed(pl.col("effective_100")))
+    rows = [_uncarded_line(row) for row in shown.iter_rows(named=True)]
+    if rows:
+        title = "Without a card of their best match: what counts (0-100)"
+        print_table(title, _UNCARDED_COLUMNS, rows, essential=4)
     reasons = unscored.group_by("reason").agg(pl.len(), pl.col("session_key").first())
     for reason, number, key in reasons.sort("len", descending=True).head(_REASONS_SHOWN).rows():
         which = one_line(key) if number == 1 else counted(number, "session")
@@ -91,6 +109,20 @@ def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
         f"{row['profile_id']} v{row['profile_version']}",
         one_decimal(row["automatic"]),
         "yes" if row["is_best_match"] else "no",
+        row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
+        row["classification_label"],
+        row["model"],
+        row["agent_id"],
+    )
+
+
+def _uncarded_line(row: Mapping[str, Any]) -> tuple[object, ...]:
+    profile = row["profile_id"]
+    return (
+        row["session_key"],
+        one_decimal(row["score"]),
+        row["annotator"] or row["effective_source"],
+        None if profile is None else f"{profile} v{row['profile_version']}",
         row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
         row["classification_label"],
         row["model"],

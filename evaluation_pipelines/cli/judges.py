@@ -128,6 +128,8 @@ def freeze(
     with open_stores(load_settings()) as stores:
         sync_profiles(stores, now)
         time = None if until is None else parse_time(until, "--until")
+        if time is not None and time <= now:
+            raise typer.BadParameter("--until is past; --off lifts a freeze")
         found = stores.ledger.profiles.freeze(profile_id, time)
     limit = found.frozen_at(now)
     if limit is None:

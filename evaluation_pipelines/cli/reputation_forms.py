@@ -70,7 +70,7 @@ def print_agent(row: Mapping[str, Any]) -> None:
     score = _shown_score(row)
     say(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"]:
-        say(f"  {'evaluations':16} none yet")
+        say(f"  {'evaluations':16} none yet of this name; the leaderboard has those with some")
         return
     before = row["score_30d_ago"]
     say(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")

@@ -20,7 +20,12 @@ from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
 from evaluation_pipelines.cli.terminal import say
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.stages.as_of import read_stores_as_of
-from evaluation_pipelines.stages.scorecard_queries import CardQuery, query_cards, query_unscored
+from evaluation_pipelines.stages.scorecard_queries import (
+    CardQuery,
+    query_cards,
+    query_unscored,
+    refuse_unknown_names,
+)
 from evaluation_pipelines.stages.stores import read_stores
 
 app = typer.Typer(
@@ -65,7 +70,10 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
     ] = CardFormat.TABLE,
     output: Annotated[Path | None, typer.Option(help="Write to a file, not to the screen.")] = None,
 ) -> None:
-    """Show scorecards; overrides count at once. Name a session, an agent or a time range."""
+    """Show scorecards; overrides count at once. Name a session, an agent or a time range.
+
+    Of sessions without a card of their best match the table also shows the score that counts.
+    """
     wanted = CardQuery(
         session=session,
         agent=agent,
@@ -83,6 +91,8 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
         unscored = query_unscored(stores, wanted)
         dates = stores.ledger.touched.all() if then is None else []
         behind = {each.session_date for each in dates if not each.is_built}
+        if cards.is_empty() and unscored.is_empty():
+            refuse_unknown_names(stores, wanted)
     if form is not CardFormat.TABLE or output is not None:
         write_cards(cards, "csv" if form is CardFormat.TABLE else form.value, output)
         return
@@ -90,8 +100,7 @@ def query(  # noqa: PLR0913, PLR0917 - an option each
         say("There are no scorecards like that.")
     else:
         print_cards(cards)
-    if profile in (None, "best"):
-        print_unscored(unscored, behind)
+    print_unscored(unscored, behind)
 
 
 app.command("override")(override_one)

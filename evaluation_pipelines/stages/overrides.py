@@ -176,9 +176,10 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]
         missing = [each for each in CSV_COLUMNS if each not in (reader.fieldnames or ())]
         if missing:
             columns = ", ".join(CSV_COLUMNS)
+            found = ", ".join(repr(each) for each in reader.fieldnames or ()) or "none"
             raise OverrideError(
-                f"the heading lacks {', '.join(missing)}; its columns are {columns} and, where "
-                "they are needed, organization and profile"
+                f"the heading lacks {', '.join(missing)}; found: {found}. Columns are parted by "
+                f"commas: {columns} and, where they are needed, organization and profile"
             )
         for row in reader:
             yield reader.line_num, dict(row)

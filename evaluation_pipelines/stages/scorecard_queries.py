@@ -7,11 +7,19 @@ import polars as pl
 
 from evaluation_pipelines.domain.mendable import MendableError
 from evaluation_pipelines.domain.schemas import SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
+from evaluation_pipelines.domain.scorecards.evaluation import with_newest_overrides
 from evaluation_pipelines.domain.scorecards.overrides import with_overrides
 from evaluation_pipelines.stages.stores import Stores
 
 _SESSION = ["organization_id", "session_key"]
 _HUMAN = ("human_override", "effective_score", "effective_100")
+
+
+_NAMES_SHOWN = 20
+
+
+class UnknownNameError(MendableError, LookupError):
+    """A query asks for a name that no session has."""
 
 
 class QueryTooWideError(MendableError, ValueError):
@@ -55,19 +63,27 @@ class CardQuery:
                 "Name a session, an agent or a time range: --session, --agent, --from, --to."
             )
         start = pl.col("started_at")
-        wanted = {
-            "agent_id": self.agent,
-            "classification_label": self.label,
-            "model": self.model,
-        }
-        found = [pl.col(name) == value for name, value in wanted.items() if value is not None]
+        found = [pl.col(name) == value for name, value in self.names().items()]
         if self.session is not None:
-            found.append(pl.any_horizontal(pl.col("session_key", "session_id") == self.session))
+            found.append(self.is_session())
         if self.since is not None:
             found.append(start >= pl.lit(self.since).cast(UTC_TIME))
         if self.until is not None:
             found.append(start < pl.lit(self.until).cast(UTC_TIME))
         return found
+
+    def names(self) -> dict[str, str]:
+        """Columns that must have a certain name, with it."""
+        wanted = {
+            "agent_id": self.agent,
+            "classification_label": self.label,
+            "model": self.model,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
+
+    def is_session(self) -> pl.Expr:
+        """Whether a row is of the session that is asked for."""
+        return pl.any_horizontal(pl.col("session_key", "session_id") == self.session)
 
 
 def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
@@ -99,9 +115,43 @@ def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
 
 
 def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
-    """Sessions that meet a query and have no card of their best match: SESSION_EVALUATIONS."""
+    """What counts for sessions that meet a query and have no card of their best match.
+
+    Returns:
+        Rows of SESSION_EVALUATIONS, the oldest session first, and ``annotator`` of an override,
+        which counts at once. Of a profile only those whose best match it is.
+    """
     found = stores.lake.select(SESSION_EVALUATIONS, *query.conditions())
-    return found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
+    if query.profile not in {None, "best"}:
+        found = found.filter(pl.col("profile_id") == query.profile)
+    bare = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
+    told = stores.ledger.overrides.of_dates(bare["session_date"].unique().to_list())
+    return with_newest_overrides(bare, told).tail(
+        bare.height if query.limit is None else query.limit
+    )
+
+
+def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
+    """Tell a misspelt name from a question that nothing fits.
+
+    Raises:
+        ProfileError: there is no such profile.
+        UnknownNameError: no session has a name that was asked for; it says which there are.
+    """
+    if query.profile not in {None, "best"}:
+        stores.ledger.profiles.registry().find(str(query.profile))
+    known = stores.lake.select(SESSION_EVALUATIONS)
+    if query.session is not None and known.filter(query.is_session()).is_empty():
+        raise UnknownNameError(
+            f"There is no session {query.session} among the {known.height} of the lake. "
+            "The command sessions lists them."
+        )
+    for column, wanted in query.names().items():
+        there = known[column].unique().drop_nulls().sort().to_list()
+        if wanted not in there:
+            names = ", ".join(there[:_NAMES_SHOWN]) or "none"
+            more = f" and {len(there) - _NAMES_SHOWN} more" if len(there) > _NAMES_SHOWN else ""
+            raise UnknownNameError(f"No session has the {column} {wanted}. Known: {names}{more}")
 
 
 def _current(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:

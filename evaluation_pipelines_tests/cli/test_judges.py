@@ -82,7 +82,10 @@ def test_a_frozen_profile_refuses_until_it_is_thawed(program: Program) -> None:
     assert program("judges", "set", str(second)).code == 0
 
 
-@pytest.mark.parametrize("options", [[], ["--until", "2999-01-01", "--off"], ["--until", "soon"]])
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--until", "2999-01-01", "--off"], ["--until", "soon"], ["--until", "2020-12-24"]],
+)
 def test_freeze_wants_a_time_or_off(program: Program, options: list[str]) -> None:
     assert program("judges", "freeze", "code-hybrid", *options).code == 2
 

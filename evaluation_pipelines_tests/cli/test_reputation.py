@@ -142,7 +142,7 @@ def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) ->
     nobody = program("reputation", "show", "no\x1bbody")
     assert nobody.code == 0
     assert nobody.out.startswith("no\N{REPLACEMENT CHARACTER}body of default\n")
-    assert "  score            0 of 1000, new\n  evaluations      none yet\n" in nobody.out
+    assert "  score            0 of 1000, new\n  evaluations      none yet of" in nobody.out
     record = json.loads(program("reputation", "show", "nobody", "--json").out)
     assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
     who = "00000000-0000-0000-0000-000000000001"

@@ -64,9 +64,8 @@ BOTH = ("efficiency-simple", "general-performance")
     [
         (["--session", "a"], "aa"),
         (["--session", "a#baseline-1"], "aa"),
-        (["--session", "nope"], ""),
         (["--agent", "claude-code"], "aabbc"),
-        (["--agent", "nobody"], ""),
+        (["--session", "c", "--model", "model-b"], ""),
         (["--from", "2026-06-01"], "aabbc"),
         (["--from", "2026-06-02"], "c"),
         (["--to", "2026-06-02"], "aabb"),
@@ -319,6 +318,40 @@ def test_a_session_without_a_card_says_why(program: Program) -> None:
     program("build", "--date", "2026-06-01", "--allow-fallback")
     shown = program("scorecards", "query", "--session", "d", "--profile", "best").table()
     assert shown[0][1:4] == ["50.0", "placeholder", "incident-llm"]
+
+
+def test_what_counts_without_a_card_is_shown_with_what_people_say_now(program: Program) -> None:
+    program.land("logs.jsonl", work("d", 0, "incident"))
+    program("ingest")
+    program("build")
+    row = program("scorecards", "query", "--session", "d", "--profile", "best").table()[0]
+    assert (row[0], *row[2:4]) == ("d#baseline-1", "composite", "incident-llm")
+
+    said = ("--annotator", "Ada", "--reason", "seen", "--score", "12.5")
+    program("scorecards", "override", "d", *said)
+    row = program("scorecards", "query", "--session", "d", "--profile", "incident-llm").table()[0]
+    assert row[:4] == ["d#baseline-1", "12.5", "Ada", "incident-llm"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (("--session", "nosuch"), "There is no session nosuch among the 1 of the lake"),
+        (("--agent", "nosuch"), "No session has the agent_id nosuch. Known: "),
+        (("--session", "d", "--label", "incidnt"), "label incidnt. Known: incident"),
+        (("--session", "d", "--model", "nosuch"), "No session has the model nosuch"),
+        (("--session", "d", "--profile", "nosuch"), "There is no profile nosuch; registered are"),
+    ],
+)
+def test_a_misspelt_name_is_an_error(program: Program, wanted: tuple[str, ...], said: str) -> None:
+    program.land("logs.jsonl", work("d", 0, "incident"))
+    program("ingest")
+    program("build")
+
+    ran = program("scorecards", "query", *wanted)
+
+    assert ran.code == 1
+    assert said in ran.err
 
 
 def test_calibration_says_not_yet_and_then_recalibrate(program: Program) -> None:

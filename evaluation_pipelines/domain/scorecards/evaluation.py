@@ -62,6 +62,33 @@ def evaluate(
     )
 
 
+def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
+    """Evaluations without a card, with what people have said since they were made.
+
+    Args:
+        evaluations: SESSION_EVALUATIONS; scores and sources change, the rest stays as it was.
+        overrides: OVERRIDE_ROWS.
+
+    Returns:
+        The same columns, and ``annotator`` of the override that counts.
+    """
+    said = newest_of_content(overrides).select(
+        *_CONTENT, "profile_id", "annotator", said_100=to_100("override_score")
+    )
+    is_said = pl.col("said_100").is_not_null() & ~_is_excluded()
+    return (
+        evaluations.join(said, on=[*_CONTENT, "profile_id"], how="left", maintain_order="left")
+        .with_columns(
+            annotator=pl.when(is_said).then("annotator"),
+            effective_100=pl.when(is_said).then("said_100").otherwise("effective_100"),
+            effective_source=pl.when(is_said)
+            .then(pl.lit("override"))
+            .otherwise("effective_source"),
+        )
+        .drop("said_100")
+    )
+
+
 def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
     """SESSION_EVALUATIONS, complete: ``quality_risk`` as the profile's newest version says."""
     fractions = {each.profile.id: each.profile.quality_risk_fraction for each in registry.newest()}
