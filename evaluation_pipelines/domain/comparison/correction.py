@@ -80,7 +80,7 @@ def _refusal(audit: Audit) -> str | None:
             if audit.chosen
             else ""
         )
-        return f"{number} of {SMALLEST_SAMPLE} audited sessions{others}"
+        return f"{number} of the {SMALLEST_SAMPLE} audited sessions that it takes{others}"
     if number < SMALLEST_ANSWERED * audit.drawn:
         return (
             f"only {number} of {audit.drawn} sessions that were drawn were scored: "

@@ -376,7 +376,7 @@ def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() ->
 def test_a_correction_that_cannot_be_made_says_why() -> None:
     row = model(compared(judged(90)), "a", effective_source="scorecard")
     assert row["corrected_score"] is None
-    assert row["correction_reason"] == "0 of 30 audited sessions"
+    assert row["correction_reason"] == "0 of the 30 audited sessions that it takes"
 
 
 def test_every_session_is_in_exactly_one_line_of_the_account() -> None:

@@ -28,13 +28,13 @@ def test_a_judge_that_is_always_eight_points_too_generous_is_corrected_by_eight(
 def test_fewer_than_thirty_are_refused() -> None:
     found = corrected_mean(AUTOMATIC, audit(29))
     assert found.corrected.value is None
-    assert found.reason == "29 of 30 audited sessions"
+    assert found.reason == "29 of the 30 audited sessions that it takes"
 
 
 def test_what_people_chose_to_correct_is_no_sample() -> None:
     found = corrected_mean(AUTOMATIC, audit(3, chosen=90))
     assert found.reason == (
-        "3 of 30 audited sessions; 90 more were corrected, but chosen and not drawn at random"
+        "3 of the 30 audited sessions that it takes; 90 more were corrected, but chosen and not drawn at random"
     )
 
 
