@@ -34,7 +34,8 @@ def test_fewer_than_thirty_are_refused() -> None:
 def test_what_people_chose_to_correct_is_no_sample() -> None:
     found = corrected_mean(AUTOMATIC, audit(3, chosen=90))
     assert found.reason == (
-        "3 of the 30 audited sessions that it takes; 90 more were corrected, but chosen and not drawn at random"
+        "3 of the 30 audited sessions that it takes; 90 more were corrected, "
+        "but chosen and not drawn at random"
     )
 
 
