@@ -67,7 +67,7 @@ def _forget(engine: duckdb.DuckDBPyConnection) -> None:
 
 
 def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
-    """It never reaches for the network, and forgets each file it has read."""
+    """It never reaches for the network, forgets each file it has read, and keeps rows in order."""
     return duckdb.connect(
         ":memory:",
         config={
@@ -75,6 +75,7 @@ def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": "false",
             "enable_external_file_cache": "false",
             "temp_directory": _spill_folder().name,
+            "preserve_insertion_order": "true",  # the default; numbering events relies on it
             **config,
         },
     )

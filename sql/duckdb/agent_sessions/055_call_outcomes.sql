@@ -3,7 +3,6 @@
 with call_events as (
     select
         event_windows.session_no,
-        event_windows.window_no,
         event_windows.position,
         event_windows.row_no,
         events.event_name,
@@ -35,9 +34,6 @@ calls as (
 -- accepted without an id may be any later result: it is not counted by itself.
 outcomes as (
     select
-        events.session_no,
-        events.window_no,
-        events.position,
         events.row_no,
         case
             when calls.rejected_position is not null and calls.accepted_position is null
@@ -59,9 +55,6 @@ outcomes as (
 )
 
 select
-    session_no,
-    window_no,
-    position,
     row_no,
     call_outcome
 from outcomes
