@@ -149,7 +149,8 @@ def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
     for column, wanted in query.names().items():
         there = known[column].unique().drop_nulls().sort().to_list()
         if wanted not in there:
-            names = ", ".join(there[:_NAMES_SHOWN]) or "none"
+            # As telemetry has them: quoted, so that none can pretend to be a line of output.
+            names = ", ".join(repr(each) for each in there[:_NAMES_SHOWN]) or "none"
             more = f" and {len(there) - _NAMES_SHOWN} more" if len(there) > _NAMES_SHOWN else ""
             raise UnknownNameError(f"No session has the {column} {wanted}. Known: {names}{more}")
 

@@ -337,8 +337,8 @@ def test_what_counts_without_a_card_is_shown_with_what_people_say_now(program: P
     ("wanted", "said"),
     [
         (("--session", "nosuch"), "There is no session nosuch among the 1 of the lake"),
-        (("--agent", "nosuch"), "No session has the agent_id nosuch. Known: "),
-        (("--session", "d", "--label", "incidnt"), "label incidnt. Known: incident"),
+        (("--agent", "nosuch"), "No session has the agent_id nosuch. Known: 'claude-code'"),
+        (("--session", "d", "--label", "incidnt"), "label incidnt. Known: 'incident'"),
         (("--session", "d", "--model", "nosuch"), "No session has the model nosuch"),
         (("--session", "d", "--profile", "nosuch"), "There is no profile nosuch; registered are"),
     ],
