@@ -42,7 +42,7 @@ test: lint ## Lint, types, contracts, SQL, code location and tests: what CI runs
 
 test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
 	$(IN_SCRATCH) $(BIN)/pytest -n $(WORKERS) -m "slow or not slow" --cov
-	$(BIN)/coverage report --include='evaluation_pipelines/domain/*' --fail-under=100
+	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
 
 lint: $(VENV)/dev.stamp ## The static part of the tests
 	$(BIN)/ruff check

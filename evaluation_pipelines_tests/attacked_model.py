@@ -18,21 +18,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from evaluation_pipelines.adapters.judge_client import CallLimits, Endpoint, JudgeClient
-from evaluation_pipelines.adapters.judge_errors import JudgeCallError
-from evaluation_pipelines.adapters.rubric_files import load_rubrics
-from evaluation_pipelines.domain.judging.conversation import (
+from evaluation_pipelines.judging.domain.budget.pricing import Price
+from evaluation_pipelines.judging.domain.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
     Judgement,
 )
-from evaluation_pipelines.domain.judging.pricing import Price
-from evaluation_pipelines.domain.judging.redaction import redact
-from evaluation_pipelines.domain.judging.rubric import render_prompts
-from evaluation_pipelines.domain.judging.transcript import build_transcript
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
+from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
+from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
+from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
+from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.builders import events_frame, prompt, tool
-from evaluation_pipelines_tests.domain.judging.attacks import ATTACKS, Attack
-from evaluation_pipelines_tests.domain.judging.judging_builders import BOUNDARY
+from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS, Attack
+from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
 from evaluation_pipelines_tests.local_model import LocalModel, open_local_model
 
 HARMLESS = "harmless"

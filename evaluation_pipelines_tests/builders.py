@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 
 Row: TypeAlias = dict[str, object]
 

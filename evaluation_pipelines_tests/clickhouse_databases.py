@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from evaluation_pipelines.adapters.clickhouse import embedded_dsn, open_clickhouse
+from evaluation_pipelines.storage.clickhouse import embedded_dsn, open_clickhouse
 from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
 
 REAL_SERVER = "EVAL_CLICKHOUSE_TEST_URL"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.domain.comparison.audits import AUDITS
-from evaluation_pipelines.domain.comparison.compare import Comparison, Question, compare
-from evaluation_pipelines.domain.comparison.differences import Arm
-from evaluation_pipelines.domain.comparison.runs import RUNS
-from evaluation_pipelines.domain.schemas import SCORECARDS
+from evaluation_pipelines.comparison.domain.audits import AUDITS
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question, compare
+from evaluation_pipelines.comparison.domain.differences import Arm
+from evaluation_pipelines.comparison.domain.runs import RUNS
+from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines_tests.builders import Row
 
 UNTIL = datetime(2026, 11, 21, tzinfo=UTC)

@@ -3,15 +3,20 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
-from evaluation_pipelines.adapters.clickhouse import open_clickhouse
-from evaluation_pipelines.adapters.reputation_store import ReputationStore
+from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.storage.clickhouse import open_clickhouse
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines_tests import clickhouse_databases, postgresql
 from evaluation_pipelines_tests.clickhouse_databases import REAL_SERVER
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.telemetry.golden import FORMS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 
@@ -103,3 +108,44 @@ _LONG = ("docs/test_outputs.py", "cli/test_demo.py", "_kills.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take longest: at the end they would run alone on one core."""
     items.sort(key=lambda item: not any(name in item.nodeid for name in _LONG))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a ledger will be; nothing is there yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'ledger.db'}"
+        return
+    server = sa.make_url(request.getfixturevalue("postgresql_server"))
+    name = f"ledger_{uuid4().hex}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE template0"))
+        yield server.set(database=name).render_as_string(hide_password=False)
+        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    """A fresh ledger."""
+    opened = open_ledger(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def golden_form(request: pytest.FixtureRequest) -> str:
+    """How the telemetry is encoded."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def golden_lake(golden_form: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """One form, ingested and built."""
+    with open_workplace(tmp_path_factory.mktemp("golden")) as workplace:
+        workplace.land("logs.jsonl", FORMS[golden_form].read_bytes())
+        workplace.ingest()
+        (built,) = workplace.build()
+        assert isinstance(built, DateBuilt)
+        yield workplace

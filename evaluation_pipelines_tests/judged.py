@@ -8,12 +8,13 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluation_pipelines.domain.judging.score import Score
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
-from evaluation_pipelines.stages.judging.order import Order
-from evaluation_pipelines.stages.judging.plans import Overrides, load_plans
-from evaluation_pipelines.stages.judging.report import JudgeReport
-from evaluation_pipelines.stages.judging.run import JudgeRun
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.runner.judge_run import JudgeRun
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -72,17 +73,17 @@ class Judged:
     workplace: Workplace
     now: datetime = NOW
 
-    def run(self, *, overrides: Overrides | None = None, **order: Any) -> JudgeReport:
+    def run(self, *, overrides: PlanOverrides | None = None, **order: Any) -> JudgeReport:
         """One judge run over all dates."""
         stores = self.workplace.stores
         plans = load_plans(stores, self.now, overrides)
-        wanted = Order(**{"triggered_by": "tests", **order})
+        wanted = RunRequest(**{"triggered_by": "tests", **order})
         job = JudgeRun(stores, plans, wanted, lambda: self.now)
         return job.run(stores.lake.partitions(AGENT_SESSIONS))
 
     def scores(self, session_key: str) -> list[Score]:
         """All scorings of a session, the oldest first."""
-        return self.workplace.ledger.scores.by_session("default", session_key)
+        return ScoreStore(self.workplace.ledger).by_session("default", session_key)
 
     def score(self, session_key: str) -> Score:
         """The only scoring of a session."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import SESSION_PERFORMANCE
-from evaluation_pipelines.domain.scorecards.heuristics import evidence
-from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS
-from evaluation_pipelines.domain.scorecards.overrides import OVERRIDE_ROWS
-from evaluation_pipelines.domain.scorecards.profile import JudgeProfile
-from evaluation_pipelines.domain.scorecards.registry import Registered, Registry
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.schemas import SESSION_PERFORMANCE
+from evaluation_pipelines.scorecards.domain.heuristics import evidence
+from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines_tests.builders import Row, session, sessions_frame
 
 REGISTERED_AT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from evaluation_pipelines_tests.attacked_model import HARMLESS, Shown, measured, told
-from evaluation_pipelines_tests.domain.judging.attacks import ATTACKS
-from evaluation_pipelines_tests.domain.judging.judging_builders import form
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted
+from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS
+from evaluation_pipelines_tests.judging.domain.judging_builders import form
 from evaluation_pipelines_tests.local_model import LocalModel
 
 

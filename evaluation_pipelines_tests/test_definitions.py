@@ -13,7 +13,7 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
-from evaluation_pipelines.domain.schemas import (
+from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,

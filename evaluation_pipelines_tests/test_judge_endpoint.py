@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.adapters.rubric_files import load_rubrics
-from evaluation_pipelines.domain.judging.conversation import Conversation, Judgement
-from evaluation_pipelines.domain.judging.messages import Reply
-from evaluation_pipelines.domain.judging.rubric import Rubric, render_prompts
-from evaluation_pipelines_tests.domain.judging.judging_builders import BOUNDARY, transcript
+from evaluation_pipelines.judging.domain.conversation import Conversation, Judgement
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
+from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
+from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.judge_endpoint import (
     JudgeEndpoint,
     open_judge_endpoint,
     open_judge_process,
 )
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
+from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, transcript
 
 FORM = "tidy: <points>/60\nquick: <points>/40\nfailure tags: <tags>\n<total>"
 

@@ -57,13 +57,13 @@ def project_files() -> list[Path]:
     return [path for line in listing.splitlines() if (path := ROOT / line).is_file()]
 
 
-def test_no_file_of_the_package_is_longer_than_300_lines() -> None:
+def test_no_file_of_the_package_is_longer_than_400_lines() -> None:
     lengths = {
         str(path.relative_to(ROOT)): len(read(path).splitlines())
         for path in (ROOT / "evaluation_pipelines").rglob("*.py")
     }
 
-    assert {path: lines for path, lines in lengths.items() if lines > 300} == {}
+    assert {path: lines for path, lines in lengths.items() if lines > 400} == {}
 
 
 def test_no_file_says_where_packages_come_from() -> None:

@@ -9,10 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.adapters.landing import Landing
-from evaluation_pipelines.adapters.ledger.ledger import Ledger, open_ledger
-from evaluation_pipelines.domain.schemas import (
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
@@ -21,9 +19,12 @@ from evaluation_pipelines.domain.schemas import (
     Table,
 )
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines.stages.ingest import Ingest, IngestReport
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 """Later than all telemetry of the tests."""
@@ -66,7 +67,7 @@ class Workplace:
 
     def quarantined(self) -> pl.DataFrame:
         """All rows of the quarantine."""
-        paths = [part.path for part in self.ledger.parts.current(QUARANTINE.name, None)]
+        paths = [part.path for part in Manifest(self.ledger).current(QUARANTINE.name, None)]
         frames = [self.lake.read_part(path, QUARANTINE) for path in paths]
         return pl.concat([QUARANTINE.schema.to_frame(), *frames])
 
@@ -83,8 +84,8 @@ class Workplace:
         return self._built(SESSION_PERFORMANCE)
 
     def _parts(self, table: Table) -> pl.DataFrame:
-        dates = [each.session_date for each in self.ledger.parts.dates(table.name)]
-        parts = [part for day in dates for part in self.ledger.parts.current(table.name, day)]
+        dates = [each.session_date for each in Manifest(self.ledger).dates(table.name)]
+        parts = [part for day in dates for part in Manifest(self.ledger).current(table.name, day)]
         frames = [self.lake.read_part(part.path, table) for part in parts]
         return pl.concat([table.schema.to_frame(), *frames])
 

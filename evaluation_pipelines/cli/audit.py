@@ -6,17 +6,23 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.adapters.ledger.overrides import AuditSample
 from evaluation_pipelines.cli.corrections import ANNOTATOR, told
-from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
-from evaluation_pipelines.domain.scorecards.profile import ProfileError
+from evaluation_pipelines.cli.output import counted, one_line, print_error, print_line, print_table
+from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
+from evaluation_pipelines.scorecards.overrides import (
+    HumanVerdict,
+    OverrideError,
+    new_override,
+    override,
+)
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.scorecards.session_lookup import SessionName, Target, find_target
+from evaluation_pipelines.sessions.score import SessionNotFoundError
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.audits import draw_samples, open_samples, undrawn_dates
-from evaluation_pipelines.stages.evaluated import Target, Wanted, find_target
-from evaluation_pipelines.stages.overrides import OverrideError, Verdict, new_override, override
-from evaluation_pipelines.stages.score import SessionNotFoundError
-from evaluation_pipelines.stages.scorecard_queries import CardQuery, query_cards
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _SKIP, _STOP = "s", "q"
 _QUESTION = f"score, Enter = right as it is, {_SKIP} = skip, {_STOP} = stop"
@@ -39,7 +45,7 @@ def audit(
         draw_samples(stores, undrawn_dates(stores, now.date()), now)
         samples = open_samples(stores)
         if not samples:
-            say("No session of the audit sample is waiting.")
+            print_line("No session of the audit sample is waiting.")
         elif only_list:
             rows = [
                 (each.session_key, each.profile_id, each.session_date, each.organization_id)
@@ -52,26 +58,26 @@ def audit(
 
 
 def _work_through(stores: Stores, samples: list[AuditSample], annotator: str) -> None:
-    registry = stores.ledger.profiles.registry()
+    registry = ProfileStore(stores.ledger).registry()
     done = 0
     for number, sample in enumerate(samples, start=1):
-        wanted = Wanted(sample.session_key, sample.organization_id, sample.profile_id)
+        wanted = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
         try:
             target = find_target(stores, registry, wanted)
         except (SessionNotFoundError, ProfileError) as error:
-            complain(f"{one_line(sample.session_key)} cannot be looked at any more: {error}")
+            print_error(f"{one_line(sample.session_key)} cannot be looked at any more: {error}")
             continue
         _show(stores, target, f"{number} of {len(samples)}")
         verdict = _ask(target, annotator)
         if verdict == _STOP:
             break
-        if isinstance(verdict, Verdict):
-            say(told(override(stores, target, verdict, "audit", datetime.now(UTC))))
+        if isinstance(verdict, HumanVerdict):
+            print_line(told(override(stores, target, verdict, "audit", datetime.now(UTC))))
             done += 1
-    say(f"{counted(done, 'session')} looked at, {len(samples) - done} still waiting")
+    print_line(f"{counted(done, 'session')} looked at, {len(samples) - done} still waiting")
 
 
-def _ask(target: Target, annotator: str) -> Verdict | str:
+def _ask(target: Target, annotator: str) -> HumanVerdict | str:
     """What the person says; _SKIP or _STOP. Asked again until it is one of them."""
     while True:
         text = str(typer.prompt(_QUESTION, default="", show_default=False)).strip()
@@ -80,20 +86,20 @@ def _ask(target: Target, annotator: str) -> Verdict | str:
         try:
             score = float(text) if text else None
         except ValueError:
-            complain(f"{one_line(text)} is not a number")
+            print_error(f"{one_line(text)} is not a number")
             continue
         try:
-            new_override(target, Verdict(score, annotator, "not asked yet"), "audit")
+            new_override(target, HumanVerdict(score, annotator, "not asked yet"), "audit")
         except OverrideError as error:
-            complain(str(error))
+            print_error(str(error))
             continue
         reason = "confirmed" if score is None else str(typer.prompt("reason"))
-        return Verdict(score, annotator, reason)
+        return HumanVerdict(score, annotator, reason)
 
 
 def _show(stores: Stores, target: Target, where: str) -> None:
     session, profile, score = target.session, target.profile, target.automatic_score
-    say(f"\n{where}: {one_line(session['session_key'])}")
+    print_line(f"\n{where}: {one_line(session['session_key'])}")
     calls = f"{session['tools_ok']} of {session['total_tools']} tool calls succeeded"
     facts = {
         "agent": session["agent_id"],
@@ -107,11 +113,11 @@ def _show(stores: Stores, target: Target, where: str) -> None:
         "automatic": None if score is None else f"{score:.1f}",
     }
     for name, value in facts.items():
-        say(f"  {name:10} {one_line(str('-' if value is None else value))}")
+        print_line(f"  {name:10} {one_line(str('-' if value is None else value))}")
     # What a judge wrote has lines; none of them may look like one of ours.
     because = (_reasoning(stores, target) or "-").split("\n")
     for name, part in zip_longest(["because"], filter(None, because), fillvalue=""):
-        say(f"  {name:10} {one_line(part)}")
+        print_line(f"  {name:10} {one_line(part)}")
 
 
 def _reasoning(stores: Stores, target: Target) -> str | None:

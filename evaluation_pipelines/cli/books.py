@@ -10,14 +10,13 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.csv_form import csv_of
-from evaluation_pipelines.cli.terminal import counted, one_line, print_table, say
-from evaluation_pipelines.domain.books.day import DayBooks
-from evaluation_pipelines.domain.books.equations import Equation
-from evaluation_pipelines.domain.books.states import STATES
+from evaluation_pipelines.cli.output import counted, csv_of, one_line, print_line, print_table
+from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
+from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
+from evaluation_pipelines.reporting.reconciliation.table import settled_books
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.books.table import settled_books
-from evaluation_pipelines.stages.stores import read_stores
+from evaluation_pipelines.storage.stores import read_stores
 
 State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
 
@@ -48,7 +47,7 @@ def books(
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
     if form is BooksFormat.JSON:
-        say(json.dumps(_record(found, chosen), indent=2, default=str))
+        print_line(json.dumps(_record(found, chosen), indent=2, default=str))
     elif form is BooksFormat.CSV:
         sys.stdout.write(csv_of(chosen))
     elif sessions is not None:
@@ -71,26 +70,26 @@ def _print(found: DayBooks) -> None:
     """The answer, then states with their reasons, then what adds up to what."""
     _print_answer(found)
     print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
-    say("\nEquations")
+    print_line("\nEquations")
     for each in found.equations:
-        say(f"  {'=' if each.is_balanced else '!'} {one_line(str(each))}")
+        print_line(f"  {'=' if each.is_balanced else '!'} {one_line(str(each))}")
         for example in each.examples if not each.is_balanced else ():
-            say(f"      {one_line(example)}")
+            print_line(f"      {one_line(example)}")
     beside = [(each.what, each.number, each.note) for each in found.beside]
     print_table("\nBeside the sessions", ("what", "number #", "note"), beside, essential=2)
-    say(f"\nThe judge's scorings of the day cost {_dollars(found.judge_cost_usd)}.")
+    print_line(f"\nThe judge's scorings of the day cost {_dollars(found.judge_cost_usd)}.")
 
 
 def _print_answer(found: DayBooks) -> None:
     broken = [each for each in found.equations if not each.is_balanced]
     sessions, day = counted(found.sessions.height, "session"), found.session_date
     if not broken:
-        say(f"{day}: the books balance: {sessions}, {_scored(found)}.")
+        print_line(f"{day}: the books balance: {sessions}, {_scored(found)}.")
     else:
         told = f"{len(broken)} of {len(found.equations)} equations do not add up"
-        say(f"{day}: the books do NOT balance: {told}.")
+        print_line(f"{day}: the books do NOT balance: {told}.")
     if found.waits is not None:
-        say(f"The day is {one_line(found.waits)}: evaluation-pipelines build --date {day}")
+        print_line(f"The day is {one_line(found.waits)}: evaluation-pipelines build --date {day}")
 
 
 def _scored(found: DayBooks) -> str:
@@ -117,10 +116,10 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
     ]
     title = f"\n{counted(chosen.height, 'session')} in the state {state}"
     if chosen.is_empty():
-        say(title)
+        print_line(title)
         return
     print_table(title, columns, chosen.select(names).iter_rows(), essential=2)
-    say(f"What would change it: {STATES[state].what_next}.")
+    print_line(f"What would change it: {STATES[state].what_next}.")
 
 
 def _dollars(cost_usd: float | None) -> str:

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.cli.csv_form import csv_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
-from evaluation_pipelines.cli.terminal import complain, one_line, print_table, say
-from evaluation_pipelines.domain.comparison.accounts import accounts
-from evaluation_pipelines.domain.comparison.compare import MIN_RUNS, Comparison, Question
-from evaluation_pipelines.domain.comparison.findings import Finding, findings
-from evaluation_pipelines.domain.comparison.report.markdown import flat, markdown_report
-from evaluation_pipelines.domain.comparison.report.markup import Cell
-from evaluation_pipelines.domain.comparison.report.page import html_page
-from evaluation_pipelines.domain.comparison.report.sections import (
+from evaluation_pipelines.cli.output import csv_of, one_line, print_error, print_line, print_table
+from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
+from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
+from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
+from evaluation_pipelines.reporting.domain.comparison_report.markup import Cell
+from evaluation_pipelines.reporting.domain.comparison_report.page import html_page
+from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     errors_line,
@@ -28,8 +28,7 @@ from evaluation_pipelines.domain.comparison.report.sections import (
     span_line,
 )
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.comparison import compare_models, last_days, tables_of
-from evaluation_pipelines.stages.stores import read_stores
+from evaluation_pipelines.storage.stores import read_stores
 
 
 class ComparisonFormat(StrEnum):
@@ -83,7 +82,7 @@ def compare(  # noqa: PLR0913, PLR0917 - an option each
     staged = output.with_name(f".{output.name}.new")
     staged.write_text(text, encoding="utf-8")
     staged.replace(output)
-    complain(f"{output}: {one_line(span_line(found))}")
+    print_error(f"{output}: {one_line(span_line(found))}")
 
 
 def _span(since: str | None, until: str | None, now: datetime) -> tuple[datetime, datetime]:
@@ -102,24 +101,26 @@ def print_answers(found: Comparison) -> None:
     """The answer for each label, the largest first."""
     answers = [each for each in findings(found) if each.is_main]
     if not answers:
-        say("There is no scored session in this time: evaluation-pipelines sessions lists all.")
+        print_line(
+            "There is no scored session in this time: evaluation-pipelines sessions lists all."
+        )
     for each in answers:
         if each.ranked:
-            say(f"\n{one_line(each.headline)}")
+            print_line(f"\n{one_line(each.headline)}")
             for sentence in each.sentences:
-                say(f"  {one_line(sentence)}")
+                print_line(f"  {one_line(sentence)}")
     if without := [one_line(each.label) for each in answers if not each.ranked]:
-        say(f"\nToo few runs to compare models: {', '.join(without)}.")
+        print_line(f"\nToo few runs to compare models: {', '.join(without)}.")
 
 
 def _print(found: Comparison) -> None:
     """Answers first, then the figures they rest on."""
-    say(one_line(span_line(found)))
+    print_line(one_line(span_line(found)))
     print_answers(found)
     for each in findings(found):
         if each.ranked:
             _print_figures(each)
-    left = [each for each in accounts(found) if each.what != "ranked"]
+    left = [each for each in coverage(found) if each.what != "ranked"]
     if left:
         rows = [(each.what, each.sessions, each.why) for each in left]
         print_table("\nNot in the ranking", ("what", "sessions #", "why"), rows, essential=2)
@@ -132,7 +133,7 @@ def _print_figures(found: Finding) -> None:
         pairs = _rows(map(pair_cells, found.pairs))
         print_table("Every two models", PAIR_HEADINGS, pairs, essential=2)
     for sentence in (errors_line(found.ranked), *judge_lines(found)):
-        say(one_line(sentence))
+        print_line(one_line(sentence))
 
 
 def _rows(rows: Any) -> list[list[str]]:

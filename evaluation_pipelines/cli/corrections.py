@@ -8,25 +8,36 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.card_forms import one_decimal
+from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
-from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
-from evaluation_pipelines.domain.scorecards.calibration import SMALLEST, Agreement, Estimate, Streak
-from evaluation_pipelines.domain.sessions.performance import printed
-from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.as_of import read_stores_as_of
-from evaluation_pipelines.stages.audits import calibration as measure
-from evaluation_pipelines.stages.evaluated import Wanted, find_target
-from evaluation_pipelines.stages.overrides import (
+from evaluation_pipelines.cli.output import (
+    counted,
+    one_decimal,
+    one_line,
+    print_error,
+    print_line,
+    print_table,
+)
+from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.scorecards.audit_samples import calibration as measure
+from evaluation_pipelines.scorecards.domain.calibration import (
+    SMALLEST,
+    Agreement,
+    AgreementEstimate,
+    Streak,
+)
+from evaluation_pipelines.scorecards.overrides import (
+    HumanVerdict,
     OverrideError,
-    Recorded,
-    Verdict,
+    RecordedOverride,
     import_overrides,
     override,
     overrides_with_states,
 )
-from evaluation_pipelines.stages.profiles import sync_profiles
-from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.sessions.domain.performance import printed
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
 
 _SCORES = ("override_100", "automatic_100")
 
@@ -56,9 +67,9 @@ def override_one(
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
-        target = find_target(stores, registry, Wanted(session, organization, profile))
-        recorded = override(stores, target, Verdict(score, annotator, reason), "person", now)
-    say(told(recorded))
+        target = find_target(stores, registry, SessionName(session, organization, profile))
+        recorded = override(stores, target, HumanVerdict(score, annotator, reason), "person", now)
+    print_line(told(recorded))
 
 
 def import_file(
@@ -77,12 +88,12 @@ def import_file(
         sync_profiles(stores, now)
         done = import_overrides(stores, text.splitlines(keepends=True), now, skip_bad=skip_bad)
     for number, why in done.bad:
-        complain(f"line {number}: {one_line(why)}")
+        print_error(f"line {number}: {one_line(why)}")
     stored = counted(done.stored, "override")
-    say(f"{stored} stored, {done.known} known already, {counted(len(done.bad), 'bad row')}")
+    print_line(f"{stored} stored, {done.known} known already, {counted(len(done.bad), 'bad row')}")
     if done.bad:
         if not skip_bad:
-            complain("error: nothing was stored: mend the rows, or use --skip-bad")
+            print_error("error: nothing was stored: mend the rows, or use --skip-bad")
         raise typer.Exit(1)
 
 
@@ -97,7 +108,7 @@ def list_overrides(
         found = overrides_with_states(stores)
     found = found.filter(pl.col("state") == "stale") if stale else found
     if found.is_empty():
-        say("There are no stale overrides." if stale else "Nobody has said anything yet.")
+        print_line("There are no stale overrides." if stale else "Nobody has said anything yet.")
         return
     shown = found.with_columns(printed(pl.col(_SCORES)))
     rows = shown.select(
@@ -129,18 +140,20 @@ def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         agreed, streaks = measure(stores)
     if not agreed:
-        say("Nobody has corrected or confirmed a score yet: see scorecards audit.")
+        print_line("Nobody has corrected or confirmed a score yet: see scorecards audit.")
         return
     columns = ("profile", "sample", "n #", "bias", "mean error", "Spearman", "weighted kappa")
     rows = [_agreement(each) for each in agreed]
     print_table("Automatic minus human, 0-100, with 95 % intervals", columns, rows, essential=5)
-    say("Only the audit sample is drawn at random; what people chose to correct is no measure.")
+    print_line(
+        "Only the audit sample is drawn at random; what people chose to correct is no measure."
+    )
     for each in streaks:
         if each.wants_recalibration:
-            complain(recalibrate(each))
+            print_error(recalibrate(each))
 
 
-def told(recorded: Recorded) -> str:
+def told(recorded: RecordedOverride) -> str:
     """What was stored, for the person who said it."""
     new = recorded.new
     automatic = "none" if new.automatic_score is None else f"{new.automatic_score:.1f}"
@@ -152,7 +165,7 @@ def told(recorded: Recorded) -> str:
     )
 
 
-def _what_counts(recorded: Recorded) -> str:
+def _what_counts(recorded: RecordedOverride) -> str:
     if recorded.decides:
         return "It counts at once"
     return (
@@ -183,7 +196,7 @@ def _agreement(each: Agreement) -> tuple[object, ...]:
     return (name, each.sample, each.n, *figures)
 
 
-def _estimate(estimate: Estimate, form: str) -> str | None:
+def _estimate(estimate: AgreementEstimate, form: str) -> str | None:
     if estimate.value is None:
         return None
     if estimate.interval is None:

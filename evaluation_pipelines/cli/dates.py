@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 
 import typer
 
-from evaluation_pipelines.cli.terminal import one_line
+from evaluation_pipelines.cli.output import one_line
 
 Days = tuple[date, date]
 """First and last day."""

@@ -8,34 +8,30 @@ from itertools import chain
 
 import typer
 
-from evaluation_pipelines.adapters.clickhouse import ClickHouseError
-from evaluation_pipelines.adapters.lake import Lake
-from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.cli.compare import print_answers
-from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
-from evaluation_pipelines.cli.session_lists import print_sessions, stored_sessions
-from evaluation_pipelines.cli.telemetry import build_tables, ingest_landing, publish_database
-from evaluation_pipelines.cli.terminal import (
-    complain,
+from evaluation_pipelines.cli.output import (
     counted,
     one_line,
+    print_error,
+    print_line,
     print_table,
     progress_bar,
-    say,
 )
+from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
+from evaluation_pipelines.cli.sessions import print_sessions, stored_sessions
+from evaluation_pipelines.cli.telemetry import build_tables, ingest_landing, publish_database
+from evaluation_pipelines.comparison.compare_models import compare_models, last_days
+from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.demo.landing import EXTENT, other_telemetry, put_telemetry
-from evaluation_pipelines.domain.comparison.compare import Question
-from evaluation_pipelines.domain.schemas import (
-    AGENT_SESSIONS,
-    SESSION_EVALUATIONS,
-    SESSION_PERFORMANCE,
-)
-from evaluation_pipelines.domain.sessions.masques import masque_table
-from evaluation_pipelines.domain.sessions.summary import session_summary, to_yaml
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.sessions.domain.masques import masque_table
+from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
+from evaluation_pipelines.sessions.score import SessionRow
 from evaluation_pipelines.settings import Settings, load_settings
-from evaluation_pipelines.stages.comparison import compare_models, last_days
-from evaluation_pipelines.stages.score import SessionRow
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.storage.clickhouse import ClickHouseError
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _NEWEST_OF_EACH = 2
 _AGENTS_SHOWN = 8
@@ -49,10 +45,12 @@ def demo() -> None:
         with progress_bar() as progress:
             progress.begin("making up telemetry", EXTENT.days)
             today = datetime.now(UTC).date()
-            say(put_telemetry(stores.landing.root, today, progress.advance))
+            print_line(put_telemetry(stores.landing.root, today, progress.advance))
         if ingest_landing(stores).counts.quarantined:
-            say("  That is meant to be: some lines of the made-up team are broken on purpose.")
-            say(f"  Which ones, and what is wrong with them: {_program()} status")
+            print_line(
+                "  That is meant to be: some lines of the made-up team are broken on purpose."
+            )
+            print_line(f"  Which ones, and what is wrong with them: {_program()} status")
         build_tables(stores, None)
         has_reputation = _update_reputation(stores)
         publish_database(stores)
@@ -61,7 +59,7 @@ def demo() -> None:
         _print_masques(stores.lake)
         _print_best(sessions)
         if has_reputation:
-            say()
+            print_line()
             print_leaderboard(settings, _AGENTS_SHOWN)
         _print_comparison(stores)
         _print_places(stores)
@@ -72,10 +70,10 @@ def _update_reputation(stores: Stores) -> bool:
     try:
         rejected = update_reputation(stores, stores.lake.partitions(SESSION_EVALUATIONS))
     except ClickHouseError as error:
-        complain(f"warning: reputation is left out. {error}")
+        print_error(f"warning: reputation is left out. {error}")
         return False
     if rejected:
-        say("  That, too, is meant to be: two lines of signals are broken on purpose.")
+        print_line("  That, too, is meant to be: two lines of signals are broken on purpose.")
     return True
 
 
@@ -83,7 +81,7 @@ def _refuse_to_mix(settings: Settings) -> None:
     """Telemetry once read is not taken out again: somebody's own stays without made-up sessions."""
     others = other_telemetry(Landing(settings.landing_dir))
     if others:
-        complain(
+        print_error(
             f"error: {settings.landing_dir} holds telemetry already ({one_line(others[0])}): the "
             "demo would mix made-up sessions with it. Give the demo a folder of its own: "
             "EVAL_DATA_DIR=data-demo make demo"
@@ -100,7 +98,7 @@ def _print_newest(sessions: list[SessionRow]) -> None:
     shown = list(chain.from_iterable(newest))
     print_sessions(shown, "\nThe newest sessions of each agent program, made up or genuine")
     others = counted(len(sessions) - len(shown), "other")
-    say(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
+    print_line(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
 
 
 def _print_masques(lake: Lake) -> None:
@@ -123,23 +121,25 @@ def _print_masques(lake: Lake) -> None:
         rows,
         essential=5,
     )
-    say("(without remainders: what lies between two masques of one session)")
+    print_line("(without remainders: what lies between two masques of one session)")
 
 
 def _print_best(sessions: list[SessionRow]) -> None:
     """The summary of the best session of which all dimensions are known."""
     if scored := [row for row in sessions if row["scorable"] and not row["partial"]]:
         best = max(scored, key=lambda row: (row["composite"], row["total_tools"]))
-        say(f"\nThe best one with all dimensions known, {one_line(best['session_key'])}:\n")
-        say(to_yaml(session_summary(best)))
+        print_line(f"\nThe best one with all dimensions known, {one_line(best['session_key'])}:\n")
+        print_line(to_yaml(session_summary(best)))
 
 
 def _print_comparison(stores: Stores) -> None:
     """Which model is worth its money."""
     now = datetime.now(UTC)
-    say("\nWhich model is worth its money? (In truth aspen-4 and cedar-5 are alike, and better.)")
+    print_line(
+        "\nWhich model is worth its money? (In truth aspen-4 and cedar-5 are alike, and better.)"
+    )
     print_answers(compare_models(stores, Question(*last_days(now)), now))
-    say()
+    print_line()
 
 
 def _print_places(stores: Stores) -> None:
@@ -162,7 +162,7 @@ def _print_places(stores: Stores) -> None:
             f"rm -r {settings.data_dir}  (and var, Dagster's memory, after make dev)",
         ),
     ):
-        say(f"{what:10} {where}")
+        print_line(f"{what:10} {where}")
 
 
 def _program() -> str:

@@ -7,26 +7,23 @@ from typing import Annotated
 import typer
 import yaml
 
-from evaluation_pipelines.adapters.ledger.errors import NoLedgerError
-from evaluation_pipelines.adapters.profile_files import read_profile
 from evaluation_pipelines.cli.dates import parse_time
-from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
-from evaluation_pipelines.domain.scorecards.heuristics import unknown_criteria
-from evaluation_pipelines.domain.scorecards.profile import (
+from evaluation_pipelines.cli.output import counted, one_line, print_error, print_line, print_table
+from evaluation_pipelines.profiles.domain.profile import (
     HEURISTICS,
     VERSIONED,
     JudgeProfile,
     differences,
 )
-from evaluation_pipelines.domain.scorecards.registry import Registered, Registry
+from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.profiles.profile_files import read_profile
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.profiles.sync import Synced, look_at_profiles, set_profile, sync_profiles
+from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
 from evaluation_pipelines.settings import Settings, load_settings
-from evaluation_pipelines.stages.profiles import (
-    Synced,
-    look_at_profiles,
-    set_profile,
-    sync_profiles,
-)
-from evaluation_pipelines.stages.stores import open_stores, read_stores
+from evaluation_pipelines.storage.ledger.errors import NoLedgerError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import open_stores, read_stores
 
 app = typer.Typer(help="Judge profiles: list, show, set, freeze, diff.", no_args_is_help=True)
 
@@ -66,10 +63,10 @@ def list_profiles(
     )
     print_table("Judge profiles", columns, rows, essential=4)
     for fault in synced.faults:
-        complain(f"warning: {fault}")
+        print_error(f"warning: {fault}")
     for each in synced.registry.newest():
         _warn_of_unknown_criteria(each.profile)
-    say(f"your own profiles: {settings.profiles_dir}/*.yaml")
+    print_line(f"your own profiles: {settings.profiles_dir}/*.yaml")
 
 
 @app.command("show")
@@ -80,13 +77,13 @@ def show_profile(
     """Print a profile as YAML, every default spelt out."""
     now = datetime.now(UTC)
     found = _look(load_settings(), now).registry.find(profile_id, version)
-    say(f"# registered: {_registered(found, now)}, {_state(found, now)}")
-    say(f"# content {found.profile.content_hash[:16]}")
+    print_line(f"# registered: {_registered(found, now)}, {_state(found, now)}")
+    print_line(f"# content {found.profile.content_hash[:16]}")
     if found.profile.judged:
         points = ", ".join(f"{name} {most}" for name, most in found.profile.judge_points.items())
-        say(f"# points of the judge: {points}")
+        print_line(f"# points of the judge: {points}")
     fields = found.profile.model_dump(mode="json", exclude_none=True)
-    say(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
+    print_line(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
 
 
 @app.command("set")
@@ -103,14 +100,14 @@ def set_one(
         registered = set_profile(stores, file, now, rescore_history=rescore_history)
         which = _name(read_profile(file))
         if registered is None:
-            say(f"{which} is registered already, nothing changed")
+            print_line(f"{which} is registered already, nothing changed")
         else:
             what = "registered" if registered.registered_at == now else "changed"
-            say(f"{which} is {what}")
+            print_line(f"{which} is {what}")
             _warn_of_unknown_criteria(registered.profile)
         if rescore_history:
-            dates = counted(len(stores.ledger.touched.pending(now)), "date")
-            say(f"older sessions get cards of it with the next build: {dates} due")
+            dates = counted(len(RebuildQueue(stores.ledger).pending(now)), "date")
+            print_line(f"older sessions get cards of it with the next build: {dates} due")
 
 
 @app.command("freeze")
@@ -130,12 +127,12 @@ def freeze(
         time = None if until is None else parse_time(until, "--until")
         if time is not None and time <= now:
             raise typer.BadParameter("--until is past; --off lifts a freeze")
-        found = stores.ledger.profiles.freeze(profile_id, time)
+        found = ProfileStore(stores.ledger).freeze(profile_id, time)
     limit = found.frozen_at(now)
     if limit is None:
-        say(f"{_name(found.profile)} takes new versions")
+        print_line(f"{_name(found.profile)} takes new versions")
     else:
-        say(f"{_name(found.profile)} takes no new version before {limit:%Y-%m-%d %H:%M} UTC")
+        print_line(f"{_name(found.profile)} takes no new version before {limit:%Y-%m-%d %H:%M} UTC")
 
 
 @app.command("diff")
@@ -154,13 +151,13 @@ def diff(
     before, after = _compared(registry, profile_id, (old, new), file)
     changed = differences(before, after)
     if not changed:
-        say(f"{_name(before)} and {_name(after)} say the same")
+        print_line(f"{_name(before)} and {_name(after)} say the same")
         return
     columns = ("field", "before", "after")
     print_table(f"{_name(before)} and {_name(after)}", columns, changed, essential=3)
     if before.version == after.version and before.content_hash != after.content_hash:
         names = ", ".join(name for name, _, _ in changed if name.partition(".")[0] in VERSIONED)
-        complain(
+        print_error(
             f"it needs version {before.version + 1}: scores would mean something else: {names}"
         )
 
@@ -182,7 +179,7 @@ def _look(settings: Settings, now: datetime) -> Synced:
     """The profiles as the next build will have them; looking makes nothing."""
     try:
         with read_stores(settings) as stores:
-            registry = stores.ledger.profiles.registry()
+            registry = ProfileStore(stores.ledger).registry()
     except NoLedgerError:  # nothing was ever built here: the files are all there is
         registry = Registry()
     return look_at_profiles(settings, registry, now)
@@ -196,7 +193,7 @@ def _registered(registered: Registered, now: datetime) -> str:
 
 def _warn_of_unknown_criteria(profile: JudgeProfile) -> None:
     for name in unknown_criteria(profile):
-        complain(
+        print_error(
             f"warning: nobody computes {name}: it scores the midpoint whatever was done. "
             f"Computed are: {', '.join(HEURISTICS)}"
         )

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
-from evaluation_pipelines.cli.terminal import print_table, say
-from evaluation_pipelines.cli.tools import Format
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.cli.output import print_line, print_table
+from evaluation_pipelines.cli.tools import ReportFormat
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.sessions.masque_lift import compare_masques
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.as_of import read_lake_as_of
-from evaluation_pipelines.stages.lift import compare_masques
 
 _SHOWN = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
 """Measure -> decimals."""
@@ -23,7 +23,9 @@ _SHOWN = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
 def lift(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", help="How to print it.")
+    ] = ReportFormat.TEXT,
 ) -> None:
     """Show what each masque is worth: its clean sessions beside those without a masque."""
     days = None if dates is None else parse_days(dates)
@@ -31,10 +33,10 @@ def lift(
     with read_lake_as_of(settings, then) as lake:
         chosen = within(lake.partitions(AGENT_SESSIONS), days)
         rows = compare_masques(lake, settings, then or datetime.now(UTC), chosen)
-    if form is Format.JSON:
-        say(json.dumps(rows.to_dicts(), indent=2, default=str))
+    if form is ReportFormat.JSON:
+        print_line(json.dumps(rows.to_dicts(), indent=2, default=str))
     elif rows.is_empty():
-        say("No session of these dates that has ended wore one masque from begin to end.")
+        print_line("No session of these dates that has ended wore one masque from begin to end.")
     else:
         _print(rows)
 
@@ -50,17 +52,17 @@ def _print(rows: pl.DataFrame) -> None:
         )
         cells = _compared(known.sort("composite_difference", descending=True))
         print_table(title, columns, cells, essential=5)
-        say()
+        print_line()
     if not others.is_empty():
         few = ("masque", "kind of task", "sessions #", "baseline #", "composite", "organization")
         print_table("Too few to compare", few, _not_yet(others), essential=5)
-    say(
+    print_line(
         "\nObservational: people choose the masque and the task, so a difference may have other "
         "causes."
     )
     intervals = 4 * known.height
     if intervals:
-        say(
+        print_line(
             "An interval that holds 0 may be chance; one in twenty misses the true difference by "
             f"chance, of {intervals} here about {max(1, intervals // 20)}."
         )

@@ -9,14 +9,13 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.csv_form import csv_of
+from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
-from evaluation_pipelines.cli.terminal import one_line, print_table, say
-from evaluation_pipelines.domain.judging.missing_tools_count import Period
-from evaluation_pipelines.domain.judging.tool_priorities import most_named
+from evaluation_pipelines.cli.output import csv_of, one_line, print_line, print_table
+from evaluation_pipelines.judging.domain.missing_tools.counts import Period
+from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
+from evaluation_pipelines.judging.missing_tools import Missing, last_period, missing_tools
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.as_of import read_stores_as_of
-from evaluation_pipelines.stages.missing_tools import Missing, last_period, missing_tools
 
 _COLUMNS = (
     *("tool", "sessions #", "of #", "mentions #", "last", "masques", "models", "organization"),
@@ -52,7 +51,7 @@ def show_missing_tools(
     with read_stores_as_of(load_settings(), then) as stores:
         found = missing_tools(stores, period, organization)
     if form is MissingToolsFormat.JSON:
-        say(json.dumps(_record(found), indent=2, default=str))
+        print_line(json.dumps(_record(found), indent=2, default=str))
     elif form is MissingToolsFormat.CSV:
         sys.stdout.write(csv_of(_flat(found.tools)))
     else:
@@ -76,7 +75,7 @@ def _day(text: str, option: str) -> date:
 def _print(found: Missing, limit: int) -> None:
     period = found.counted.period
     if found.tools.is_empty():
-        say(f"No judge missed a tool in sessions of {period}.")
+        print_line(f"No judge missed a tool in sessions of {period}.")
     else:
         shown = most_named(found.tools).head(limit)
         rows = [
@@ -90,19 +89,19 @@ def _print(found: Missing, limit: int) -> None:
         ]
         print_table(f"Missing tools, sessions of {period}", _COLUMNS, rows, essential=4)
         if shown.height < found.tools.height:
-            say(f"{found.tools.height - shown.height} more: use --limit, or --format csv")
+            print_line(f"{found.tools.height - shown.height} more: use --limit, or --format csv")
     _print_order(found)
     for line in found.counted.lines():
-        say(one_line(line))
+        print_line(one_line(line))
 
 
 def _print_order(found: Missing) -> None:
     ordered = found.tools.drop_nulls("priority").sort("organization_id", "priority")
     for row in ordered.iter_rows(named=True):
         place = f"{row['priority']}. {row['tool']} ({row['organization_id']})"
-        say(one_line(f"{place}: {row['priority_reason']}"))
+        print_line(one_line(f"{place}: {row['priority_reason']}"))
     for line in found.orders:
-        say(one_line(line))
+        print_line(one_line(line))
 
 
 def _record(found: Missing) -> dict[str, object]:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.commands import Commands
-from evaluation_pipelines.cli.terminal import complain, never_fail_on_letters, one_line, say
-from evaluation_pipelines.domain.mendable import MendableError
+from evaluation_pipelines.cli.output import never_fail_on_letters, one_line, print_error, print_line
+from evaluation_pipelines.errors import UserError
 
 app = typer.Typer(
     cls=Commands,
@@ -22,7 +22,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        say(version("evaluation-pipelines"))
+        print_line(version("evaluation-pipelines"))
         raise typer.Exit
 
 
@@ -41,10 +41,10 @@ def main() -> None:
     never_fail_on_letters()
     try:
         app()
-    except MendableError as error:
-        complain(f"error: {error}")
+    except UserError as error:
+        print_error(f"error: {error}")
         raise SystemExit(1) from None
     except OSError as error:
         where = f"{one_line(str(error.filename))}: " if error.filename else ""
-        complain(f"error: {where}{error.strerror or error}")
+        print_error(f"error: {where}{error.strerror or error}")
         raise SystemExit(1) from None

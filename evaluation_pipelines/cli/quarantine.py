@@ -10,27 +10,27 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from evaluation_pipelines.adapters.documents import Form, form_of
-from evaluation_pipelines.adapters.ledger.quarantine import WHOLE_LINE
-from evaluation_pipelines.cli.terminal import complain, counted, one_line, print_table, say
+from evaluation_pipelines.cli.output import counted, one_line, print_error, print_line, print_table
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.quarantine import (
-    Entry,
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+from evaluation_pipelines.telemetry.documents import FileFormat, file_format
+from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
+from evaluation_pipelines.telemetry.quarantine.entries import (
+    QuarantineEntry,
     all_entries,
     entries,
     find_entry,
     find_file,
     groups,
 )
-from evaluation_pipelines.stages.quarantine_retry import Retry, RetryReport
-from evaluation_pipelines.stages.stores import Stores, open_stores, read_stores
+from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 
 app = typer.Typer(
     help="Lines that could not be read: list them, look at them, read them again.",
     no_args_is_help=True,
 )
 
-_UNPACKED = {Form.GZIP: "gzip -dc", Form.ZSTD: "zstd -dc"}
+_UNPACKED = {FileFormat.GZIP: "gzip -dc", FileFormat.ZSTD: "zstd -dc"}
 
 
 @app.command("list")
@@ -46,7 +46,7 @@ def list_entries(
     still = frame.filter(~pl.col("resolved"))
     shown = _print_entries(still, limit) if each_one else _print_groups(still, limit)
     resolved = frame.height - still.height
-    say(
+    print_line(
         f"{counted(still.height, 'entry', 'entries')} of {counted(_files(still), 'file')}"
         + (f", {resolved} more could be read later" if resolved else "")
         + (f"; {shown} not shown: use --limit" if shown else "")
@@ -59,7 +59,7 @@ def show(name: Annotated[str, typer.Argument(metavar="ENTRY", help="Its name, se
     with read_stores(load_settings()) as stores:
         entry = find_entry(all_entries(stores), name)
         for what, value in _description(stores, entry):
-            say(f"{what:12} {one_line(value)}")
+            print_line(f"{what:12} {one_line(value)}")
 
 
 @app.command()
@@ -111,7 +111,7 @@ def _files(frame: pl.DataFrame) -> int:
     return frame["file_id"].n_unique()
 
 
-def _description(stores: Stores, entry: Entry) -> Iterator[tuple[str, str]]:
+def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, str]]:
     yield "entry", entry.name
     yield "file", entry.path
     yield "line", f"from byte {entry.offset}, {counted(entry.length_bytes, 'byte')} long"
@@ -128,16 +128,16 @@ def _description(stores: Stores, entry: Entry) -> Iterator[tuple[str, str]]:
         yield "when mended", f"evaluation-pipelines quarantine retry {shlex.quote(entry.name)}"
 
 
-def _where_to_look(stores: Stores, entry: Entry) -> str:
+def _where_to_look(stores: Stores, entry: QuarantineEntry) -> str:
     """A shell command that prints the line, as far as there is one."""
     file = find_file(stores, entry.file_id)
     if file is None:
         return "the file is no longer in the landing folder"
     with stores.landing.open(file) as handle:
-        form = form_of(handle)
+        form = file_format(handle)
     path = shlex.quote(str(Path(stores.landing.root) / file.path))
     cut = f"tail -c +{entry.offset + 1}"
-    if form is Form.ZSTD_MESSAGES:
+    if form is FileFormat.ZSTD_MESSAGES:
         return f"{cut} {path} | tail -c +5 | zstd -dc"
     whole = f"{_UNPACKED[form]} {path} | {cut}" if form in _UNPACKED else f"{cut} {path}"
     return f"{whole} | head -c {entry.length_bytes}"
@@ -145,16 +145,16 @@ def _where_to_look(stores: Stores, entry: Entry) -> str:
 
 def _print_report(report: RetryReport) -> None:
     tried = report.resolved + len(report.left)
-    say(
+    print_line(
         f"retry: {report.resolved} of {counted(tried, 'entry', 'entries')} could be read, "
         f"{counted(report.events, 'event')} on {counted(len(report.dates), 'date')}"
     )
     if report.dates:
-        say("Dagster builds these dates by itself; by hand: evaluation-pipelines build")
+        print_line("Dagster builds these dates by itself; by hand: evaluation-pipelines build")
     left = Counter((entry.path, reason) for entry, reason in report.left)
     for (path, reason), number in left.most_common():
         what = f"{counted(number, 'entry stays', 'entries stay')} in quarantine"
-        complain(f"warning: {one_line(path)}: {what}: {one_line(reason)}")
+        print_error(f"warning: {one_line(path)}: {what}: {one_line(reason)}")
 
 
 def _time(time: datetime) -> str:

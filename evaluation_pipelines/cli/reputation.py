@@ -1,7 +1,7 @@
-"""Commands about reputation: who can be relied on, over time."""
+"""A row of scores as a row of letters."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
@@ -10,23 +10,25 @@ from uuid import UUID
 import polars as pl
 import typer
 
-from evaluation_pipelines.adapters.reputation_store import ReputationStore
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_days, within
-from evaluation_pipelines.cli.reputation_forms import (
-    print_agent,
-    print_agents,
-    print_files,
-    print_identity,
-    print_migrations,
-    print_tables,
+from evaluation_pipelines.cli.output import (
+    counted,
+    one_line,
+    print_error,
+    print_line,
+    print_table,
+    progress_bar,
 )
-from evaluation_pipelines.cli.terminal import counted, one_line, progress_bar, say
-from evaluation_pipelines.domain.reputation.agent_score import agent_record, unknown_agent
-from evaluation_pipelines.domain.reputation.identity import identity_id, unknown_identity
-from evaluation_pipelines.domain.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.settings import Settings, load_settings
-from evaluation_pipelines.stages.external_signals import load_external_signals
-from evaluation_pipelines.stages.reputation import (
+from evaluation_pipelines.reputation.domain.agent_score import (
+    CALIBRATED_AT,
+    agent_record,
+    unknown_agent,
+)
+from evaluation_pipelines.reputation.domain.identity import identity_id, unknown_identity
+from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.reputation_as_of import reputation_as_of
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
     export_agent_scores,
     export_reputation,
@@ -35,8 +37,153 @@ from evaluation_pipelines.stages.reputation import (
     scored_agents,
     weekly_scores,
 )
-from evaluation_pipelines.stages.reputation_as_of import reputation_as_of
-from evaluation_pipelines.stages.stores import Stores, open_stores, read_stores
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
+    """One bar per value between ``low`` and ``high``; a dot where nothing is known."""
+    return "".join("·" if value is None else _bar(value, low, high) for value in values)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    place = (min(max(value, low), high) - low) / (high - low) * (len(_BARS) - 1)
+    return _BARS[round(place)]
+
+
+_REJECTS_SHOWN = 3
+_MODELS_SHOWN = 5
+
+
+def print_tables(store: ReputationStore) -> None:
+    """What each table holds."""
+    rows = [
+        (row["name"], row["row_count"], None if row["newest"] is None else _minute(row["newest"]))
+        for row in store.status().to_dicts()
+    ]
+    print_table("Reputation", ("table", "rows #", "newest (UTC)"), rows, essential=3)
+
+
+def print_migrations(store: ReputationStore) -> None:
+    """What was applied, and when."""
+    for row in store.applied().to_dicts():
+        print_line(f"{_minute(row['applied_at'])}  {row['name']}")
+
+
+def print_files(files: pl.DataFrame) -> None:
+    """EXTERNAL_SIGNALS: how many lines of each file were loaded, and what is wrong with others."""
+    for file in files.to_dicts():
+        path, lines = one_line(file["path"]), counted(file["lines"], "line")
+        print_line(f"  {path}: {file['accepted']} of {lines} loaded")
+        for each in file["rejects"][:_REJECTS_SHOWN]:
+            print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
+        if (more := file["rejected"] - _REJECTS_SHOWN) > 0:
+            print_error(f"warning: {path}: {more} more could not be used, see external_signals")
+        if file["unfinished"]:
+            print_error(f"warning: {path}: the last line has no end yet, it is read when it has")
+
+
+def print_agents(scores: pl.DataFrame, limit: int) -> None:
+    """AGENT_SCORES by score, agents that are still calibrating last."""
+    ranked = scores.sort(
+        -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
+    )
+    rows = [_line(row) for row in ranked.head(limit).to_dicts()]
+    columns = (
+        "agent",
+        "organization",
+        "score #",
+        "30 days ago #",
+        "passed #",
+        "90 % interval",
+        "streak #",
+        "state",
+    )
+    print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, rows, essential=3)
+    if (others := scores.height - limit) > 0:
+        print_line(f"{counted(others, 'other')}: reputation leaderboard --limit {scores.height}")
+
+
+def print_agent(row: Mapping[str, Any]) -> None:
+    """One agent: its row of AGENT_SCORES, or the record of an unknown one."""
+    print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
+    score = _shown_score(row)
+    print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
+    if not row["eval_count"]:
+        print_line(
+            f"  {'evaluations':16} none yet of this name; the leaderboard has those with some"
+        )
+        return
+    before = row["score_30d_ago"]
+    print_line(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
+    passed = f"{row['pass_rate']:.0%} of {counted(row['eval_count'], 'evaluation')}"
+    print_line(f"  {'passed':16} {passed} (90 % interval {_interval(row)})")
+    streak = counted(row["streak"], "pass", "passes")
+    print_line(f"  {'streak':16} {streak} in a row up to the newest")
+    if row["avg_latency_ms"] is not None:
+        print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
+    for each in row["by_model"][:_MODELS_SHOWN]:
+        model = "no model named" if each["model"] is None else one_line(each["model"])
+        print_line(f"  {'by model':16} {model}: {each['pass_rate']:.0%} of {each['evaluations']}")
+    if (more := len(row["by_model"]) - _MODELS_SHOWN) > 0:
+        print_line(f"  {'by model':16} {more} more, see agent_scores")
+
+
+def print_identity(who: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
+    """The newest reputation of an identity, and how its overall score went."""
+    print_line(f"identity {who}")
+    latest = weeks[-1]
+    if latest is None:
+        print_line("  no signal in the last 90 days")
+        return
+    line = sparkline([week["overall_score"] if week else None for week in weeks], -1, 1)
+    print_line(f"  {'overall':16} {latest['overall_score']:+.3f}  {line}  (13 weeks, -1 to 1)")
+    for name in ("task_quality", "economic", "identity_hygiene"):
+        known = name in latest["categories_observed"]
+        print_line(f"  {name:16} {_signed(latest[f'{name}_score']) if known else 'no signal'}")
+    if (observed := latest["overall_observed"]) is not None:
+        print_line(f"  {'of what is known':16} {_signed(observed)}")
+    trend = (_signed(latest[name]) for name in ("score_7d_ago", "score_30d_ago"))
+    print_line(f"  {'before':16} {' and '.join(trend)} (7 and 30 days ago)")
+    for_it, against_it = latest["positive_events"], latest["negative_events"]
+    signals = f"{latest['total_events']} in 90 days, {for_it} for it, {against_it} against it"
+    print_line(f"  {'signals':16} {signals}; confidence {latest['confidence']:.2f}")
+
+
+def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        row["agent_id"],
+        row["organization_id"],
+        _shown_score(row),
+        row["score_30d_ago"],
+        f"{row['pass_rate']:.0%}",
+        _interval(row),
+        row["streak"],
+        row["lifecycle"],
+    )
+
+
+def _shown_score(row: Mapping[str, Any]) -> str:
+    """The score, or how far an agent is on the way to one."""
+    if row["lifecycle"] == "calibrating":
+        return f"{row['eval_count']}/{CALIBRATED_AT}"
+    return str(row["score"])
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return f"{row['pass_rate_low']:.0%} to {row['pass_rate_high']:.0%}"
+
+
+def _signed(value: float | None) -> str:
+    return "unknown" if value is None else f"{value + 0.0:+.3f}"
+
+
+def _minute(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M}"
+
 
 app = typer.Typer(
     help="Who can be relied on: identities over 90 days, agents from 0 to 1000.",
@@ -100,7 +247,7 @@ def show(
     if as_json:
         about_identity = weeks[-1] or unknown_identity(str(identity), now)
         found = about_identity if row is None else agent_record(row)
-        say(json.dumps(found, indent=2, default=_in_json))
+        print_line(json.dumps(found, indent=2, default=_in_json))
         return
     if row is not None:
         print_agent(row)
@@ -139,7 +286,7 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
                 written += bridged.written
                 retired += bridged.retired
                 progress.advance(len(some))
-        say(
+        print_line(
             f"reputation: {counted(scored, 'session')} on {counted(len(dates), 'date')}: "
             f"{written} new or changed, {retired} taken back"
         )
@@ -147,7 +294,9 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
         print_files(files)
         identities = export_reputation(stores, store).height
         agents = export_agent_scores(stores, store, now).height
-    say(f"  {counted(identities, 'identity', 'identities')} and {counted(agents, 'agent')} scored")
+    print_line(
+        f"  {counted(identities, 'identity', 'identities')} and {counted(agents, 'agent')} scored"
+    )
     return int(files["rejected"].sum())
 
 

@@ -4,12 +4,14 @@ from datetime import datetime
 
 import polars as pl
 
-from evaluation_pipelines.adapters.ledger.records import TouchedDate
-from evaluation_pipelines.cli.terminal import counted, one_line, print_table, say
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.stages.lag import source_lags
-from evaluation_pipelines.stages.quarantine import all_entries, entries
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.cli.output import counted, one_line, print_line, print_table
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.quarantine.entries import all_entries, entries
+from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _DEFECTS_SHOWN = 10
 _HOURS_TO_COUNT_HOURS, _HOURS_TO_COUNT_DAYS = 2, 48
@@ -17,7 +19,7 @@ _HOURS_TO_COUNT_HOURS, _HOURS_TO_COUNT_DAYS = 2, 48
 
 def print_status(stores: Stores, now: datetime) -> None:
     """Positions and lag of every file, what is built, what could not be read."""
-    lags, passed_over = source_lags(stores)
+    lags, passed_over = ingest_lags(stores)
     rows = [
         (
             one_line(each.path),
@@ -31,17 +33,17 @@ def print_status(stores: Stores, now: datetime) -> None:
     columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
     print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
     for passed in passed_over:
-        say(f"not read: {one_line(passed.path)}: {passed.reason}")
+        print_line(f"not read: {one_line(passed.path)}: {passed.reason}")
     _print_partitions(stores)
-    totals = stores.ledger.ingest.totals()
-    say(f"\nquarantine: {totals.quarantined} of {counted(totals.lines, 'line')}")
+    totals = IngestBatches(stores.ledger).totals()
+    print_line(f"\nquarantine: {totals.quarantined} of {counted(totals.lines, 'line')}")
     _print_quarantine(stores)
-    for (sender, name), number in sorted(stores.ledger.ingest.names().items()):
+    for (sender, name), number in sorted(IngestBatches(stores.ledger).names().items()):
         what = one_line(f"{name or '(no name)'} of {sender or '(no scope)'}")
-        say(f"not stored: {counted(number, 'record')} {what}")
+        print_line(f"not stored: {counted(number, 'record')} {what}")
 
 
-def why_not_built(due: TouchedDate) -> str:
+def why_not_built(due: QueuedDate) -> str:
     """Why a date is not built, and what happens or is to be done next."""
     again = f"evaluation-pipelines build --date {due.session_date}"
     next_time = due.next_attempt_at
@@ -50,9 +52,9 @@ def why_not_built(due: TouchedDate) -> str:
 
 
 def _print_partitions(stores: Stores) -> None:
-    touched = {each.session_date: each for each in stores.ledger.touched.all()}
+    touched = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
     rows = []
-    for part in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name):
+    for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
         due = touched.get(part.session_date)
         state = "built" if due is None or due.is_built else "given up" if due.parked else "due"
         rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
@@ -60,7 +62,7 @@ def _print_partitions(stores: Stores) -> None:
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
     for due in touched.values():
         if due.last_error and not due.is_built:
-            say(f"{due.session_date} is not built: {why_not_built(due)}")
+            print_line(f"{due.session_date} is not built: {why_not_built(due)}")
 
 
 def _print_quarantine(stores: Stores) -> None:
@@ -68,9 +70,9 @@ def _print_quarantine(stores: Stores) -> None:
     frame = all_entries(stores).filter(~pl.col("resolved"))
     newest = frame.sort("quarantined_at", "file_id", "offset", descending=[True, False, True])
     for each in entries(newest.head(_DEFECTS_SHOWN)):
-        say(f"  {one_line(each.path)}, byte {each.offset}: {one_line(each.reason)}")
+        print_line(f"  {one_line(each.path)}, byte {each.offset}: {one_line(each.reason)}")
     if frame.height:
-        say("  all of them: evaluation-pipelines quarantine list")
+        print_line("  all of them: evaluation-pipelines quarantine list")
 
 
 def _age(time: datetime | None, now: datetime) -> str | None:

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 
+from evaluation_pipelines.alerts.checks import check_alerts
+from evaluation_pipelines.alerts.domain.messages import of_failed_run
+from evaluation_pipelines.alerts.send import alert
 from evaluation_pipelines.defs.telemetry.sensors import noted_its_dates
-from evaluation_pipelines.domain.alerts import of_failed_run
-from evaluation_pipelines.stages.alerts import alert
-from evaluation_pipelines.stages.stores import Stores
-from evaluation_pipelines.stages.watch import watch
+from evaluation_pipelines.storage.stores import Stores
 
 
 @dg.sensor(
@@ -22,7 +22,7 @@ def alerts_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.SkipReason | None:
     """What was told is in the ledger, so that no cause is told twice."""
-    found = watch(stores, datetime.now(UTC), context.log)
+    found = check_alerts(stores, datetime.now(UTC), context.log)
     told = ", ".join(f"{number} {what}" for what, number in found.items())
     return dg.SkipReason(f"alerts: {told}") if told else None
 

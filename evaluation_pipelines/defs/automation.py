@@ -5,7 +5,7 @@ The labels are what the interface shows of each evaluation.
 
 import dagster as dg
 
-from evaluation_pipelines.domain.schemas import EVALUATION_BOOKS
+from evaluation_pipelines.schemas import EVALUATION_BOOKS
 
 NIGHTLY_EVALUATION = "nightly_evaluation"
 """Name of the schedule of the night, and of its job."""

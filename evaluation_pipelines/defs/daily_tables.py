@@ -10,24 +10,25 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.alerts.domain.messages import of_parked_date
+from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.build.daily_tables import OF_TELEMETRY
+from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
+from evaluation_pipelines.defs.logged_outputs import reported_outputs
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.reported import reported_outputs
-from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
 from evaluation_pipelines.defs.scorecards.events import Observations, counted
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
-from evaluation_pipelines.domain.alerts import of_parked_date
-from evaluation_pipelines.domain.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.stages.alerts import alert
-from evaluation_pipelines.stages.build import Build, DateFailed
-from evaluation_pipelines.stages.daily_table import DailyTable, Made
-from evaluation_pipelines.stages.daily_tables import OF_TELEMETRY
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import Stores
 
 
 def asset_spec(daily: DailyTable) -> dg.AssetSpec:
@@ -52,7 +53,7 @@ def materialization(
     stores: Stores,
     daily: DailyTable,
     day: date,
-    made: Made,
+    made: BuiltPartition,
     more: Mapping[str, dg.MetadataValue],
     reports: LastReports,
 ) -> dg.AssetMaterialization:
@@ -91,12 +92,12 @@ def daily_tables(
     days = [date.fromisoformat(key) for key in context.partition_keys]
     is_night = is_of_the_night(context.run)
     if is_night:
-        held = {each.session_date for each in stores.ledger.touched.held(datetime.now(UTC))}
+        held = {each.session_date for each in RebuildQueue(stores.ledger).held(datetime.now(UTC))}
         days = sorted(held.intersection(days))
-    book, reports = RuleBook(), LastReports(context.instance, days)
+    book, reports = CheckResults(), LastReports(context.instance, days)
     announced = Observations(SESSION_EVALUATIONS.name)
 
-    def publish(published: Mapping[date, Made]) -> None:
+    def publish(published: Mapping[date, BuiltPartition]) -> None:
         log_events(context, _events(stores, published, announced, reports))
         for day, made in published.items():
             if without := made.facts.get("no_profile"):
@@ -127,7 +128,10 @@ def daily_tables(
 
 
 def _events(
-    stores: Stores, published: Mapping[date, Made], announced: Observations, reports: LastReports
+    stores: Stores,
+    published: Mapping[date, BuiltPartition],
+    announced: Observations,
+    reports: LastReports,
 ) -> Iterator[dg.AssetObservation | dg.AssetMaterialization]:
     for day, made in published.items():
         # Before the materialization: the page of a partition puts what was observed later on top.

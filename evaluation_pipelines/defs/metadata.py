@@ -8,18 +8,18 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.domain.books.states import STATES
-from evaluation_pipelines.domain.charts import bars_svg, histogram_svg
-from evaluation_pipelines.domain.markdown import markdown_table
-from evaluation_pipelines.domain.quality import RuleResult
-from evaluation_pipelines.domain.schemas import (
+from evaluation_pipelines.reporting.domain.charts import bars_svg, histogram_svg
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
+from evaluation_pipelines.schemas import (
     EVALUATION_BOOKS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
     Table,
 )
-from evaluation_pipelines.domain.scorecards.evaluation import GREEN_FROM, PASSES_FROM
-from evaluation_pipelines.stages.daily_table import Made
+from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.scorecards.domain.evaluation import GREEN_FROM, PASSES_FROM
+from evaluation_pipelines.storage.daily_table import BuiltPartition
 
 PREVIEW_ROWS = 8
 CELL_LETTERS = 18
@@ -38,7 +38,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 
 
 def partition_metadata(
-    made: Made, preview: Sequence[str], path: Path
+    made: BuiltPartition, preview: Sequence[str], path: Path
 ) -> dict[str, dg.MetadataValue]:
     """Row count, place, preview, what was counted, and a chart where the table has scores."""
     shown = made.frame.select(preview).head(PREVIEW_ROWS)
@@ -52,7 +52,7 @@ def partition_metadata(
     }
 
 
-def explaining_tables(made: Made) -> dict[str, dg.MetadataValue]:
+def explaining_tables(made: BuiltPartition) -> dict[str, dg.MetadataValue]:
     """The small tables that explain a partition, with all their text."""
     return {
         name: dg.MetadataValue.md(markdown_table(frame.columns, frame.rows(), _TEXT_LETTERS))
@@ -84,7 +84,7 @@ def picture(svg: str, text: str) -> dg.MetadataValue:
     return dg.MetadataValue.md(f"![{text}](data:image/svg+xml;base64,{encoded})\n\n{text}")
 
 
-def rule_metadata(results: Sequence[tuple[str, RuleResult]]) -> dict[str, dg.MetadataValue]:
+def rule_metadata(results: Sequence[tuple[str, CheckResult]]) -> dict[str, dg.MetadataValue]:
     """Expected, found and examples of one rule over the dates of a run; broken dates are shown."""
     broken = [(day, each) for day, each in results if not each.passed]
     day, shown = (broken or results)[-1]
@@ -104,7 +104,7 @@ def rule_metadata(results: Sequence[tuple[str, RuleResult]]) -> dict[str, dg.Met
     return metadata
 
 
-def _pictures(made: Made) -> dict[str, dg.MetadataValue]:
+def _pictures(made: BuiltPartition) -> dict[str, dg.MetadataValue]:
     """Distribution of the scores of a date, for the tables that people open for that."""
     if made.table is SESSION_PERFORMANCE:
         marks = {"review": 4.0, "keep": 7.0}

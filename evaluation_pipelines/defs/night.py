@@ -13,13 +13,13 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_START_TAG,
 )
 
+from evaluation_pipelines.build.night import night_dates
 from evaluation_pipelines.defs.automation import NIGHT_RUN, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import is_under_way, last_date_done
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.night import night_dates
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.storage.stores import Stores
 
 ASSETS = (
     "judge_scores",

@@ -7,7 +7,7 @@ import dagster as dg
 from dagster_duckdb import DuckDBResource
 
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
 
 
 class StoresResource(dg.ConfigurableResource[Stores]):

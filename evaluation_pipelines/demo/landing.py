@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-from evaluation_pipelines.adapters.landing import Landing
 from evaluation_pipelines.demo.generator import Extent, write_telemetry
 from evaluation_pipelines.demo.guests import write_guests
 from evaluation_pipelines.demo.outside import write_outside
 from evaluation_pipelines.demo.samples import SAMPLES_FOLDER, copy_samples
+from evaluation_pipelines.storage.landing import Landing
 
 SEED = 1
 EXTENT = Extent()

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsConfigDict
 
-from evaluation_pipelines.domain.mendable import MendableError
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings.alerts import AlertSettings
 from evaluation_pipelines.settings.comparison import ComparisonSettings
 from evaluation_pipelines.settings.judging import JudgeSettings
@@ -23,7 +23,7 @@ from evaluation_pipelines.settings.telemetry import TelemetrySettings
 PREFIX = "EVAL_"
 
 
-class SettingsError(MendableError, ValueError):
+class SettingsError(UserError, ValueError):
     """A setting cannot be used; the message names the variable, the fault and what is allowed."""
 
 

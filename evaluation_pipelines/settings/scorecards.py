@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings
 
-from evaluation_pipelines.domain.sessions.exclusions import check_rules
+from evaluation_pipelines.settings.exclusions import check_rules
 
 
 def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:

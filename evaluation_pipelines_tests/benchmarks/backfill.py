@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from evaluation_pipelines.stages.daily_tables import OF_TELEMETRY
+from evaluation_pipelines.build.daily_tables import OF_TELEMETRY
 from evaluation_pipelines_tests.benchmarks.measure import (
     BenchmarkError,
     Measurement,

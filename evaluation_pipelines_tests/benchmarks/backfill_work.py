@@ -12,21 +12,21 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.adapters.ledger.records import IngestBatch, NewPart, SourceFile
-from evaluation_pipelines.domain.schemas import (
-    AGENT_EVENTS_LANDED,
-    SCORECARDS,
-    SESSION_EVALUATIONS,
-)
-from evaluation_pipelines.domain.scorecards.disqualifiers import TRIGGERED
-from evaluation_pipelines.domain.scorecards.heuristics import evidence
-from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS
-from evaluation_pipelines.domain.scorecards.scorecard import score_cards
-from evaluation_pipelines.domain.sessions.performance import score_sessions
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, SCORECARDS, SESSION_EVALUATIONS
+from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
+from evaluation_pipelines.scorecards.domain.heuristics import evidence
+from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.scorecard import score_cards
+from evaluation_pipelines.scorecards.scoring_inputs import tool_effectiveness
+from evaluation_pipelines.sessions.domain.performance import score_sessions
+from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.scoring_inputs import tool_effectiveness
-from evaluation_pipelines.stages.session_queries import query_events, query_sessions
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch, NewPart, SourceFile
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
 EVENTS = 100
@@ -82,7 +82,7 @@ def loop(folder: str, first: str, last: str) -> dict[str, float]:
     cards, effective = 0, 0.0
     with open_stores(_settings(folder)) as stores:
         for day in _dates(first, last):
-            (part,) = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+            (part,) = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
             rows = [
                 _scored(key, events)
                 for key, events in _by_session(stores.lake.root / part.path).items()
@@ -99,8 +99,8 @@ def one_by_one(folder: str, day: str, sessions: int) -> dict[str, float]:
     """The program's own steps, called for one session at a time."""
     effective = 0.0
     with open_stores(_settings(folder)) as stores:
-        (part,) = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, date.fromisoformat(day))
-        profile = stores.ledger.profiles.registry().find("efficiency-simple").profile
+        (part,) = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, date.fromisoformat(day))
+        profile = ProfileStore(stores.ledger).registry().find("efficiency-simple").profile
         landed = pl.scan_parquet(stores.lake.root / part.path)
         for number in range(sessions):
             mine = landed.filter(session_id=f"s-{day}-{number}").collect()
@@ -227,7 +227,7 @@ def _events(day: date, sessions: int) -> pl.DataFrame:
 
 def _commit(stores: Stores, parts: list[NewPart]) -> None:
     now = datetime.now(UTC)
-    stores.ledger.files.add(
+    SourceFiles(stores.ledger).add(
         SourceFile(
             file_id="file",
             device=1,
@@ -239,9 +239,9 @@ def _commit(stores: Stores, parts: list[NewPart]) -> None:
             first_seen_at=now,
         )
     )
-    epoch = stores.ledger.files.acquire_lease("file", "benchmark", 600, now)
+    epoch = SourceFiles(stores.ledger).acquire_lease("file", "benchmark", 600, now)
     assert epoch is not None
-    stores.ledger.ingest.commit_batch(
+    IngestBatches(stores.ledger).commit_batch(
         IngestBatch(
             file_id="file",
             epoch=epoch,

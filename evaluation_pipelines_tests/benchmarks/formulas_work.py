@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
-from evaluation_pipelines.domain.sessions.performance import score_sessions
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.sessions.domain.performance import score_sessions
 
 _WEIGHTS = (0.30, 0.25, 0.20, 0.15, 0.10)
 

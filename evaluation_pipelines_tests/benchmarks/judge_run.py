@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.demo.generator import Extent, write_telemetry
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.build import Build
-from evaluation_pipelines.stages.ingest import Ingest
-from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.benchmarks.measure import (
     BenchmarkError,
     Measurement,

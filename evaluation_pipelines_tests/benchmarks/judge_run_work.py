@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.judging.judge import judge
+from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.judging.judge import judge
-from evaluation_pipelines.stages.judging.order import Order
-from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines.storage.stores import open_stores
 
 
 def judge_all(
@@ -23,5 +23,5 @@ def judge_all(
     )
     with open_stores(settings) as stores:
         days = stores.lake.partitions(AGENT_SESSIONS)
-        report = judge(stores, Order("benchmark", max_sessions=max_sessions), days)
+        report = judge(stores, RunRequest("benchmark", max_sessions=max_sessions), days)
     return {"scored": len(report.totals), "failed": report.failed.total(), "calls": report.calls}

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 
-from evaluation_pipelines.adapters.judge_client import (
-    Answer,
+from evaluation_pipelines.judging.domain.budget.pricing import Price
+from evaluation_pipelines.judging.domain.prompt.messages import Message
+from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,
     Endpoint,
+    JudgeAnswer,
     JudgeClient,
 )
-from evaluation_pipelines.domain.judging.messages import Message
-from evaluation_pipelines.domain.judging.pricing import Price
 
 _RUBRIC = "Judge how the agent worked, step by step, and give points.\n" * 150
 _STEP = "| 00:12 Bash: grep -rn 'needle' src; 14 lines of output\n"
@@ -45,7 +45,7 @@ def _prompt(number: int) -> str:
     return f"{_RUBRIC}\nSession {number}\n{steps}"
 
 
-def _count(answer: Answer, done: dict[str, float]) -> Answer:
+def _count(answer: JudgeAnswer, done: dict[str, float]) -> JudgeAnswer:
     done["calls"] += 1
     done["usd"] += answer.cost_usd or 0.0
     return answer

@@ -7,9 +7,10 @@ from statistics import median
 from time import perf_counter
 
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
-from evaluation_pipelines.stages.ingest import Ingest
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.unread_files import find_unread_files, holds_complete_line
 
 
 def ingest(folder: str) -> dict[str, object]:
@@ -30,11 +31,11 @@ def tick(folder: str, times: int) -> dict[str, float]:
     with _stores(folder) as stores:
         for _ in range(times):
             began = perf_counter()
-            arrivals, _ = find_arrivals(stores)
+            arrivals, _ = find_unread_files(stores)
             found = [each for each in arrivals if holds_complete_line(stores, each)]
             taken.append((perf_counter() - began) * 1000)
             assert not found
-        files = len(stores.ledger.files.all())
+        files = len(SourceFiles(stores.ledger).all())
     return {"median_ms": median(taken), "files": files, "incomplete": len(arrivals)}
 
 

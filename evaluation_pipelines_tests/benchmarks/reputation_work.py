@@ -6,8 +6,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from evaluation_pipelines.adapters.clickhouse import ClickHouse, open_clickhouse
-from evaluation_pipelines.adapters.reputation_store import ReputationStore
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 
 _REPEATS = 3
 

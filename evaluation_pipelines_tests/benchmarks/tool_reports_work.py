@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.domain.tools.calls import TOOL_CALLS
-from evaluation_pipelines.domain.tools.mutation import changes_something
-from evaluation_pipelines.domain.tools.report import tool_reports
+from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
+from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
+from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines_tests.builders import session, sessions_frame
-from evaluation_pipelines_tests.domain.tools import reference
+from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 
 _START = datetime(2026, 11, 2, 9, tzinfo=UTC)
 _CLASSES = {"Read": "read", "Grep": "search", "Bash": "shell", "Edit": "edit"}

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from evaluation_pipelines.adapters.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program, Ran
 
@@ -35,8 +36,8 @@ def test_ingest_passes_over_a_file_that_another_one_is_reading(program: Program)
     program("ingest")
     program.land("logs.jsonl", session("b"), "ab")
     ledger = open_ledger("sqlite:///data/ledger.db")
-    (source,) = ledger.files.all()
-    ledger.files.acquire_lease(source.file_id, "somebody", 600, datetime.now(UTC))
+    (source,) = SourceFiles(ledger).all()
+    SourceFiles(ledger).acquire_lease(source.file_id, "somebody", 600, datetime.now(UTC))
     ledger.close()
     ran = program("ingest")
     assert (ran.code, ran.err) == (0, "warning: logs.jsonl is being read by another ingest\n")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
 from evaluation_pipelines_tests.comparison_builders import scores
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.stages.test_comparison import evaluation, put_sessions
 from evaluation_pipelines_tests.workplace import Workplace
 
 SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")

@@ -15,7 +15,7 @@ from evaluation_pipelines_tests.judged import told_session
 from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.program import Program
 
-RUBRICS = Path(evaluation_pipelines.__file__).parent / "rubrics"
+RUBRICS = Path(evaluation_pipelines.__file__).parent / "judging" / "rubrics"
 LONG_AGO_S = -480 * DAY_S
 KEY = "s1#baseline-1"
 

@@ -10,10 +10,10 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.adapters.profile_files import SHIPPED
-from evaluation_pipelines.domain.schemas import SCORECARDS
-from evaluation_pipelines.stages.build import Build
-from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.profiles.profile_files import SHIPPED
+from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import SCRIPT, Program
 from evaluation_pipelines_tests.workplace import open_workplace

@@ -24,7 +24,7 @@ from dagster._core.storage.tags import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from evaluation_pipelines.definitions import defs
-from evaluation_pipelines.stages.ingest import Ingest
+from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import Workplace
 

@@ -5,21 +5,22 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.adapters.ledger.records import TouchedDate
-from evaluation_pipelines.adapters.ledger.tables import TOUCHED_DATES
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.defs.code_location import day
 from evaluation_pipelines_tests.workplace import Workplace
 
 
-def touched(workplace: Workplace) -> dict[date, TouchedDate]:
+def touched(workplace: Workplace) -> dict[date, QueuedDate]:
     """Everything the ledger knows of dates."""
-    return {each.session_date: each for each in workplace.ledger.touched.all()}
+    return {each.session_date: each for each in RebuildQueue(workplace.ledger).all()}
 
 
 def landed_part(workplace: Workplace, number: int) -> Path:
     """The file of the first landed part of a day."""
-    parts = workplace.ledger.parts.current(AGENT_EVENTS_LANDED.name, day(number))
+    parts = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, day(number))
     return workplace.lake.root / parts[0].path
 
 
@@ -40,7 +41,7 @@ def fail(workplace: Workplace, number: int, times: int = 1) -> None:
     """Note failed builds of a day, just now."""
     version = touched(workplace)[day(number)].version
     for _ in range(times):
-        workplace.ledger.touched.mark_failed(day(number), version, "torn", datetime.now(UTC))
+        RebuildQueue(workplace.ledger).mark_failed(day(number), version, "torn", datetime.now(UTC))
 
 
 def let_time_pass(workplace: Workplace) -> None:

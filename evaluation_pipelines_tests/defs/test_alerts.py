@@ -2,10 +2,10 @@
 
 import pytest
 
+from evaluation_pipelines_tests.alerts.test_checks import put_regressions
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
 from evaluation_pipelines_tests.defs.misfortunes import break_landed, fail
 from evaluation_pipelines_tests.receiver import Receiver
-from evaluation_pipelines_tests.stages.test_watch import put_regressions
 
 NOTHING = "Sensor function returned an empty result"
 """What Dagster says of a tick that found nothing."""

@@ -3,7 +3,8 @@
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
@@ -88,6 +89,6 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
     assert text.startswith(f"the books of {day(0)} could not be closed\n")
     assert amiss in text
     # The date itself is built: its telemetry is held back by nothing.
-    touched = location.workplace.ledger.touched.get(day(0))
+    touched = RebuildQueue(location.workplace.ledger).get(day(0))
     assert touched is not None
     assert (touched.is_built, touched.attempts) == (True, 0)

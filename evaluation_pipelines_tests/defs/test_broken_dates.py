@@ -3,10 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import (
-    AGENT_SESSIONS,
-    SESSION_PERFORMANCE,
-)
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines_tests.defs.code_location import (
     DAILY_TABLES,
     CodeLocation,

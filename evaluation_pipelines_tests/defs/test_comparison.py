@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from evaluation_pipelines.comparison.domain.checks import RULES
+from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.defs.comparison import models
-from evaluation_pipelines.domain.comparison.compare import Comparison
-from evaluation_pipelines.domain.comparison.rules import RULES
-from evaluation_pipelines.domain.quality import RuleResult
-from evaluation_pipelines.domain.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
+from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
+from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
 from evaluation_pipelines_tests.comparison_builders import scores
 from evaluation_pipelines_tests.defs.code_location import CodeLocation
-from evaluation_pipelines_tests.stages.test_comparison import evaluation, put_sessions
 
 
 def put_models(location: CodeLocation) -> None:
@@ -84,9 +84,9 @@ def test_a_comparison_that_breaks_a_rule_leaves_the_one_of_before(
     assert location.execute_assets(*names).success
     before = location.workplace.lake.read_whole(MODEL_COMPARISON)
 
-    def broken(_: Comparison) -> RuleResult:
+    def broken(_: Comparison) -> CheckResult:
         name = "every_session_is_accounted_for"
-        return RuleResult("model_comparison", name, passed=False, expected="81", found="80")
+        return CheckResult("model_comparison", name, passed=False, expected="81", found="80")
 
     monkeypatch.setattr(models, "RULES", (*RULES[:2], broken, RULES[3]))
     with pytest.raises(dg.Failure, match="every_session_is_accounted_for: 80"):

@@ -7,10 +7,8 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from evaluation_pipelines.domain.schemas import (
-    AGENT_EVENTS,
-    SESSION_PERFORMANCE,
-)
+from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_PERFORMANCE
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     DAILY_TABLES,
     CodeLocation,
@@ -57,7 +55,9 @@ def test_a_range_of_dates_is_made_in_one_run(location: CodeLocation) -> None:
     assert [
         metadata(location, "agent_sessions", n)["dagster/partition_row_count"] for n in range(4)
     ] == [1, 1, 1, 0]
-    built = [each.session_date for each in location.workplace.ledger.touched.all() if each.is_built]
+    built = [
+        each.session_date for each in RebuildQueue(location.workplace.ledger).all() if each.is_built
+    ]
     assert built == days[:3]
     assert location.instance.get_runs_count() == 1
 

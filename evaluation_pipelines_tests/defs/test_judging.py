@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.domain.judging.score import Score
-from evaluation_pipelines.domain.schemas import JUDGE_SCORES
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.stages.judging.plans import load_plans
-from evaluation_pipelines.stages.judging.requests import Wanted, request_score
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     day,
@@ -53,7 +55,7 @@ def metadata(location: CodeLocation, number: int = 0) -> dict[str, object]:
 
 def scores(location: CodeLocation) -> list[Score]:
     """All scorings."""
-    found = location.workplace.ledger.scores
+    found = ScoreStore(location.workplace.ledger)
     return [each for date in found.dates() for each in found.on_date(date)]
 
 
@@ -144,7 +146,7 @@ def test_new_telemetry_judges_nothing(location: CodeLocation, judge: JudgeEndpoi
     assert location.follow("touched_dates_sensor").success
     assert judge.requests == []
     assert location.materialized("judge_scores") == []
-    (touched,) = location.workplace.ledger.touched.all()
+    (touched,) = RebuildQueue(location.workplace.ledger).all()
     assert touched.is_built
 
 
@@ -241,7 +243,7 @@ def ask_and_leave(location: CodeLocation, session: str) -> None:
     stores = replace(location.workplace.stores, settings=load_settings())
     now = datetime.now(UTC)
     plans = load_plans(stores, now)
-    request_score(stores, plans, Wanted(session), "reviewer", now, force=False)
+    request_score(stores, plans, SessionQuery(session), "reviewer", now, force=False)
 
 
 def answered(result: dg.ExecuteInProcessResult) -> tuple[object, object]:

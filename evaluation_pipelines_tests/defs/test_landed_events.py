@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
@@ -16,9 +18,11 @@ from evaluation_pipelines_tests.defs.code_location import (
 
 def test_an_ingest_says_what_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
     location.run_ingest(session_line(0))
-    (file,) = location.workplace.ledger.files.all()
+    (file,) = SourceFiles(location.workplace.ledger).all()
     now = datetime.now(UTC)
-    location.workplace.ledger.files.acquire_lease(file.file_id, "somebody elsewhere", 60, now)
+    SourceFiles(location.workplace.ledger).acquire_lease(
+        file.file_id, "somebody elsewhere", 60, now
+    )
     (location.workplace.landing.root / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
     log = location.run_ingest(session_line(1))
 
@@ -100,7 +104,7 @@ def test_unreadable_lines_fail_a_check_after_the_ingest_that_met_them(
 
 def test_the_checks_of_landed_events_can_be_run_by_hand(location: CodeLocation) -> None:
     location.run_ingest(b"no telemetry\n" + session_line(0))
-    location.workplace.ledger.touched.mark_built(day(0), version=1)
+    RebuildQueue(location.workplace.ledger).mark_built(day(0), version=1)
     names = ("quarantine_share_is_low", "no_date_is_parked")
 
     assert location.run_checks("agent_events_landed", *names) == {

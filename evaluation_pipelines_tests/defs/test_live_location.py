@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines_tests.defs.code_location import day, session_line
 from evaluation_pipelines_tests.defs.lake_reader import reading
 from evaluation_pipelines_tests.defs.live_interface import (

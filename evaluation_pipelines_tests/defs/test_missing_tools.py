@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.domain.schemas import MISSING_TOOLS
+from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags, repository
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says

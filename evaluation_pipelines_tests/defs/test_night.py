@@ -11,11 +11,9 @@ from dagster._core.storage.tags import (
 )
 
 from evaluation_pipelines.defs.night import ASSETS
-from evaluation_pipelines.domain.schemas import (
-    MODEL_COMPARISON,
-    REPUTATION_SCORES,
-    SESSION_EVALUATIONS,
-)
+from evaluation_pipelines.schemas import MODEL_COMPARISON, REPUTATION_SCORES, SESSION_EVALUATIONS
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.defs.code_location import (
     FIRST_DAY,
     CodeLocation,
@@ -71,7 +69,7 @@ def test_one_run_makes_everything_once_and_the_next_one_catches_up(
     assert lake.read_whole(REPUTATION_SCORES).height == 1
     assert lake.read_whole(MODEL_COMPARISON)["runs"].sum() == 2
     # Nobody does any of it again: neither the builds of touched dates nor the aggregates.
-    assert all(each.is_built for each in location.workplace.ledger.touched.all())
+    assert all(each.is_built for each in RebuildQueue(location.workplace.ledger).all())
     for sensor in ("aggregates_sensor", "reputation_sensor"):
         assert location.wanted(sensor) == {}
 
@@ -122,13 +120,13 @@ def test_a_date_that_cannot_be_built_leaves_the_others_alone(
     location = settled_location
     fill(location.workplace, old("a", 0), old("b", 1))
     lake = location.workplace.lake
-    for part in location.workplace.ledger.parts.current("agent_events_landed", day(0)):
+    for part in Manifest(location.workplace.ledger).current("agent_events_landed", day(0)):
         (lake.root / part.path).write_bytes(b"torn")
 
     assert location.sleep_over(*JUDGED, "model_comparison_report").success
     assert location.materialized("session_evaluations") == [day(1)]
     assert not location.check("session_evaluations", "every_date_was_built").passed
-    torn, built = location.workplace.ledger.touched.all()
+    torn, built = RebuildQueue(location.workplace.ledger).all()
     assert (torn.attempts, built.is_built) == (1, True)
 
 
@@ -143,7 +141,7 @@ def test_a_night_that_died_leaves_nothing_undone(
     assert location.asks("touched_dates_sensor") == 0
     ledger = location.workplace.ledger
     later = datetime.now(UTC) + timedelta(minutes=61)
-    assert [each.session_date for each in ledger.touched.pending(later)] == [day(0)]
+    assert [each.session_date for each in RebuildQueue(ledger).pending(later)] == [day(0)]
     # What Dagster starts once more takes them up.
     assert location.sleep_over("scorecards", "session_evaluations").success
     assert judged(location) == {"a": True}

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
-from evaluation_pipelines.domain.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
 from evaluation_pipelines_tests.defs.code_location import (
     FIRST_DAY,

@@ -10,9 +10,12 @@ from evaluation_pipelines.defs.scorecards.events import (
     Observations,
     counted,
 )
-from evaluation_pipelines.domain.scorecards.announcements import Announcement
-from evaluation_pipelines.stages.evaluated import Wanted, find_target
-from evaluation_pipelines.stages.overrides import Verdict, override
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
+from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
@@ -33,8 +36,8 @@ def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:
 def correct(location: CodeLocation, number: int, score: float) -> None:
     """A person's score of the session of a day."""
     stores = location.workplace.stores
-    target = find_target(stores, stores.ledger.profiles.registry(), Wanted(f"s-{number}"))
-    override(stores, target, Verdict(score, "Ada", "because"), "person", datetime.now(UTC))
+    target = find_target(stores, ProfileStore(stores.ledger).registry(), SessionName(f"s-{number}"))
+    override(stores, target, HumanVerdict(score, "Ada", "because"), "person", datetime.now(UTC))
 
 
 def test_every_new_score_is_an_event_of_the_asset_and_only_once(location: CodeLocation) -> None:
@@ -93,8 +96,10 @@ def test_a_session_that_falls_silent_is_scored_without_new_telemetry(
     assert location.follow("touched_dates_sensor").success
     assert location.asks("touched_dates_sensor") == 0
 
-    today = workplace.ledger.touched.all()[0].session_date
-    workplace.ledger.waiting.expect(today, now - timedelta(seconds=1))  # the half hour is over
+    today = RebuildQueue(workplace.ledger).all()[0].session_date
+    ScheduledRebuilds(workplace.ledger).expect(
+        today, now - timedelta(seconds=1)
+    )  # the half hour is over
     assert location.requested("touched_dates_sensor") == [(today, today)]
 
 
@@ -107,7 +112,7 @@ def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> 
     for _ in range(2):
         assert location.execute("draw_audit_samples").success
 
-    samples = location.workplace.ledger.overrides.samples()
+    samples = OverrideStore(location.workplace.ledger).samples()
     assert len(samples) == 5
     assert {each.session_date for each in samples} == {(noon - timedelta(days=1)).date()}
 

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
     DAILY_TABLES,

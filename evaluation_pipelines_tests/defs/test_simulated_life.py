@@ -16,7 +16,7 @@ import pytest
 import time_machine
 
 from evaluation_pipelines.cli.program import main
-from evaluation_pipelines.domain.schemas import (
+from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     EVALUATION_BOOKS,
     JUDGE_SCORES,

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     UNFINISHED,
     CodeLocation,
@@ -28,7 +29,7 @@ def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
         ((first, last),) = stretches
         for each in touched(location.workplace).values():
             if first <= each.session_date <= last:
-                location.workplace.ledger.touched.mark_built(each.session_date, each.version)
+                RebuildQueue(location.workplace.ledger).mark_built(each.session_date, each.version)
     return order
 
 

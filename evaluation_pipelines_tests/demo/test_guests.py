@@ -7,7 +7,7 @@ import pytest
 
 from evaluation_pipelines.demo.guests import GuestTruth, write_guests
 from evaluation_pipelines.demo.samples import SAMPLES
-from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.workplace import Workplace
 
 END = date(2026, 11, 21)

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import polars as pl
 
-from evaluation_pipelines.domain.charts import histogram_svg
-from evaluation_pipelines.domain.comparison.compare import Question
-from evaluation_pipelines.domain.comparison.report.page import html_page
+from evaluation_pipelines.comparison.compare_models import compare_models, last_days
+from evaluation_pipelines.comparison.domain.compare import Question
+from evaluation_pipelines.reporting.domain.charts import histogram_svg
+from evaluation_pipelines.reporting.domain.comparison_report.page import html_page
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.comparison import compare_models, last_days
-from evaluation_pipelines.stages.stores import open_stores
+from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
 from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate, generated

@@ -13,22 +13,22 @@ from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.demo.landing import put_telemetry
 from evaluation_pipelines.demo.samples import SAMPLES
-from evaluation_pipelines.domain.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
-from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.build import Build
-from evaluation_pipelines.stages.comparison_report import refresh_comparison
-from evaluation_pipelines.stages.external_signals import load_external_signals
-from evaluation_pipelines.stages.ingest import Ingest
-from evaluation_pipelines.stages.lift import write_masque_lift
-from evaluation_pipelines.stages.publish import publish_analytics
-from evaluation_pipelines.stages.reputation import (
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
     export_agent_scores,
     open_reputation,
 )
-from evaluation_pipelines.stages.stores import Stores, open_stores
+from evaluation_pipelines.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
+from evaluation_pipelines.sessions.masque_lift import write_masque_lift
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.telemetry.ingest import Ingest
 
 DAY_OF_THE_DEMO = date(2026, 11, 21)
 """The documents show what the demo shows on a day that stays the same."""

@@ -7,12 +7,12 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.domain.schemas import JUDGE_SCORES, MISSING_TOOLS, SCORECARDS, Table
-from evaluation_pipelines.stages.publish import publish_analytics
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.schemas import JUDGE_SCORES, MISSING_TOOLS, SCORECARDS, Table
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines_tests.builders import START, Row
-from evaluation_pipelines_tests.docs.documents import ROOT, blocks
-from evaluation_pipelines_tests.scorecard_builders import profile
-from evaluation_pipelines_tests.stages.test_comparison import (
+from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,
     card,
     evaluation,
@@ -20,6 +20,8 @@ from evaluation_pipelines_tests.stages.test_comparison import (
     put,
     put_sessions,
 )
+from evaluation_pipelines_tests.docs.documents import ROOT, blocks
+from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 HOUR = timedelta(hours=1)
@@ -64,7 +66,7 @@ def missed(tool: str, sessions: int, start: date, **columns: object) -> Row:
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An analysts' database with judged, corrected and resumed sessions."""
     with open_workplace(tmp_path_factory.mktemp("analysts")) as place:
-        place.ledger.profiles.register(profile(), START)
+        ProfileStore(place.ledger).register(profile(), START)
         put_sessions(place, [evaluation(number) for number in (1, 2, 3)])
         scores = frame(
             JUDGE_SCORES,
@@ -84,7 +86,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         put(place, SCORECARDS, cards)
         # Automatic 8 of 10: once too high by 30 points, once by none, once too low by 10.
         told = [override(1, 50.0), override(2, 80.0, is_confirmation=True), override(3, 90.0)]
-        place.ledger.overrides.add(told, NOW)
+        OverrideStore(place.ledger).add(told, NOW)
         before, newest = date(2026, 4, 6), date(2026, 5, 4)
         place.lake.write_whole(
             frame(

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
-from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.docs.documents import blocks, named
-from evaluation_pipelines_tests.domain.telemetry import reading
+from evaluation_pipelines_tests.telemetry.domain import reading
 
 TEXT = named("dialects.md")
 

@@ -7,21 +7,21 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.adapters.clickhouse import ClickHouse, open_clickhouse
-from evaluation_pipelines.adapters.reputation_store import ReputationStore
-from evaluation_pipelines.adapters.sql_files import clickhouse_migrations
-from evaluation_pipelines.domain.reputation.agent_score import (
+from evaluation_pipelines.reputation.domain.agent_score import (
     CALIBRATED_AT,
     WINDOW_SIZE,
     agent_scores,
     lifecycle,
 )
-from evaluation_pipelines.domain.reputation.signals import (
+from evaluation_pipelines.reputation.domain.external_signals import (
     EVENT_TYPES,
     read_evaluation,
     read_signal,
 )
-from evaluation_pipelines.domain.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
+from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
+from evaluation_pipelines.storage.sql_files import clickhouse_migrations
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import Block, blocks, named, table_rows
 

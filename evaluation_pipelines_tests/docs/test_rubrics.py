@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from evaluation_pipelines.adapters.rubric_files import SHIPPED_RUBRICS, load_rubrics
-from evaluation_pipelines.domain.judging.fit import LAST_STEPS
-from evaluation_pipelines.domain.judging.redaction import redact
-from evaluation_pipelines.domain.judging.rubric import PLACEHOLDERS
-from evaluation_pipelines.domain.judging.verdict import LARGEST_DIFFERENCE
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.rubric import PLACEHOLDERS
+from evaluation_pipelines.judging.domain.prompt.truncate import LAST_STEPS
+from evaluation_pipelines.judging.domain.verdict import LARGEST_DIFFERENCE
+from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, load_rubrics
 from evaluation_pipelines_tests.docs.documents import named, table_rows
-from evaluation_pipelines_tests.domain.judging.attacks import ATTACKS
-from evaluation_pipelines_tests.domain.judging.redaction_figures import (
+from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS
+from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     EACH,
     caught_by_group,
     caught_by_kind,

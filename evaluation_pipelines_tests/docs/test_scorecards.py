@@ -6,18 +6,18 @@ import polars as pl
 import pytest
 import yaml
 
-from evaluation_pipelines.adapters.profile_files import SHIPPED, read_profile
-from evaluation_pipelines.domain.schemas.scorecards import EFFECTIVE_SOURCES
-from evaluation_pipelines.domain.scorecards.disqualifiers import TRIGGERED
-from evaluation_pipelines.domain.scorecards.heuristics import heuristic
-from evaluation_pipelines.domain.scorecards.judged import JUDGE_RESULTS, confidence
-from evaluation_pipelines.domain.scorecards.profile import (
+from evaluation_pipelines.profiles.domain.profile import (
     VERSIONED,
     JudgeProfile,
     Thresholds,
     parse_profile,
 )
-from evaluation_pipelines.domain.scorecards.scorecard import score_cards
+from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
+from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
+from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
+from evaluation_pipelines.scorecards.domain.heuristics import heuristic
+from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS, confidence
+from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
 

@@ -3,13 +3,9 @@
 import polars as pl
 import pytest
 
-from evaluation_pipelines.domain.schemas import (
-    AGENT_SESSIONS,
-    SESSION_PERFORMANCE,
-    TOOL_REPORTS,
-)
-from evaluation_pipelines.domain.sessions.lift import masque_lift
-from evaluation_pipelines.domain.sessions.performance import (
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS
+from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
+from evaluation_pipelines.sessions.domain.performance import (
     WEIGHTS,
     percentile_in_class,
     printed,

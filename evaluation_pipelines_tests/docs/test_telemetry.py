@@ -16,13 +16,13 @@ import pytest
 import yaml
 
 from evaluation_pipelines.demo.samples import SAMPLES
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS, EVENT_NAMES, TOOL_CLASSES
-from evaluation_pipelines.domain.telemetry.dialects.claude_code import CLAUDE_CODE
-from evaluation_pipelines.domain.telemetry.dialects.dialect import Dialect
-from evaluation_pipelines.domain.telemetry.dialects.registry import DIALECTS
-from evaluation_pipelines.domain.telemetry.shapes import Origin
+from evaluation_pipelines.schemas import AGENT_EVENTS, EVENT_NAMES, TOOL_CLASSES
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.reading import event_reader
+from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.shapes import Origin
+from evaluation_pipelines.telemetry.reading import event_reader
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 
 TEXT = named("telemetry.md")

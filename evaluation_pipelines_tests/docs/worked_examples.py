@@ -17,22 +17,22 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.domain.schemas import (
+from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.domain.sessions.performance import score_sessions
-from evaluation_pipelines.domain.tools.report import tool_reports
-from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.stages.filing import file_events
-from evaluation_pipelines.stages.score import score_files, session_rows
-from evaluation_pipelines.stages.session_queries import (
+from evaluation_pipelines.sessions.domain.performance import score_sessions
+from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
+from evaluation_pipelines.sessions.score import score_files, session_rows
+from evaluation_pipelines.sessions.session_queries import (
     query_events,
     query_sessions,
     query_tool_calls,
 )
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.telemetry.session_dates import assign_session_dates
 from evaluation_pipelines_tests.builders import Row, don, event, events_frame
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import blocks
@@ -95,7 +95,9 @@ def claims(text: str) -> Iterator[Claim]:
 def windows_of(events: list[Row]) -> dict[str, Mapping[str, Any]]:
     """Session windows of some events with their scores and tool reports, by key."""
     settings = Settings(_env_file=None)
-    filed = query_events(file_events(events_frame(events), None, settings.start_date).events)
+    filed = query_events(
+        assign_session_dates(events_frame(events), None, settings.start_date).events
+    )
     sessions = query_sessions(filed, settings)
     reports = tool_reports(query_tool_calls(filed), sessions)
     told = {row["session_key"]: row for row in reports.iter_rows(named=True)}

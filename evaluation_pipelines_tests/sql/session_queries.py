@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from evaluation_pipelines.adapters.queries import run_query
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage.queries import run_query
 from evaluation_pipelines_tests.builders import Row, events_frame
 
 

@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS
-from evaluation_pipelines.stages.session_queries import query_events
+from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.sessions.session_queries import query_events
 from evaluation_pipelines_tests.builders import (
     Row,
     api_request,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.adapters.queries import run_query
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage.queries import run_query
 from evaluation_pipelines_tests.builders import (
     START,
     Row,

@@ -17,8 +17,8 @@ from evaluation_pipelines.defs.reputation.assets import (
     reputation_scores,
 )
 from evaluation_pipelines.defs.sessions.assets import masque_lift
-from evaluation_pipelines.stages.publish import publish_analytics
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.storage.stores import Stores
 
 
 @dg.asset(

@@ -9,25 +9,27 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, of_open_books
+from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED
+from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
 from evaluation_pipelines.defs.event_storage import log_events
+from evaluation_pipelines.defs.logged_outputs import reported_outputs
 from evaluation_pipelines.defs.metadata import explaining_tables
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.reported import reported_outputs
-from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.versions import LastReports
-from evaluation_pipelines.domain.alerts import OPEN_BOOKS, of_open_books
-from evaluation_pipelines.domain.books.equations import books_balance
-from evaluation_pipelines.domain.books.states import STATES
-from evaluation_pipelines.domain.markdown import markdown_table
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED, EVALUATION_BOOKS
-from evaluation_pipelines.stages.alerts import alert
-from evaluation_pipelines.stages.build import Build, DateFailed
-from evaluation_pipelines.stages.daily_table import Made
-from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.reporting.domain.reconciliation.equations import books_balance
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVALUATION_BOOKS
+from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _BOOKS = next(each for each in DAILY_TABLES if each.table is EVALUATION_BOOKS)
 
@@ -58,11 +60,11 @@ def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Close the books of the dates of a run that ever had telemetry."""
-    landed = {each.session_date for each in stores.ledger.parts.dates(AGENT_EVENTS_LANDED.name)}
+    landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
     days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
-    book, now = RuleBook(), datetime.now(UTC)
+    book, now = CheckResults(), datetime.now(UTC)
 
-    def publish(published: Mapping[date, Made]) -> None:
+    def publish(published: Mapping[date, BuiltPartition]) -> None:
         reports = LastReports(context.instance, list(published))
 
         def events() -> Iterator[dg.AssetMaterialization]:
@@ -73,7 +75,7 @@ def evaluation_books(
         log_events(context, events())
         for day, made in published.items():
             book.note_made(day, made)
-            stores.ledger.alerts.end_of(OPEN_BOOKS, [str(day)], now)
+            AlertStore(stores.ledger).end_of(OPEN_BOOKS, [str(day)], now)
 
     outcome = Build(stores, [EVALUATION_BOOKS.name], publish).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
@@ -87,7 +89,7 @@ def evaluation_books(
     yield from reported_outputs(context, [EVALUATION_BOOKS.name])
 
 
-def _cost(made: Made) -> str:
+def _cost(made: BuiltPartition) -> str:
     """What judging the sessions has cost, in USD."""
     cost = made.frame["judge_cost_usd"]
     return "unknown" if cost.null_count() else str(round(float(cost.sum()), 6))

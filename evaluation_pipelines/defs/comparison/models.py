@@ -5,17 +5,27 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.comparison.compare_models import (
+    compare_models,
+    last_days,
+    tables_of,
+    write_comparison,
+)
+from evaluation_pipelines.comparison.domain.checks import RULES
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
-from evaluation_pipelines.domain.comparison.accounts import accounts
-from evaluation_pipelines.domain.comparison.compare import Comparison, Question
-from evaluation_pipelines.domain.comparison.findings import findings
-from evaluation_pipelines.domain.comparison.report.markdown import answers, models_table, picture
-from evaluation_pipelines.domain.comparison.rules import RULES
-from evaluation_pipelines.domain.markdown import markdown_table
-from evaluation_pipelines.domain.quality import RuleResult
-from evaluation_pipelines.domain.schemas import (
+from evaluation_pipelines.reporting.comparison_report import write_report
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
+    answers,
+    models_table,
+    picture,
+)
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
@@ -23,14 +33,8 @@ from evaluation_pipelines.domain.schemas import (
     SESSION_EVALUATIONS,
     Table,
 )
-from evaluation_pipelines.stages.comparison import (
-    compare_models,
-    last_days,
-    tables_of,
-    write_comparison,
-)
-from evaluation_pipelines.stages.comparison_report import write_report
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.storage.stores import Stores
 
 TABLES = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
 _PREVIEWS = {
@@ -113,7 +117,7 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     found = _compared(stores)
     report = write_report(stores.settings.reports_dir, found)
     groups = [each for each in findings(found) if each.is_main and each.ranked]
-    left_out = [(each.what, each.why, each.sessions) for each in accounts(found)]
+    left_out = [(each.what, each.why, each.sessions) for each in coverage(found)]
     pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
     return dg.MaterializeResult(
         metadata={
@@ -134,7 +138,7 @@ def _compared(stores: Stores) -> Comparison:
     return compare_models(stores, Question(*last_days(now)), now)
 
 
-def _check_result(result: RuleResult) -> dg.AssetCheckResult:
+def _check_result(result: CheckResult) -> dg.AssetCheckResult:
     warns = result.severity == "warning"
     return dg.AssetCheckResult(
         passed=result.passed,

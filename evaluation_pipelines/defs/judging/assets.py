@@ -9,26 +9,27 @@ from datetime import date, timedelta
 
 import dagster as dg
 
+from evaluation_pipelines.alerts.domain.messages import of_unjudged
+from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.build.build import DateFailed
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
+from evaluation_pipelines.defs.logged_outputs import reported_outputs
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.reported import reported_outputs
-from evaluation_pipelines.defs.rule_book import RuleBook, check_specs
 from evaluation_pipelines.defs.runs import is_of_the_night
 from evaluation_pipelines.defs.versions import LastReports
-from evaluation_pipelines.domain.alerts import of_unjudged
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES
-from evaluation_pipelines.stages.alerts import alert
-from evaluation_pipelines.stages.build import DateFailed
-from evaluation_pipelines.stages.daily_table import Made
-from evaluation_pipelines.stages.daily_tables import DAILY_TABLES
-from evaluation_pipelines.stages.judging.judge import judge, utc_now
-from evaluation_pipelines.stages.judging.publishing import publish_scores
-from evaluation_pipelines.stages.judging.report import JudgeReport
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.judging.judge import judge, utc_now
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.stores import Stores
 
 _HELD_FOR = timedelta(hours=1)
 """The night builds what it has judged, at once; should it die before, others do after this."""
@@ -56,7 +57,7 @@ def judge_scores(
     log, order = context.log, config.order(context.run.run_id)
     report = judge(stores, order, days, config.overrides(), LoggedProgress(log))
     tell(context, report)
-    book = RuleBook()
+    book = CheckResults()
     failed = export(context, stores, days, report, book, _HELD_FOR if is_night else None)
     yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
@@ -86,7 +87,7 @@ def export(
     stores: Stores,
     days: list[date],
     report: JudgeReport,
-    book: RuleBook,
+    book: CheckResults,
     held_for: timedelta | None = None,
 ) -> list[DateFailed]:
     """Write the scores of the dates that have sessions; gives those that could not be written.
@@ -95,7 +96,7 @@ def export(
     """
     of_run = dg.MetadataValue.text(report.skipped or report.summary())
 
-    def publish(published: Mapping[date, Made]) -> None:
+    def publish(published: Mapping[date, BuiltPartition]) -> None:
         reports = LastReports(context.instance, list(published))
 
         def events() -> Iterator[dg.AssetMaterialization]:
@@ -107,7 +108,7 @@ def export(
         for day, made in published.items():
             book.note_made(day, made)
 
-    there = {*stores.lake.partitions(AGENT_SESSIONS), *stores.ledger.scores.dates()}
+    there = {*stores.lake.partitions(AGENT_SESSIONS), *ScoreStore(stores.ledger).dates()}
     failed = publish_scores(stores, set(days) & there, publish, held_for=held_for)
     for each in failed:
         book.note_failed(each)

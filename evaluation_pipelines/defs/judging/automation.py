@@ -15,8 +15,8 @@ from evaluation_pipelines.defs.automation import NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_due_job, judge_scores
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import CANCELED, canceled_lately, failed_lately, is_under_way
-from evaluation_pipelines.stages.judging.survey import Survey, survey_lake
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.judging.find_due import DueSessions, find_due_in_lake
+from evaluation_pipelines.storage.stores import Stores
 
 _FRESH_DAYS = 2
 """Older sessions wait for the night: a look at every date costs more the longer the history is."""
@@ -48,7 +48,7 @@ def fresh_sessions_sensor(
         return dg.SkipReason(CANCELED)
     now = datetime.now(UTC)
     # One unknown key would spoil a whole tick.
-    found = survey_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
+    found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
     if not found.days:
         return None
     waiting = _fingerprint(found)
@@ -61,7 +61,7 @@ def fresh_sessions_sensor(
     return dg.SensorResult([_request(found.days, limit)], cursor=cursor)
 
 
-def _fingerprint(found: Survey) -> str:
+def _fingerprint(found: DueSessions) -> str:
     wanted = [
         f"{each.window.organization_id} {each.window.session_key} {each.window.content_hash}"
         for each in found.candidates

@@ -3,9 +3,9 @@
 import dagster as dg
 from pydantic import Field
 
-from evaluation_pipelines.domain.judging.due import Asked
-from evaluation_pipelines.stages.judging.order import Order
-from evaluation_pipelines.stages.judging.plans import Overrides
+from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.plans import PlanOverrides
+from evaluation_pipelines.judging.runner.run_request import RunRequest
 
 
 class JudgeConfig(dg.Config):
@@ -38,18 +38,20 @@ class JudgeConfig(dg.Config):
         default=None, description="Who asked for it; the id of the run unless it is said."
     )
 
-    def order(self, run_id: str) -> Order:
+    def order(self, run_id: str) -> RunRequest:
         """What the run is asked to do."""
-        return Order(
+        return RunRequest(
             triggered_by=self.triggered_by or run_id,
-            asked=Asked(force=self.force, include_thin=self.include_thin, obsolete=self.obsolete),
+            asked=ExtraDue(
+                force=self.force, include_thin=self.include_thin, obsolete=self.obsolete
+            ),
             max_sessions=self.max_sessions,
             max_cost_usd=self.max_cost_usd,
         )
 
-    def overrides(self) -> Overrides:
+    def overrides(self) -> PlanOverrides:
         """What it does otherwise than the settings say."""
-        return Overrides(self.profile, self.model, self.samples, self.sample_rate)
+        return PlanOverrides(self.profile, self.model, self.samples, self.sample_rate)
 
 
 class SessionConfig(dg.Config):

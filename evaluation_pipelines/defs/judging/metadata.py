@@ -7,8 +7,8 @@ import dagster as dg
 import polars as pl
 
 from evaluation_pipelines.defs.metadata import distribution
-from evaluation_pipelines.domain.markdown import markdown_table
-from evaluation_pipelines.stages.judging.report import JudgeReport
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
 
 _LIMITS = (0.0, 100.0)
 _MARKS = {"usual from": 55.0, "to": 75.0}

@@ -7,13 +7,13 @@ from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.metadata import column_schema, picture
-from evaluation_pipelines.domain.charts import bars_svg
-from evaluation_pipelines.domain.judging.tool_priorities import most_named
-from evaluation_pipelines.domain.markdown import escaped, markdown_table
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
-from evaluation_pipelines.stages.judging.tool_priorities import ask_for_priorities
-from evaluation_pipelines.stages.missing_tools import Missing, last_period, write_missing_tools
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
+from evaluation_pipelines.judging.missing_tools import Missing, last_period, write_missing_tools
+from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
+from evaluation_pipelines.reporting.domain.charts import bars_svg
+from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
+from evaluation_pipelines.storage.stores import Stores
 
 _SHOWN, _BARS = 20, 12
 _COLUMNS = (

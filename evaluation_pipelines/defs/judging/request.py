@@ -4,15 +4,15 @@ import json
 
 import dagster as dg
 
+from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import export, tell
 from evaluation_pipelines.defs.judging.config import SessionConfig
-from evaluation_pipelines.defs.rule_book import RuleBook
-from evaluation_pipelines.domain.judging.score import reader_record
-from evaluation_pipelines.stages.judging.judge import judge_session, utc_now
-from evaluation_pipelines.stages.judging.order import Order
-from evaluation_pipelines.stages.judging.plans import load_plans, prompt_hashes
-from evaluation_pipelines.stages.judging.requests import Requested, Wanted
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.judging.domain.score import reader_record
+from evaluation_pipelines.judging.judge import judge_session, utc_now
+from evaluation_pipelines.judging.plans import load_plans, prompt_hashes
+from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery
+from evaluation_pipelines.storage.stores import Stores
 
 
 # Not in the pool of the nightly run: somebody waits for the answer, and the ledger sees to it that
@@ -25,8 +25,8 @@ def score_session(
     settings = stores.settings
     if settings.why_no_judge is not None:
         raise dg.Failure(settings.why_no_judge, allow_retries=False)
-    wanted = Wanted(config.session, config.organization)
-    order = Order(config.by or context.run_id)
+    wanted = SessionQuery(config.session, config.organization)
+    order = RunRequest(config.by or context.run_id)
     requested, report = judge_session(
         stores, load_plans(stores, utc_now()), wanted, order, force=config.force
     )
@@ -34,7 +34,7 @@ def score_session(
     context.add_output_metadata(metadata)
     if report is not None and requested.score is not None:
         tell(context, report)
-        export(context, stores, [requested.score.session_date], report, RuleBook())
+        export(context, stores, [requested.score.session_date], report, CheckResults())
     if requested.answer.http_status >= 400:
         raise dg.Failure(_refusal(requested, config.session), metadata, allow_retries=False)
     score = requested.score
@@ -49,7 +49,7 @@ def judge_session_now() -> None:
     score_session()
 
 
-def _refusal(requested: Requested, session: str) -> str:
+def _refusal(requested: RequestResult, session: str) -> str:
     why = {
         "conflict": "it is being scored; wait for that, or do not force",
         "not_terminal": "it has not ended yet",
@@ -59,7 +59,7 @@ def _refusal(requested: Requested, session: str) -> str:
     return f"{session}: {why[answer.action]} (HTTP {answer.http_status})"
 
 
-def _metadata(requested: Requested, hashes: dict[str, str]) -> dict[str, dg.MetadataValue]:
+def _metadata(requested: RequestResult, hashes: dict[str, str]) -> dict[str, dg.MetadataValue]:
     answer, score = requested.answer, requested.score
     found: dict[str, dg.MetadataValue] = {
         "answer": dg.MetadataValue.text(answer.action),

@@ -11,22 +11,13 @@ from evaluation_pipelines.defs.automation import REPUTATION, WHEN_DATE_CHANGED, 
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
-from evaluation_pipelines.domain.quality import RuleResult
-from evaluation_pipelines.domain.reputation.rules import (
+from evaluation_pipelines.reputation.domain.checks import (
     agent_scores_are_in_range,
     reputation_is_in_range,
 )
-from evaluation_pipelines.domain.schemas import (
-    AGENT_SCORES,
-    EXTERNAL_SIGNALS,
-    REPUTATION_EVENTS,
-    REPUTATION_SCORES,
-    SESSION_EVALUATIONS,
-    Table,
-)
-from evaluation_pipelines.stages.external_signals import load_external_signals
-from evaluation_pipelines.stages.reputation import (
-    Bridged,
+from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.updates import (
+    BridgeResult,
     bridge_sessions,
     export_agent_scores,
     export_reputation,
@@ -34,7 +25,16 @@ from evaluation_pipelines.stages.reputation import (
     signals_without_session,
     with_agents,
 )
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.schemas import (
+    AGENT_SCORES,
+    EXTERNAL_SIGNALS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SESSION_EVALUATIONS,
+    Table,
+)
+from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.storage.stores import Stores
 
 _EXAMPLES = 10
 _SIGNALS_SHOWN = ("timestamp", "reference_id", "event_type", "score_delta", "confidence")
@@ -88,7 +88,7 @@ def reputation_events(
     with open_reputation(stores.settings, now) as store:
         bridged = bridge_sessions(stores, store, days, now)
         left = signals_without_session(stores, store, days)
-    rule = RuleResult(
+    rule = CheckResult(
         REPUTATION_EVENTS.name,
         "every_signal_has_its_session",
         not left,
@@ -197,7 +197,7 @@ def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeRes
     yield _published(scores.height, best, [agent_scores_are_in_range(scores)])
 
 
-def _of_date(bridged: Bridged, day: date) -> dict[str, dg.MetadataValue]:
+def _of_date(bridged: BridgeResult, day: date) -> dict[str, dg.MetadataValue]:
     """How many signals there are of the sessions of a date, and some of them."""
     signals = bridged.signals.filter(pl.col("session_date") == day)
     some = signals.sort(REPUTATION_EVENTS.order).select(_SIGNALS_SHOWN).head(_EXAMPLES)
@@ -208,7 +208,7 @@ def _of_date(bridged: Bridged, day: date) -> dict[str, dg.MetadataValue]:
 
 
 def _published(
-    rows: int, best: pl.DataFrame, rules: Sequence[RuleResult]
+    rows: int, best: pl.DataFrame, rules: Sequence[CheckResult]
 ) -> dg.MaterializeResult[None]:
     return dg.MaterializeResult(
         metadata={"dagster/row_count": rows, "preview": frame_metadata(best.head(_EXAMPLES))},
@@ -216,7 +216,7 @@ def _published(
     )
 
 
-def _result(rule: RuleResult) -> dg.AssetCheckResult:
+def _result(rule: CheckResult) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         passed=rule.passed,
         check_name=rule.rule,

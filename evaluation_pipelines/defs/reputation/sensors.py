@@ -7,8 +7,8 @@ import dagster as dg
 
 from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
 from evaluation_pipelines.defs.reputation.assets import external_signals
-from evaluation_pipelines.stages.external_signals import changed_files
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.reputation.external_signals import changed_files
+from evaluation_pipelines.storage.stores import Stores
 
 
 @dg.sensor(

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.stages.audits import draw_samples, open_samples, undrawn_dates
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
+from evaluation_pipelines.storage.stores import Stores
 
 
 @dg.op(description="Draws the sample of yesterday, and of nights that were missed.")

@@ -2,11 +2,11 @@
 
 import dagster as dg
 
-from evaluation_pipelines.domain.markdown import markdown_table
-from evaluation_pipelines.domain.schemas import SCORECARDS
-from evaluation_pipelines.domain.scorecards.calibration import Agreement, Estimate
-from evaluation_pipelines.stages.audits import calibration
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines.scorecards.audit_samples import calibration
+from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
+from evaluation_pipelines.storage.stores import Stores
 
 _HEADINGS = ("profile", "version", "sample", "n", "bias", "mean error", "Spearman", "kappa")
 
@@ -47,7 +47,7 @@ def _row(each: Agreement) -> tuple[object, ...]:
     )
 
 
-def _shown(estimate: Estimate) -> str:
+def _shown(estimate: AgreementEstimate) -> str:
     if estimate.value is None:
         return "-"
     if estimate.interval is None:

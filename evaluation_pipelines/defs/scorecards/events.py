@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from evaluation_pipelines.domain.scorecards.announcements import Announcement
+from evaluation_pipelines.schemas.announcement import Announcement
 
 SHOWN_ONE_BY_ONE = 50
 """More new events of one run are counted with their date, as metadata of its materialization.

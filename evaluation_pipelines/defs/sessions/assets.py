@@ -6,9 +6,9 @@ import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE
-from evaluation_pipelines.stages.lift import write_masque_lift
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE
+from evaluation_pipelines.sessions.masque_lift import write_masque_lift
+from evaluation_pipelines.storage.stores import Stores
 
 _PREVIEW = (
     *("organization_id", "masque", "task_class", "composite_difference"),

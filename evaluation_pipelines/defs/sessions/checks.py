@@ -3,11 +3,11 @@
 import dagster as dg
 from dagster_duckdb import DuckDBResource
 
-from evaluation_pipelines.adapters.sql_files import read_sql
 from evaluation_pipelines.defs.metadata import frame_metadata
 from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
-from evaluation_pipelines.domain.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.storage.sql_files import read_sql
+from evaluation_pipelines.storage.stores import Stores
 
 
 @dg.asset_check(

@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 
 _WINDOW = timedelta(days=1)
 
@@ -42,7 +44,7 @@ def report_checks(instance: dg.DagsterInstance, stores: Stores) -> None:
 
 
 def _quarantine_share(stores: Stores) -> dg.AssetCheckResult:
-    totals = stores.ledger.ingest.totals(since=datetime.now(UTC) - _WINDOW)
+    totals = IngestBatches(stores.ledger).totals(since=datetime.now(UTC) - _WINDOW)
     share = totals.quarantined / totals.lines if totals.lines else 0.0
     limit = stores.settings.quarantine_max_share
     return dg.AssetCheckResult(
@@ -56,7 +58,9 @@ def _quarantine_share(stores: Stores) -> dg.AssetCheckResult:
 
 
 def _parked_dates(stores: Stores) -> dg.AssetCheckResult:
-    parked = [each for each in stores.ledger.touched.all() if each.parked and not each.is_built]
+    parked = [
+        each for each in RebuildQueue(stores.ledger).all() if each.parked and not each.is_built
+    ]
     return dg.AssetCheckResult(
         passed=not parked,
         metadata={

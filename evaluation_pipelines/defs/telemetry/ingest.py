@@ -15,11 +15,12 @@ from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import landed_version
-from evaluation_pipelines.domain.markdown import markdown_table
-from evaluation_pipelines.domain.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.stages.ingest import Ingest, IngestReport
-from evaluation_pipelines.stages.lag import source_lags
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _FILES_SHOWN = 20
 """In the metadata of a run: those with the most unread bytes; `status` shows all."""
@@ -53,7 +54,7 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
 
 def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValue | int]:
     """What was read, in numbers, and what is still to be read of each file."""
-    lags = sorted(source_lags(stores)[0], key=lambda each: -(each.unread_bytes or 0))
+    lags = sorted(ingest_lags(stores)[0], key=lambda each: -(each.unread_bytes or 0))
     rows = [
         (each.path, each.unread_bytes, each.newest_event and f"{each.newest_event:%F %T}")
         for each in lags[:_FILES_SHOWN]
@@ -82,7 +83,7 @@ def landed_reports(
     stores: Stores, day: date
 ) -> tuple[dg.AssetObservation, dg.AssetMaterialization]:
     """What tells the instance that a date got new events."""
-    parts = stores.ledger.parts.current(AGENT_EVENTS_LANDED.name, day)
+    parts = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
     rows = sum(each.row_count for each in parts)
     key, partition = agent_events_landed.key, day.isoformat()
     version = {DATA_VERSION_TAG: landed_version(rows)}

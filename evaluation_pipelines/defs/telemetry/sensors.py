@@ -10,16 +10,20 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_START_TAG,
 )
 
-from evaluation_pipelines.adapters.ledger.records import TouchedDate
+from evaluation_pipelines.alerts.domain.messages import of_parked_date
+from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.build.build import note_failed_run
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import CANCELED, canceled_lately, failed_lately, is_under_way
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
-from evaluation_pipelines.domain.alerts import of_parked_date
-from evaluation_pipelines.stages.alerts import alert
-from evaluation_pipelines.stages.arrivals import find_arrivals, holds_complete_line
-from evaluation_pipelines.stages.build import note_failed_run
-from evaluation_pipelines.stages.stores import Stores
+from evaluation_pipelines.storage.ledger.rebuild_queue import (
+    QueuedDate,
+    RebuildQueue,
+    ScheduledRebuilds,
+)
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.unread_files import find_unread_files, holds_complete_line
 
 _SECONDS_AFTER_FAILURE = 60
 
@@ -43,7 +47,7 @@ def otel_landing_sensor(
         return dg.SkipReason(CANCELED)
     looked_at: dict[str, int] = json.loads(context.cursor or "{}")
     incomplete: dict[str, int] = {}
-    for arrival in find_arrivals(stores)[0]:
+    for arrival in find_unread_files(stores)[0]:
         key = f"{arrival.file.device}-{arrival.file.inode}-{arrival.position}"
         size = arrival.file.size_bytes
         if looked_at.get(key) != size and holds_complete_line(stores, arrival):
@@ -67,8 +71,8 @@ def touched_dates_sensor(
     if canceled_lately(context.instance, daily_tables_job.name):
         return dg.SkipReason(CANCELED)
     now = datetime.now(UTC)
-    stores.ledger.waiting.wake(now)
-    pending = stores.ledger.touched.pending(now)
+    ScheduledRebuilds(stores.ledger).wake(now)
+    pending = RebuildQueue(stores.ledger).pending(now)
     outside = [each.session_date for each in pending if not is_partition(each.session_date)]
     due = [each for each in pending if is_partition(each.session_date)]
     if not due:
@@ -108,9 +112,9 @@ def failed_build_sensor(
             )
 
 
-def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
+def stretches(touched: Sequence[QueuedDate]) -> list[list[QueuedDate]]:
     """Runs of consecutive dates; a date that has failed before stands alone."""
-    found: list[list[TouchedDate]] = []
+    found: list[list[QueuedDate]] = []
     for each in sorted(touched, key=lambda one: one.session_date):
         before = found[-1][-1] if found else None
         if (
@@ -124,7 +128,7 @@ def stretches(touched: Sequence[TouchedDate]) -> list[list[TouchedDate]]:
     return found
 
 
-def _longest_waiting(due: Sequence[TouchedDate]) -> tuple[date, date]:
+def _longest_waiting(due: Sequence[QueuedDate]) -> tuple[date, date]:
     stretch = min(stretches(due), key=lambda dates: min(each.touched_at for each in dates))
     return stretch[0].session_date, stretch[-1].session_date
 

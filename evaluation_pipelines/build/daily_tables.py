@@ -1,0 +1,223 @@
+"""The tables that are made date by date, in the order in which one needs the other.
+
+Each function makes partitions of one table and can be repeated at any time: the same input
+gives the same file. Nothing is written when a rule of severity ``error`` is broken.
+"""
+
+from evaluation_pipelines.judging import score_table
+from evaluation_pipelines.reporting.reconciliation import table as books
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    JUDGE_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+)
+from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.scorecards.domain.checks import (
+    cards_are_on_their_scale,
+    effective_scores_have_a_source,
+    every_card_has_its_session,
+    every_criterion_is_known,
+    profiles_are_sound,
+)
+from evaluation_pipelines.scorecards.scorecard_tables import (
+    announce,
+    scorecards,
+    session_evaluations,
+)
+from evaluation_pipelines.sessions.domain.checks import (
+    calls_add_up,
+    every_event_is_in_a_session,
+    every_report_has_its_session,
+    every_score_has_its_session,
+    scores_are_in_range,
+    sequences_have_no_gaps,
+)
+from evaluation_pipelines.sessions.domain.performance import WEIGHTS
+from evaluation_pipelines.sessions.session_tables import (
+    agent_events,
+    agent_sessions,
+    session_performance,
+)
+from evaluation_pipelines.sessions.tool_reports import tool_reports
+from evaluation_pipelines.storage.daily_table import DailyTable, date_by_date
+
+DAILY_TABLES: tuple[DailyTable, ...] = (
+    DailyTable(
+        AGENT_EVENTS,
+        agent_events,
+        rules=(keys_are_unique,),
+        group="telemetry",
+        engine="duckdb",
+        upstream=(AGENT_EVENTS_LANDED.name,),
+        preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
+        code_version="1",
+        alone=True,
+    ),
+    DailyTable(
+        AGENT_SESSIONS,
+        agent_sessions,
+        rules=(
+            keys_are_unique,
+            every_event_is_in_a_session,
+            sequences_have_no_gaps,
+        ),
+        group="sessions",
+        engine="duckdb",
+        upstream=(AGENT_EVENTS.name,),
+        preview=(
+            "session_key",
+            "source_cli",
+            "model",
+            "status",
+            "total_tools",
+            "tools_failed",
+            "cost_usd",
+        ),
+        code_version="1",
+        alone=True,
+    ),
+    DailyTable(
+        TOOL_REPORTS,
+        tool_reports,
+        rules=(
+            keys_are_unique,
+            every_report_has_its_session,
+            calls_add_up,
+        ),
+        group="sessions",
+        engine="polars",
+        upstream=(AGENT_EVENTS.name, AGENT_SESSIONS.name),
+        preview=(
+            "session_key",
+            "effectiveness_score",
+            "total_calls",
+            "lost_calls",
+            "failed_calls",
+            "repeated_calls",
+            "wasted_calls",
+        ),
+        code_version="1",
+        alone=True,
+    ),
+    DailyTable(
+        SESSION_PERFORMANCE,
+        session_performance,
+        rules=(
+            keys_are_unique,
+            scores_are_in_range,
+            every_score_has_its_session,
+        ),
+        group="sessions",
+        engine="polars",
+        upstream=(AGENT_SESSIONS.name,),
+        preview=("session_key", "composite", "recommendation", *WEIGHTS),
+        code_version="1",
+    ),
+    DailyTable(
+        JUDGE_SCORES,
+        date_by_date(score_table.judge_scores),
+        rules=score_table.RULES,
+        group="judging",
+        engine="polars",
+        upstream=(AGENT_SESSIONS.name, AGENT_EVENTS.name),
+        preview=(
+            "session_key",
+            "status",
+            "total_score",
+            "failure_tags",
+            "judge_cost_usd",
+            "error_message",
+        ),
+        code_version="1",
+        own_step=True,
+    ),
+    DailyTable(
+        SCORECARDS,
+        scorecards,
+        rules=(
+            keys_are_unique,
+            cards_are_on_their_scale,
+            every_card_has_its_session,
+            profiles_are_sound,
+            every_criterion_is_known,
+        ),
+        group="scorecards",
+        engine="polars",
+        upstream=(
+            AGENT_EVENTS.name,
+            AGENT_SESSIONS.name,
+            SESSION_PERFORMANCE.name,
+            TOOL_REPORTS.name,
+            JUDGE_SCORES.name,
+        ),
+        preview=(
+            "session_key",
+            "profile_id",
+            "profile_version",
+            "is_best_match",
+            "overall_score",
+            "effective_score",
+            "confidence",
+            "disqualified",
+        ),
+        code_version="1",
+    ),
+    DailyTable(
+        SESSION_EVALUATIONS,
+        session_evaluations,
+        rules=(
+            keys_are_unique,
+            every_score_has_its_session,
+            effective_scores_have_a_source,
+        ),
+        group="scorecards",
+        engine="polars",
+        upstream=(
+            AGENT_SESSIONS.name,
+            SESSION_PERFORMANCE.name,
+            JUDGE_SCORES.name,
+            SCORECARDS.name,
+        ),
+        preview=(
+            "session_key",
+            "effective_100",
+            "effective_source",
+            "colour",
+            "quality_risk",
+            "profile_id",
+            "model",
+        ),
+        code_version="1",
+        announce=announce,
+    ),
+    DailyTable(
+        EVALUATION_BOOKS,
+        date_by_date(books.evaluation_books),
+        rules=books.RULES,
+        group="comparison",
+        engine="polars",
+        upstream=(
+            AGENT_EVENTS.name,
+            AGENT_SESSIONS.name,
+            SESSION_PERFORMANCE.name,
+            JUDGE_SCORES.name,
+            SCORECARDS.name,
+            SESSION_EVALUATIONS.name,
+        ),
+        preview=("session_key", "state", "reason", "profile_id", "effective_100"),
+        code_version="1",
+        own_step=True,
+    ),
+)
+
+OF_TELEMETRY = tuple(each for each in DAILY_TABLES if not each.own_step)
+"""Those that new telemetry makes anew."""
+
+AFTER_BUILD = DAILY_TABLES[DAILY_TABLES.index(OF_TELEMETRY[-1]) + 1 :]
+"""Those that look at a date when it is built: if they fail, it is built all the same."""

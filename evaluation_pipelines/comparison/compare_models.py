@@ -1,0 +1,89 @@
+"""Model comparison: from the effective scores of the lake to tables and a report."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.as_of import as_of as stores_as_of
+from evaluation_pipelines.comparison.domain.audits import audits_of
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question, compare
+from evaluation_pipelines.comparison.domain.coverage import worst_sessions
+from evaluation_pipelines.comparison.domain.runs import runs_of
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    UTC_TIME,
+    Table,
+)
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.storage.stores import Stores
+
+DAYS = 28
+"""So many complete days before today are compared unless told otherwise."""
+
+_SAMPLE = {"organization_id": pl.String, "session_key": pl.String, "profile_id": pl.String}
+
+
+def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
+    """The last complete days (UTC): their beginning, and the midnight that ends them."""
+    until = datetime.combine(now.date(), time(), UTC)
+    return until - timedelta(days=days), until
+
+
+def compare_models(
+    stores: Stores, question: Question, now: datetime, as_of: datetime | None = None
+) -> Comparison:
+    """Compare the models; what people said until now (or ``as_of``) counts.
+
+    Args:
+        stores: the stores.
+        question: what is compared.
+        now: the time of the comparison.
+        as_of: as of this past time, see ``stages.as_of``.
+
+    Raises:
+        LakeError: a file cannot be read.
+    """
+    # Not by partition: a session that was taken up again lies on the day of its first event.
+    started = pl.col("started_at").is_between(
+        pl.lit(question.watched_since).cast(UTC_TIME),
+        pl.lit(question.until).cast(UTC_TIME),
+        closed="left",
+    )
+    seen = stores if as_of is None else stores_as_of(stores, as_of)
+    evaluations = seen.lake.select(SESSION_EVALUATIONS, started)
+    sessions = seen.lake.select(AGENT_SESSIONS, started)
+    runs = runs_of(evaluations, sessions)
+    found = compare(runs, _audits(seen), question, now, as_of)
+    ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
+    has_card = pl.col("card_id").is_in(ids)
+    days = evaluations.filter(has_card)["session_date"].unique().sort()
+    return replace(found, cards=seen.lake.read(SCORECARDS, days, where=has_card))
+
+
+def write_comparison(stores: Stores, found: Comparison) -> None:
+    """Replace the tables of the comparison in the lake; raises LakeError."""
+    for table, frame in tables_of(found):
+        stores.lake.write_whole(frame, table)
+
+
+def tables_of(found: Comparison) -> tuple[tuple[Table, pl.DataFrame], ...]:
+    """The tables of a comparison with their rows."""
+    return (
+        (MODEL_COMPARISON, found.models),
+        (MODEL_COMPARISON_PAIRS, found.pairs),
+        (MODEL_REGRESSIONS, found.regressions),
+    )
+
+
+def _audits(stores: Stores) -> pl.DataFrame:
+    overrides = overrides_with_states(stores)
+    samples = OverrideStore(stores.ledger).samples()
+    rows = [(each.organization_id, each.session_key, each.profile_id) for each in samples]
+    return audits_of(overrides, pl.DataFrame(rows, schema=_SAMPLE, orient="row"))

@@ -1,0 +1,106 @@
+"""Which automatic scores people checked, and the corrected mean of each model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.models import Row, spread_out
+from evaluation_pipelines.comparison.domain.prediction_powered import (
+    Audit,
+    CorrectedMean,
+    corrected_mean,
+)
+from evaluation_pipelines.comparison.domain.runs import MODEL
+from evaluation_pipelines.numerics.estimates import UNKNOWN
+
+AUDITS = pl.Schema(
+    {
+        "organization_id": pl.String(),
+        "session_key": pl.String(),
+        "profile_id": pl.String(),
+        "label": pl.Float64(),
+        "is_random": pl.Boolean(),
+    }
+)
+"""One row a session and profile that people were asked about or chose to correct.
+
+``label`` is what they said (0-100), null while a session that was drawn waits for an answer.
+"""
+
+_KEYS = ["organization_id", "session_key", "profile_id"]
+
+
+def audits_of(overrides: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
+    """AUDITS: the random sample with its answers, and what people chose to correct.
+
+    Args:
+        overrides: OVERRIDES; those of content that is no more do not count.
+        drawn: the audit samples, with ``organization_id``, ``session_key`` and ``profile_id``.
+    """
+    said = overrides.filter(pl.col("state") != "stale").sort("made_at", "override_id")
+    answers = said.filter(pl.col("source") == "audit").unique(_KEYS, keep="last")
+    asked = pl.concat([drawn.select(_KEYS), answers.select(_KEYS)]).unique()
+    random = asked.join(answers.select(*_KEYS, label="override_100"), on=_KEYS, how="left")
+    chosen = said.join(asked, on=_KEYS, how="anti").unique(_KEYS, keep="last")
+    return (
+        pl.concat(
+            [
+                random.with_columns(is_random=pl.lit(value=True)),
+                chosen.select(*_KEYS, label="override_100", is_random=pl.lit(value=False)),
+            ]
+        )
+        .select(AUDITS.names())
+        .cast(AUDITS)
+        .sort(_KEYS)
+    )
+
+
+def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> None:
+    """Add the corrected mean to the rows whose scores are those of a judge profile.
+
+    All automatic scores of the model count, also of runs that a person corrected.
+
+    Args:
+        rows: of ``model_comparison``.
+        runs: RUNS of the same time range.
+        audits: AUDITS.
+    """
+    scored = runs.filter(pl.col("automatic").is_not_null(), ~pl.col("is_disqualified"))
+    for row in rows:
+        found = CorrectedMean(UNKNOWN)
+        if row["effective_source"] == "scorecard":
+            found = _correction(scored.filter(_same(row)), audits)
+        naive = found.naive.value
+        row |= {
+            **spread_out("corrected_score", found.corrected),
+            "naive_score": naive,
+            "audited": None if naive is None else found.audited,
+            "correction_reason": found.reason,
+        }
+
+
+def _same(row: Row) -> pl.Expr:
+    """Runs of the label, profile version and model of a row, whatever score counts in the end."""
+    wanted = {
+        "classification_label": row["classification_label"],
+        "automatic_profile_id": row["profile_id"],
+        "automatic_profile_version": row["profile_version"],
+        **{name: row[name] for name in MODEL},
+    }
+    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(each)) for name, each in wanted.items())
+
+
+def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
+    by_profile = audits.rename({"profile_id": "automatic_profile_id"})
+    keys = ["organization_id", "session_key", "automatic_profile_id"]
+    asked = runs.with_row_index("place").join(by_profile, on=keys, how="inner").sort("place")
+    drawn = asked.filter("is_random")
+    answered = drawn.filter(pl.col("label").is_not_null())
+    audit = Audit(
+        places=answered["place"].to_list(),
+        labels=answered["label"].to_list(),
+        drawn=drawn.height,
+        chosen=asked.height - drawn.height,
+    )
+    return corrected_mean(runs["automatic"].to_numpy().astype(np.float64), audit)

@@ -1,0 +1,151 @@
+"""The whole comparison of a time range: models, pairs, regressions, and what was left out."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.audits import correct
+from evaluation_pipelines.comparison.domain.models import Row, mark_frontier, model_rows
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, pair_rows
+from evaluation_pipelines.comparison.domain.regression import BEFORE, RECENT, regression_rows
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.schemas import (
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SCORECARDS,
+    UTC_TIME,
+    Table,
+)
+
+MIN_RUNS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is compared.
+
+    Attributes:
+        since: Runs that started then or later.
+        until: And before this.
+        label: One classification label; None for each of them.
+        profile: Only runs scored under this judge profile; None for all.
+        organization: Only its runs; None for all.
+        min_runs: A model with fewer is not ranked.
+    """
+
+    since: datetime
+    until: datetime
+    label: str | None = None
+    profile: str | None = None
+    organization: str | None = None
+    min_runs: int = MIN_RUNS
+
+    @property
+    def watched_since(self) -> datetime:
+        """Where runs begin to matter: the regression watch looks back 35 days."""
+        return min(self.since, self.until - RECENT - BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found.
+
+    Attributes:
+        question: What was asked.
+        computed_at: When.
+        runs: RUNS of the time range, also those without a score.
+        models: MODEL_COMPARISON.
+        pairs: MODEL_COMPARISON_PAIRS.
+        regressions: MODEL_REGRESSIONS.
+        as_of: The past time as of which it was made; None for the present.
+        cards: SCORECARDS of the worst sessions, as far as they have one.
+    """
+
+    question: Question
+    computed_at: datetime
+    runs: pl.DataFrame
+    models: pl.DataFrame
+    pairs: pl.DataFrame
+    regressions: pl.DataFrame
+    as_of: datetime | None = None
+    cards: pl.DataFrame = field(default_factory=SCORECARDS.schema.to_frame)
+
+
+def compare(
+    runs: pl.DataFrame,
+    audits: pl.DataFrame,
+    question: Question,
+    now: datetime,
+    as_of: datetime | None = None,
+) -> Comparison:
+    """Compare the models of a time range.
+
+    Args:
+        runs: RUNS from ``question.watched_since`` to ``question.until``.
+        audits: AUDITS.
+        question: what is compared.
+        now: the time of the comparison.
+        as_of: the past time whose scores these are.
+    """
+    asked = runs.filter(*_conditions(question))
+    scored = asked.filter(pl.col("score").is_not_null())
+    within = pl.col("started_at").is_between(question.since, question.until, closed="left")
+    current = scored.filter(within)
+    models, pairs = (
+        model_rows(current, question.min_runs),
+        pair_rows(current, question.min_runs),
+    )
+    _rank(models, pairs)
+    for _, group in groupby(models, lambda row: [row[name] for name in GROUP]):
+        mark_frontier(list(group))
+    correct(models, current, audits)
+    span: Row = {"since": question.since, "until": question.until, "computed_at": now}
+    return Comparison(
+        question,
+        now,
+        asked.filter(within),
+        _table(models, span, MODEL_COMPARISON),
+        _table(pairs, span, MODEL_COMPARISON_PAIRS),
+        _table(regression_rows(scored, question.until), span, MODEL_REGRESSIONS),
+        as_of,
+    )
+
+
+def _conditions(question: Question) -> list[pl.Expr]:
+    wanted = {
+        "classification_label": question.label,
+        "profile_id": question.profile,
+        "organization_id": question.organization,
+    }
+    found = [pl.col(name) == value for name, value in wanted.items() if value is not None]
+    return [*found, pl.col("started_at") < pl.lit(question.until).cast(UTC_TIME)]
+
+
+def _rank(models: list[Row], pairs: list[Row]) -> None:
+    """Set the rank: one more than the models that are shown to be better.
+
+    So models between which nothing is decided share a place.
+    """
+    beaten: dict[tuple[object, ...], int] = {}
+    for pair in pairs:
+        loser = {A_BETTER: "b", B_BETTER: "a"}.get(pair["verdict"])
+        if loser is not None:
+            group = (pair[name] for name in GROUP)
+            key = (*group, *(pair[f"{name}_{loser}"] for name in MODEL))
+            beaten[key] = beaten.get(key, 0) + 1
+    for row in models:
+        key = tuple(row[name] for name in (*GROUP, *MODEL))
+        row["rank"] = 1 + beaten.get(key, 0) if row["state"] == "ranked" else None
+
+
+def _table(rows: list[Row], span: Row, table: Table) -> pl.DataFrame:
+    names = table.schema.names()
+    whole = [{name: value for name, value in (row | span).items() if name in names} for row in rows]
+    return (
+        pl.DataFrame(whole, schema=table.schema, orient="row")
+        .select(names)
+        .sort(table.order, nulls_last=False)
+    )

@@ -1,0 +1,74 @@
+"""Where every session of the time range went, and the sessions that went worst."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.models import state_of
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+
+WORST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageLine:
+    """How many sessions went where, and why; ``example`` is the key of one of them."""
+
+    what: str
+    why: str
+    sessions: int
+    example: str
+
+
+def coverage(comparison: Comparison) -> list[CoverageLine]:
+    """Every session window of the time range in exactly one line; the ranked ones first."""
+    runs = comparison.runs
+    keys = [*GROUP, *MODEL]
+    states = comparison.models.select(*keys, "state")
+    places = runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
+        what=_what(), why=_why(comparison.question.min_runs)
+    )
+    lines = (
+        places.group_by("what", "why")
+        .agg(pl.len().alias("sessions"), pl.col("session_key").min().alias("example"))
+        .sort(pl.col("what") != _RANKED, -pl.col("sessions").cast(pl.Int64), "what", "why")
+    )
+    return [CoverageLine(*row) for row in lines.iter_rows()]
+
+
+_RANKED = "ranked"
+
+
+def _what() -> pl.Expr:
+    return (
+        pl.when(pl.col("score").is_null())
+        .then(pl.lit("no score"))
+        .when("is_disqualified")
+        .then(pl.lit("disqualified"))
+        .otherwise("state")
+    )
+
+
+def _why(min_runs: int) -> pl.Expr:
+    texts = {
+        _RANKED: "in the ranking",
+        "insufficient": f"the model has fewer than {min_runs} runs that are scored alike",
+        "mixed": "no model has 80 % of the output: a row of their own, not ranked",
+        state_of(None, 0, 0): "telemetry does not name the model: not ranked",
+    }
+    return (
+        pl.when(pl.col("score").is_null())
+        .then(pl.col("reason").fill_null("nothing to score"))
+        .when("is_disqualified")
+        .then(pl.lit("a disqualifier was found: counted apart, in no average"))
+        .otherwise(pl.col("state").replace_strict(texts, default=None, return_dtype=pl.String))
+    )
+
+
+def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:
+    """The runs with the lowest scores, the newest first among equals: RUNS."""
+    scored = comparison.runs.filter(pl.col("score").is_not_null())
+    return scored.sort("score", "started_at", "session_key", descending=[False, True, False]).head(
+        number
+    )

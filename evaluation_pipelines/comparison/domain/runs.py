@@ -1,0 +1,149 @@
+"""The runs that are compared: one a session window, with its score, cost and who worked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.differences import Arm
+from evaluation_pipelines.numerics.estimates import Codes
+from evaluation_pipelines.schemas import UTC_TIME
+
+GROUP = ("classification_label", "profile_id", "profile_version", "effective_source")
+"""Runs of one group are scored alike: only these are compared with each other."""
+
+MODEL = ("model", "provider")
+MIXED = "mixed"
+SMALLEST_CLUSTERS = 10
+
+RUNS = pl.Schema(
+    {
+        "organization_id": pl.String(),
+        "session_key": pl.String(),
+        "classification_label": pl.String(),
+        "profile_id": pl.String(),
+        "profile_version": pl.Int64(),
+        "effective_source": pl.String(),
+        "model": pl.String(),
+        "provider": pl.String(),
+        "task_class": pl.String(),
+        "started_at": UTC_TIME,
+        "score": pl.Float64(),
+        "automatic": pl.Float64(),
+        "automatic_profile_id": pl.String(),
+        "automatic_profile_version": pl.Int64(),
+        "is_disqualified": pl.Boolean(),
+        "cost_usd": pl.Float64(),
+        "total_tokens": pl.Int64(),
+        "active_ms": pl.Float64(),
+        "user": pl.String(),
+        "agent": pl.String(),
+        "status": pl.String(),
+        "reason": pl.String(),
+        "agent_id": pl.String(),
+        "masque": pl.String(),
+        "tools_ok": pl.Int64(),
+        "tools_failed": pl.Int64(),
+        "quality_risk": pl.Boolean(),
+        "disqualified": pl.Boolean(),
+        "card_id": pl.String(),
+    }
+)
+"""A run without a score has source ``none`` and says why in ``reason``.
+
+``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts. ``user`` and
+``agent`` are never shown: they tell users of two organizations apart, and a report that is handed
+on names nobody.
+"""
+
+_SESSION = ["organization_id", "session_key"]
+_FACTS = ("user_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
+_BY_PROFILE = ("override", "scorecard", "judge")
+
+
+def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """RUNS of some session windows, in the order of their start.
+
+    A composite or a status is no profile's score, so that these runs have none and no change of
+    a profile parts them. A person who scores a session has seen what disqualified it: then the
+    person's score counts.
+
+    Args:
+        evaluations: rows of ``session_evaluations``.
+        sessions: the same windows of ``agent_sessions``.
+    """
+    facts = sessions.select(*_SESSION, *_FACTS)
+    judged = pl.col("effective_source").is_in(_BY_PROFILE)
+    disqualified = pl.col("disqualified") & (pl.col("effective_source") != "override")
+    return (
+        evaluations.join(facts, on=_SESSION, how="left", validate="1:1")
+        .with_columns(
+            score="effective_100",
+            automatic="scorecard_100",
+            automatic_profile_id="profile_id",
+            automatic_profile_version="profile_version",
+            profile_id=pl.when(judged).then("profile_id"),
+            profile_version=pl.when(judged).then("profile_version"),
+            is_disqualified=disqualified.fill_null(value=False),
+            active_ms=pl.col("active_s") * 1000,
+            user=_cluster("user", pl.col("user_id")),
+            agent=_cluster("agent", pl.col("agent_id")),
+        )
+        .select(RUNS.names())
+        .cast(RUNS)
+        .sort("started_at", *_SESSION)
+    )
+
+
+def _cluster(kind: str, name: pl.Expr) -> pl.Expr:
+    return pl.concat_str(pl.lit(f"{kind}\0"), "organization_id", pl.lit("\0"), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Whose runs count as alike: ``kind`` is user or agent, None where there are too few."""
+
+    kind: str | None
+    codes: tuple[Codes, ...]
+
+    @property
+    def is_used(self) -> bool:
+        """Whether errors are those of clusters."""
+        return self.kind is not None
+
+
+def clusters_of(sides: Sequence[pl.DataFrame]) -> Clusters:
+    """Cluster of every run of some sides, numbered alike on all of them.
+
+    By user (a run without one by its agent, else by itself) where every side has at least ten of
+    them, else by agent, else not at all: single runs are numbered then.
+    """
+    alone = pl.concat_str(*_SESSION, separator="\0")
+    for kind, cluster in (
+        ("user", pl.coalesce("user", "agent", alone)),
+        ("agent", pl.coalesce("agent", alone)),
+    ):
+        names = [side.select(cluster=cluster)["cluster"] for side in sides]
+        if all(each.n_unique() >= SMALLEST_CLUSTERS for each in names):
+            return Clusters(kind, numbered(names))
+    return Clusters(None, numbered([side.select(run=alone)["run"] for side in sides]))
+
+
+def numbered(sides: Sequence[pl.Series]) -> tuple[Codes, ...]:
+    """Each distinct text as a number, the same on all sides."""
+    texts = np.concatenate([each.to_numpy() for each in sides]).astype(str)
+    _, codes = np.unique(texts, return_inverse=True)
+    ends = np.cumsum([len(each) for each in sides])[:-1]
+    return tuple(part.astype(np.int64) for part in np.split(codes, ends))
+
+
+def arms(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Arm, Arm, str | None]:
+    """Two sides ready to be compared, and whose runs count as alike."""
+    clusters = clusters_of([first, second])
+    classes = numbered([each["task_class"].fill_null("unknown") for each in (first, second)])
+    sides = [
+        Arm(side["score"].to_numpy().astype(np.float64), kinds, codes)
+        for side, kinds, codes in zip((first, second), classes, clusters.codes, strict=True)
+    ]
+    return sides[0], sides[1], clusters.kind

@@ -1,5 +1,0 @@
-"""Errors that people can mend."""
-
-
-class MendableError(Exception):
-    """Its message says what happened, where, and what to do: a program prints that and ends."""

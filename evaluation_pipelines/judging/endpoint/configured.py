@@ -1,0 +1,69 @@
+"""The judge that the settings name, its price and its budget."""
+
+from datetime import datetime
+
+from evaluation_pipelines.judging.domain.budget.pricing import Price, Pricing
+from evaluation_pipelines.judging.domain.budget.pricing import Usage as JudgeUsage
+from evaluation_pipelines.judging.domain.budget.run_budget import BudgetLimits
+from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.telemetry.prices import PriceTable
+
+
+def judge_pricing(settings: Settings, model: str, now: datetime) -> Pricing:
+    """The price that is set for ``EVAL_JUDGE_MODEL``; of any other model the list price."""
+    paid, output = settings.judge_input_usd_per_mtok, settings.judge_output_usd_per_mtok
+    if model == settings.judge_model and paid is not None and output is not None:
+        return Price(paid, output, settings.judge_cached_usd_per_mtok)
+    return ListPrice(model, int(now.timestamp() * 1_000_000))
+
+
+def judge_client(settings: Settings, now: datetime, model: str | None = None) -> JudgeClient | None:
+    """A client of the judge, another model than the one that is set if wanted.
+
+    None when no judge is configured: ``settings.why_no_judge`` says what to set.
+    """
+    found = settings.judge_endpoint
+    if found is None:
+        return None
+    key = None if found.api_key is None else found.api_key.get_secret_value()
+    endpoint = Endpoint(found.base_url, model or found.model, key)
+    limits = CallLimits(
+        concurrency=settings.judge_concurrency,
+        requests_per_minute=settings.judge_requests_per_minute,
+        tokens_per_minute=settings.judge_tokens_per_minute,
+        timeout_s=settings.judge_timeout_seconds,
+        max_output_tokens=settings.judge_max_output_tokens,
+        temperature=settings.judge_temperature,
+        breaker_failures=settings.judge_breaker_failures,
+    )
+    return JudgeClient(endpoint, limits, judge_pricing(settings, endpoint.model, now))
+
+
+def judge_budget_limits(settings: Settings) -> BudgetLimits:
+    """The limits of a run, as they are set."""
+    return BudgetLimits(
+        max_sessions=settings.judge_max_sessions,
+        max_run_usd=settings.judge_max_cost_usd,
+        max_day_usd=settings.judge_max_cost_per_day_usd,
+    )
+
+
+class ListPrice:
+    """List price of one model at a time; the domain's ``Pricing``."""
+
+    def __init__(self, model: str, at_us: int) -> None:
+        """Take the price that holds at ``at_us`` (microseconds since 1970)."""
+        self._model = model
+        self._at_us = at_us
+
+    def cost_usd(self, usage: JudgeUsage) -> float | None:
+        """US dollars for the tokens of one call; None when the table lacks the model."""
+        return PriceTable().cost_usd(
+            self._model,
+            usage.input_tokens - usage.cache_write_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            self._at_us,
+        )

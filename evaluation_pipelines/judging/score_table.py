@@ -1,0 +1,41 @@
+"""The daily table of the judge's scores: what the ledger holds of the sessions of a date."""
+
+from datetime import date, datetime
+
+from evaluation_pipelines.judging.domain.score_rows import (
+    every_scoring_has_its_session,
+    score_rows,
+    totals_are_in_range,
+)
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import prompt_hashes
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.stores import Stores
+
+RULES = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
+
+
+def judge_scores(stores: Stores, day: date, _now: datetime) -> BuiltPartition:
+    """All scorings of the sessions of a date, as they are now."""
+    columns = ["organization_id", "session_key", "content_hash"]
+    sessions = stores.lake.read(AGENT_SESSIONS, [day], columns)
+    contents = {(row[0], row[1]): row[2] for row in sessions.iter_rows()}
+    scores = ScoreStore(stores.ledger).on_date(day)
+    table = JUDGE_SCORES
+    rows = score_rows(scores, prompt_hashes(stores.settings), contents)
+    return BuiltPartition(
+        table,
+        rows,
+        (
+            keys_are_unique(rows, table),
+            totals_are_in_range(rows, table),
+            every_scoring_has_its_session(rows, table),
+        ),
+        {
+            "completed": int((rows["status"] == "completed").sum()),
+            "failed_scorings": int((rows["status"] == "failed").sum()),
+            "open_scorings": int(rows["status"].is_in(["pending", "in_progress"]).sum()),
+        },
+    )

@@ -1,0 +1,160 @@
+"""Asks the judge's model to put the missing tools in order, once a period and organization."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from uuid import uuid4
+
+import polars as pl
+
+from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, most_usd
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, MeteredCall
+from evaluation_pipelines.judging.domain.missing_tools.counts import Counted
+from evaluation_pipelines.judging.domain.missing_tools.priorities import (
+    priorities_request,
+    read_priorities,
+)
+from evaluation_pipelines.judging.domain.prompt.messages import Message
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
+from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
+from evaluation_pipelines.judging.endpoint.configured import (
+    judge_budget_limits,
+    judge_client,
+    judge_pricing,
+)
+from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
+from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.tool_priorities import (
+    PriorityAnswer,
+    PriorityQuestion,
+    PriorityStore,
+)
+from evaluation_pipelines.storage.stores import Stores
+
+
+def ask_for_priorities(stores: Stores, counted: Counted, now: datetime) -> list[str]:
+    """Ask about each organization that was not asked about in this period; keep what is said.
+
+    Gives a line for each that was not asked, and why; what was asked stands in the ledger, however
+    it ended.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+    """
+    settings = stores.settings
+    if not settings.judge_orders_missing_tools:
+        return []
+    if (client := judge_client(settings, now)) is None:
+        return [f"not put in order: {settings.why_no_judge}"]
+    period, ledger = counted.period, PriorityStore(stores.ledger)
+    done = {each.organization_id for each in ledger.of_period(period.start, period.end)}
+    new = [each for each in counted.tools.partition_by("organization_id") if _of(each) not in done]
+    return asyncio.run(_ask_all(stores, client, counted, new, now)) if new else []
+
+
+async def _ask_all(
+    stores: Stores,
+    client: JudgeClient,
+    counted: Counted,
+    organizations: list[pl.DataFrame],
+    now: datetime,
+) -> list[str]:
+    limits = replace(judge_budget_limits(stores.settings), max_sessions=None)
+    budget, refused = Budget(limits), []
+    async with client:
+        for tools in organizations:
+            question = PriorityQuestion(
+                _of(tools),
+                counted.period.start,
+                counted.period.end,
+                stores.settings.judge_model or "",
+            )
+            why_not = await _ask(stores, client, budget, question, tools, now)
+            if why_not is not None:
+                refused.append(f"{_of(tools)}: not put in order: {why_not}")
+    return refused
+
+
+async def _ask(
+    stores: Stores,
+    client: JudgeClient,
+    budget: Budget,
+    question: PriorityQuestion,
+    tools: pl.DataFrame,
+    now: datetime,
+) -> str | None:
+    """Ask about one organization; gives why not when there is no money for it."""
+    settings = stores.settings
+    takes_out = partial(redact, emails=settings.judge_redact_emails)
+    messages = priorities_request(tools, uuid4().hex, takes_out)
+    sent = estimated_message_tokens(messages)
+    call = PlannedCall(sent, settings.judge_max_output_tokens)
+    most = most_usd([call], judge_pricing(settings, question.judge_model, now))
+    reservation = budget.admit(most)
+    if isinstance(reservation, Deferred):
+        return reservation.reason
+    ledger = PriorityStore(stores.ledger)
+    stake = None
+    if most is not None:
+        stake = DayReservation(most, most_of_day_usd=settings.judge_max_cost_per_day_usd)
+    try:
+        # Booked before it is spent; whoever else asks at this moment finds it asked.
+        if ledger.begin(question, stake, now):
+            metered = MeteredCall(reservation, most)
+            more = partial(_may_pay_again, ledger, question, stake, now, metered)
+            said = await _say(client, metered, messages, tools, more)
+            booked = None if most is None else reservation.spent_usd
+            ledger.end(question, replace(said, booked_cost_usd=booked))
+    except DayBudgetReachedError as error:
+        return error.refused.reason
+    finally:
+        reservation.close()
+    return None
+
+
+async def _may_pay_again(
+    ledger: PriorityStore,
+    question: PriorityQuestion,
+    stake: DayReservation | None,
+    now: datetime,
+    metered: MeteredCall,
+) -> bool:
+    if not metered.may_pay_again():
+        return False
+    try:
+        if stake is not None:
+            ledger.book_more(question, stake, now)
+    except DayBudgetReachedError:
+        metered.give_up()
+        return False
+    return True
+
+
+async def _say(
+    client: JudgeClient,
+    metered: MeteredCall,
+    messages: tuple[Message, ...],
+    tools: pl.DataFrame,
+    may_pay_again: Callable[[], Awaitable[bool]],
+) -> PriorityAnswer:
+    try:
+        answer: JudgeAnswer = await client.ask(messages, may_pay_again)
+    except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
+        metered.settle(error.cost_usd)
+        return PriorityAnswer(None, f"the model was asked in vain: {error}", None, None, None)
+    metered.settle(answer.cost_usd)
+    why_not = None
+    try:
+        read_priorities(answer.reply, tools)
+    except ValueError as error:
+        why_not = str(error)
+    return PriorityAnswer(answer.reply.text, why_not, answer.usage, answer.cost_usd, None)
+
+
+def _of(tools: pl.DataFrame) -> str:
+    return str(tools["organization_id"][0])

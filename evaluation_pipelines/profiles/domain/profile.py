@@ -1,0 +1,278 @@
+"""Judge profiles: what is scored for which sessions, how, and on which scale.
+
+A profile is written as YAML by people and kept under version control. What changes the meaning of
+a score (its criteria, weights, scale, method, rubric, thresholds, disqualifiers) may change only
+together with ``version``; the rest (name, labels, sampling, ...) may change freely.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+import polars as pl
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from evaluation_pipelines.errors import UserError
+
+Method = Literal["heuristic", "llm", "hybrid"]
+
+ANY_LABEL = "*"
+DEFAULT_RISK_FRACTION = 0.4
+
+HEURISTICS = (
+    "response_time",
+    "token_efficiency",
+    "tool_count",
+    "performance.quality",
+    "performance.autonomy",
+    "performance.productivity",
+    "performance.token_efficiency",
+    "performance.cost_efficiency",
+    "performance.composite",
+    "tool_effectiveness",
+)
+"""The criteria that are computed and not judged."""
+
+VERSIONED = ("criteria", "scale", "method", "rubric", "thresholds", "disqualifiers")
+"""The fields that may only change together with the version."""
+
+_LONGEST_PATTERN = 1000
+
+
+class ProfileError(UserError, ValueError):
+    """A profile cannot be used; the message names the field, the fault and what is allowed."""
+
+
+class _Model(BaseModel):
+    # Mistyped fields are faults: a threshold that nobody reads would look as if it counted.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Criterion(_Model):
+    """One thing that is scored; weights count in proportion, whatever they add up to."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.]{0,63}$")]
+    name: str = ""
+    description: str = ""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+
+
+class Scale(_Model):
+    """The lowest and the highest score."""
+
+    min: float = 0.0
+    max: float = 100.0
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.min >= self.max:
+            raise ValueError(f"min must be below max, not {self.min} and {self.max}")
+        return self
+
+    def to_100(self, score: float) -> float:
+        """A score on this scale as one of 0-100."""
+        return (score - self.min) / (self.max - self.min) * 100
+
+
+class Thresholds(_Model):
+    """Where a heuristic gives its best and its worst score; linear in between.
+
+    ``response_time`` is in active seconds per prompt, ``token_efficiency`` in output tokens per
+    input token, ``tool_count`` in calls per prompt.
+    """
+
+    response_time_best_s: Annotated[float, Field(ge=0)] = 10.0
+    response_time_worst_s: float = 120.0
+    token_efficiency_best: Annotated[float, Field(ge=0)] = 0.5
+    token_efficiency_worst: float = 5.0
+    tool_count_best: Annotated[float, Field(ge=0)] = 0.0
+    tool_count_worst: float = 10.0
+
+    @model_validator(mode="after")
+    def _best_is_below_worst(self) -> Self:
+        for best, worst in (
+            ("response_time_best_s", "response_time_worst_s"),
+            ("token_efficiency_best", "token_efficiency_worst"),
+            ("tool_count_best", "tool_count_worst"),
+        ):
+            if getattr(self, best) >= getattr(self, worst):
+                raise ValueError(f"{best} must be below {worst}")
+        return self
+
+
+_RUBRIC_CRITERIA = tuple(
+    Criterion(id=each, name=each.replace("_", " ").capitalize(), weight=25)
+    for each in ("logical_flow", "consistency", "tool_relevance", "synthesis_quality")
+)
+
+
+class JudgeProfile(_Model):
+    """One version of a judge profile, as its file says it."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    version: Annotated[int, Field(ge=1)]
+    name: Annotated[str, Field(min_length=1)]
+    match_labels: Annotated[tuple[str, ...], Field(min_length=1)]
+    method: Method
+    rubric: str | None = None
+    criteria: tuple[Criterion, ...] = ()
+    disqualifiers: tuple[Annotated[str, Field(min_length=1, max_length=_LONGEST_PATTERN)], ...] = ()
+    scale: Scale = Scale()
+    quality_risk_fraction: Annotated[float, Field(ge=0, le=1)] = DEFAULT_RISK_FRACTION
+    thresholds: Thresholds = Thresholds()
+    model: str | None = None
+    samples: Annotated[int, Field(ge=1)] = 1
+    sample_rate: Annotated[float, Field(ge=0, le=1)] = 1.0
+    frozen_until: AwareDatetime | None = None
+    enabled: bool = True
+
+    @model_validator(mode="after")
+    def _method_has_what_it_needs(self) -> Self:
+        if self.method == "heuristic" and not self.criteria:
+            raise ValueError("a heuristic profile needs criteria")
+        if self.method != "heuristic" and self.rubric is None:
+            raise ValueError(f"method {self.method} needs a rubric")
+        if self.method == "hybrid" and not (self.judged and self.computed):
+            raise ValueError(
+                "method hybrid needs criteria that are computed and criteria that are judged; "
+                f"computed ones are: {', '.join(HEURISTICS)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _judged_criteria_have_plain_names(self) -> Self:
+        if dotted := [each.id for each in self.judged if "." in each.id]:
+            raise ValueError(f"criteria: a judged criterion has no dot in its id: {dotted[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        for what, names in (
+            ("criteria", [each.id for each in self.criteria]),
+            ("match_labels", list(self.match_labels)),
+        ):
+            if repeated := sorted({each for each in names if names.count(each) > 1}):
+                raise ValueError(f"{what}: {', '.join(repeated)} occurs more than once")
+        return self
+
+    @model_validator(mode="after")
+    def _disqualifiers_can_be_searched_for(self) -> Self:
+        for pattern in self.disqualifiers:
+            check_pattern(pattern)
+        return self
+
+    @property
+    def computed(self) -> tuple[Criterion, ...]:
+        """Criteria that are computed; a heuristic profile may hold names that nobody computes."""
+        if self.method == "llm":
+            return ()
+        is_heuristic = self.method == "heuristic"
+        return tuple(each for each in self.criteria if is_heuristic or each.id in HEURISTICS)
+
+    @property
+    def judged(self) -> tuple[Criterion, ...]:
+        """Criteria that the judge scores: those named, else the four of the shipped rubrics."""
+        if self.method == "heuristic":
+            return ()
+        if not self.criteria:
+            return _RUBRIC_CRITERIA
+        named = self.method == "llm"
+        return tuple(each for each in self.criteria if named or each.id not in HEURISTICS)
+
+    @property
+    def judge_points(self) -> dict[str, int]:
+        """Most points the judge may give for each of its criteria: the weights, 100 in all.
+
+        Each gets its share rounded down, and what is left goes to the largest remainders (ties:
+        the first in the list). Every criterion has at least one point.
+        """
+        return share_points({each.id: each.weight for each in self.judged})
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over what may only change together with the version."""
+        return hashlib.sha256(canonical(self.versioned()).encode()).hexdigest()
+
+    def versioned(self) -> dict[str, Any]:
+        """What may only change together with the version, as JSON has it."""
+        return self.model_dump(mode="json", include=set(VERSIONED))
+
+
+def parse_profile(values: object, source: str) -> JudgeProfile:
+    """A profile from what its YAML holds.
+
+    Raises:
+        ProfileError: with a line for every field that cannot be used; ``source`` is named.
+    """
+    if not isinstance(values, Mapping):
+        raise ProfileError(f"{source}: a profile is a mapping of fields, not {values!r:.60}")
+    try:
+        return JudgeProfile.model_validate(dict(values))
+    except ValidationError as error:
+        faults = [
+            f"  {'.'.join(map(str, each['loc'])) or 'profile'}: "
+            f"{each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors(include_url=False)
+        ]
+        message = "\n".join([f"{source} is not a judge profile:", *faults])
+        raise ProfileError(message) from None
+
+
+def check_pattern(pattern: str) -> None:
+    """Refuse a disqualifier that the regular expression engine does not take.
+
+    It is the engine that will search: linear in the text whatever the pattern, and therefore
+    without back references and look-around.
+
+    Raises:
+        ValueError: with what the engine says.
+    """
+    try:
+        pl.Series([""]).str.contains(pattern, strict=True)
+    except pl.exceptions.ComputeError as error:
+        reason = str(error).partition("\n\nThis error occurred")[0]
+        raise ValueError(f"{pattern!r} cannot be searched for: {reason}") from None
+
+
+def share_points(weights: Mapping[str, float]) -> dict[str, int]:
+    """100 points shared by weight: largest remainder, at least one each.
+
+    Raises:
+        ProfileError: more than 100 criteria.
+    """
+    if len(weights) > 100:
+        raise ProfileError(f"{len(weights)} judged criteria: 100 points are for 100 at most")
+    total = sum(weights.values())
+    shares = {each: weight / total * 100 for each, weight in weights.items()}
+    points = {each: int(share) for each, share in shares.items()}
+    by_remainder = sorted(shares, key=lambda each: points[each] - shares[each])
+    for each in by_remainder[: 100 - sum(points.values())]:
+        points[each] += 1
+    for each in [each for each, number in points.items() if number == 0]:
+        points[max(points, key=points.__getitem__)] -= 1
+        points[each] = 1
+    return points
+
+
+def differences(old: JudgeProfile, new: JudgeProfile) -> list[tuple[str, str, str]]:
+    """Field, old and new value of everything that differs, criteria one by one."""
+    before, after = _flat(old), _flat(new)
+    return [
+        (name, before.get(name, "-"), after.get(name, "-"))
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    ]
+
+
+def canonical(values: object) -> str:
+    """JSON with one spelling: sorted keys, no blanks."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _flat(profile: JudgeProfile) -> dict[str, str]:
+    fields = profile.model_dump(mode="json")
+    parts = {f"criteria.{each['id']}": canonical(each) for each in fields.pop("criteria")}
+    for name in ("scale", "thresholds"):
+        parts |= {f"{name}.{key}": canonical(value) for key, value in fields.pop(name).items()}
+    return {name: canonical(value) for name, value in fields.items()} | parts

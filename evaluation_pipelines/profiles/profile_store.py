@@ -1,0 +1,91 @@
+"""The registry of judge profiles, kept in the ledger."""
+
+import json
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.scorecards import JUDGE_PROFILES
+
+_PROFILE = JUDGE_PROFILES.c
+
+
+class ProfileStore:
+    """Operations on ``judge_profiles``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+        self._as_of = ledger.as_of
+
+    def registry(self) -> Registry:
+        """All versions."""
+        with reading(self._engine) as connection:
+            known = _registry(connection)
+        if self._as_of is None:
+            return known
+        return Registry.of(each for each in known.versions if each.registered_at <= self._as_of)
+
+    def register(
+        self, profile: JudgeProfile, now: datetime, *, rescore_history: bool = False
+    ) -> Registered | None:
+        """Register a version, or what changed of one that is known; None if nothing did.
+
+        Raises:
+            ProfileRefusedError: the rules of versions do not allow it; nothing changes.
+        """
+        with writing(self._engine) as connection:
+            known = _registry(connection)
+            wanted = known.admit(profile, now, rescore_history=rescore_history)
+            if wanted is not None:
+                _store(connection, wanted)
+            return wanted
+
+    def freeze(self, profile_id: str, until: datetime | None) -> Registered:
+        """Refuse new versions of a profile until a time; None lifts it.
+
+        Raises:
+            ProfileError: there is no such profile.
+        """
+        with writing(self._engine) as connection:
+            newest = _registry(connection).find(profile_id)
+            update = sa.update(JUDGE_PROFILES).where(
+                _PROFILE.profile_id == profile_id, _PROFILE.version == newest.profile.version
+            )
+            connection.execute(update.values(frozen_until=until))
+            return _registry(connection).find(profile_id)
+
+
+def _registry(connection: sa.Connection) -> Registry:
+    rows = connection.execute(sa.select(JUDGE_PROFILES)).mappings()
+    return Registry.of(
+        Registered(
+            JudgeProfile.model_validate(json.loads(row["definition"])),
+            row["registered_at"],
+            row["rescore_history"],
+            row["frozen_until"],
+        )
+        for row in rows
+    )
+
+
+def _store(connection: sa.Connection, registered: Registered) -> None:
+    profile = registered.profile
+    content = {
+        "content_hash": profile.content_hash,
+        "definition": profile.model_dump_json(),
+        "rescore_history": registered.rescore_history,
+    }
+    row = {
+        "profile_id": profile.id,
+        "version": profile.version,
+        "registered_at": registered.registered_at,
+        "frozen_until": registered.frozen_until,
+        **content,
+    }
+    insert = insert_into(connection, JUDGE_PROFILES).values(row)
+    key = [_PROFILE.profile_id, _PROFILE.version]
+    connection.execute(insert.on_conflict_do_update(index_elements=key, set_=content))

@@ -1,0 +1,251 @@
+"""The analysts' database: one DuckDB file with everything that is worth a question.
+
+It is built aside as a new file, made read-only and swapped in as a symbolic link: whoever has the
+old one open keeps it undisturbed, and nobody's session can lock the pipeline out.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+from polars.datatypes import DataTypeClass
+
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.schemas import Column, Table
+
+SCHEMA_VERSION = 1
+"""Grows when a table or column is renamed, removed or changes its meaning; not for additions."""
+
+_READABLE_FROM = "v1.0.0"
+"""The oldest DuckDB that can open the file: shells and other programs lag behind."""
+
+_KEPT_FILES = 2
+_SQL_TYPES = {
+    "String": "varchar",
+    "Int64": "bigint",
+    "Float64": "double",
+    "Boolean": "boolean",
+    "Date": "date",
+    "Binary": "blob",
+}
+
+
+class AnalyticsError(UserError):
+    """The database could not be built; the message names the cause and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table for analysts and the Parquet files it comes from.
+
+    ``copied`` tables stand in the database as they were when it was published; the others are
+    views over the lake and always show its present state. ``as_map`` names columns that hold
+    key-value pairs.
+    """
+
+    table: Table
+    files: Sequence[Path]
+    pattern: Path
+    copied: bool
+    as_map: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One table for analysts whose rows do not lie in the lake."""
+
+    table: Table
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A view over the other tables: its query and what each column says."""
+
+    name: str
+    description: str
+    query: str
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was published: the new file, its link, and rows of each copied table."""
+
+    link: Path
+    file: Path
+    rows: dict[str, int]
+    size_bytes: int
+
+
+def publish(
+    link: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
+) -> Published:
+    """Build a new database and let ``link`` point to it.
+
+    Raises:
+        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the database of
+            before stays.
+    """
+    folder = link.parent / f"{link.stem}_files"
+    file = folder / f"{link.stem}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}.duckdb"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = _build(file, sources, derived, now)
+        file.chmod(0o444)
+        _swap(link, file)
+        _tidy(folder, file)
+        return Published(link, file, rows, file.stat().st_size)
+    except (OSError, duckdb.Error) as error:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+        raise AnalyticsError(
+            f"{link} was not published: {error}. Mend the cause and publish again; "
+            "the database of before is still there."
+        ) from error
+
+
+def _build(
+    file: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
+) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    with _database(file) as database:
+        for source in sources:
+            if isinstance(source, Given):
+                _fill(database, source)
+            else:
+                database.execute(_definition(source))
+            is_view = isinstance(source, Source) and not source.copied
+            table = source.table
+            comment = f"{table.grain}; key: {', '.join(table.key)}"
+            _describe(database, table.name, comment, table.columns, is_view=is_view)
+            if not is_view:
+                rows[table.name] = database.table(table.name).shape[0]
+        for each in derived:
+            database.execute(f"create view {each.name} as {each.query}")
+            _describe(database, each.name, each.description, each.columns, is_view=True)
+        _mark(database, now)
+    return rows
+
+
+def _mark(database: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    database.execute("create table schema_version (version integer, published_at timestamptz)")
+    database.execute("insert into schema_version values (?, ?)", [SCHEMA_VERSION, now])
+    said = (
+        Column("version", pl.Int32(), "version of tables and columns; additions do not change it"),
+        Column("published_at", pl.Datetime("us", "UTC"), "when this file was made"),
+    )
+    text = "what this file is, and when from"
+    _describe(database, "schema_version", text, said, is_view=False)
+
+
+def _fill(database: duckdb.DuckDBPyConnection, given: Given) -> None:
+    columns = ", ".join(f"{each.name} {_sql_type(each.dtype)}" for each in given.table.columns)
+    database.execute(f"create table {given.table.name} ({columns})")
+    database.register("given_rows", given.frame.select(given.table.schema.names()).to_arrow())
+    database.execute(f"insert into {given.table.name} select * from given_rows")  # noqa: S608
+    database.unregister("given_rows")
+
+
+@contextmanager
+def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect(
+        str(file),
+        config={
+            "autoload_known_extensions": "false",
+            "storage_compatibility_version": _READABLE_FROM,
+        },
+    )
+    try:
+        connection.execute("set TimeZone = 'UTC'")
+        yield connection
+        connection.execute("checkpoint")  # everything in the one file, no log beside it
+    finally:
+        connection.close()
+
+
+def _definition(source: Source) -> str:
+    """The statement that makes a table. Definitions take no parameters: all texts are quoted."""
+    kind = "table" if source.copied else "view"
+    columns = ", ".join(
+        f"map_from_entries({each.name}) as {each.name}" if each.name in source.as_map else each.name
+        for each in source.table.columns
+    )
+    if not source.files:
+        return f"create {kind} {source.table.name} as {_nothing(source.table, source.as_map)}"
+    order = f" order by {', '.join(source.table.order)}" if source.copied else ""
+    # Files from before a column was added lack it: the empty rows name every column.
+    return (  # names are our own, the path is quoted
+        f"create {kind} {source.table.name} as select {columns} from ("  # noqa: S608
+        f"{_nothing(source.table)} union all by name select * from read_parquet("
+        f"{_quoted(str(source.pattern))}, union_by_name = true, hive_partitioning = false)){order}"
+    )
+
+
+def _nothing(table: Table, as_map: Sequence[str] = ()) -> str:
+    """A query of a table's columns and no rows."""
+    columns = ", ".join(
+        f"cast(null as {_sql_type(each.dtype, as_map=each.name in as_map)}) as {each.name}"
+        for each in table.columns
+    )
+    return f"select {columns} where false"
+
+
+def _sql_type(dtype: pl.DataType, *, as_map: bool = False) -> str:
+    """DuckDB's name of a type; a list of key and value is a map where it is shown as one."""
+    if isinstance(dtype, pl.Datetime):
+        return "timestamptz"
+    if isinstance(dtype, pl.Struct):
+        fields = (f'"{each.name}" {_sql_type(_instance(each.dtype))}' for each in dtype.fields)
+        return f"struct({', '.join(fields)})"
+    if isinstance(dtype, pl.List):
+        inner = _instance(dtype.inner)
+        if as_map and isinstance(inner, pl.Struct):
+            key, value = (_sql_type(_instance(each.dtype)) for each in inner.fields)
+            return f"map({key}, {value})"
+        return f"{_sql_type(inner)}[]"
+    return _SQL_TYPES[str(dtype)]
+
+
+def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
+    return dtype() if isinstance(dtype, type) else dtype
+
+
+def _describe(
+    database: duckdb.DuckDBPyConnection,
+    name: str,
+    description: str,
+    columns: Sequence[Column],
+    *,
+    is_view: bool,
+) -> None:
+    kind = "view" if is_view else "table"
+    database.execute(f"comment on {kind} {name} is {_quoted(description)}")
+    for each in columns:
+        comment = _quoted(each.description)
+        database.execute(f"comment on column {name}.{each.name} is {comment}")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _swap(link: Path, file: Path) -> None:
+    """Let the link point to another file, in one step."""
+    waiting = link.with_name(f".{link.name}-{uuid.uuid4().hex[:8]}")
+    waiting.symlink_to(file.relative_to(link.parent))
+    waiting.replace(link)
+
+
+def _tidy(folder: Path, current: Path) -> None:
+    """Delete older files; whoever has one open keeps it until they close it."""
+    older = sorted(path for path in folder.glob("*.duckdb") if path != current)
+    for path in older[: -(_KEPT_FILES - 1)]:
+        path.unlink()
+        # What somebody wrote who may write everywhere; it belongs to that file alone.
+        path.with_name(f"{path.name}.wal").unlink(missing_ok=True)

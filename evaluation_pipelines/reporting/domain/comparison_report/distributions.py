@@ -1,0 +1,145 @@
+"""Charts of the report: how scores are spread, and how they went from day to day."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.findings import Finding, name_of
+from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.formatting import points
+from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
+    INK,
+    LINE,
+    MUTED,
+    WIDTH,
+    AxisScale,
+    colour,
+    dot,
+    line,
+    shortened,
+    svg,
+    text,
+)
+
+_BINS = 25
+_STEPS = 14
+SMALLEST_STEP = 3
+"""A mean of fewer runs is not drawn: it jumps about and says nothing."""
+
+
+def runs_in(finding: Finding, runs: pl.DataFrame, row: Row) -> pl.DataFrame:
+    """The runs in the averages of one model of a finding."""
+    keys = dict(zip(GROUP, finding.group, strict=True)) | {name: row[name] for name in MODEL}
+    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
+    return runs.filter(*same, pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
+
+
+def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int]) -> str:
+    """A histogram of the scores of each ranked model, one above the other, means marked."""
+    left, right, step = 215.0, WIDTH - 20.0, 68.0
+    rows = finding.ranked
+    bottom = 8 + step * len(rows)
+    width = (right - left) / _BINS
+    body = []
+    for place, row in enumerate(rows):
+        base = 8 + step * (place + 1) - 6
+        scores = runs_in(finding, runs, row)["score"].to_list()
+        counts = [0] * _BINS
+        for score in scores:
+            counts[min(int(score / 100 * _BINS), _BINS - 1)] += 1
+        fill = colour(numbers[name_of(row)])
+        for at, count in enumerate(counts):
+            if count:
+                height = count / max(counts) * (step - 16)
+                body.append(
+                    f'<rect x="{left + at * width + 0.5:.1f}" y="{base - height:.1f}" '
+                    f'width="{width - 1:.1f}" height="{height:.1f}" fill="{fill}">'
+                    f"<title>{count} runs with {at * 4} to {at * 4 + 4} points</title></rect>"
+                )
+        mean = left + row["avg_score"] / 100 * (right - left)
+        body += [
+            line((left, base), (right, base), LINE),
+            line((mean, base - step + 12), (mean, base), INK, 'stroke-width="2"'),
+            text(left - 10, base - 24, shortened(name_of(row), 24), "end"),
+            text(
+                left - 10,
+                base - 6,
+                f"{row['runs']} runs, mean {points(row['avg_score'])}",
+                "end",
+                MUTED,
+            ),
+        ]
+    body += [
+        text(left + share * (right - left), bottom + 14, f"{share * 100:.0f}", fill=MUTED)
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    return svg(bottom + 22, body, "How the scores of each model are spread", "distributions")
+
+
+def trend(
+    finding: Finding, runs: pl.DataFrame, span: tuple[datetime, datetime], numbers: dict[str, int]
+) -> str | None:
+    """Mean scores of each ranked model over the time range, in up to 14 steps of whole days."""
+    since, until = span
+    days = max((until - since).days, 1)
+    length = timedelta(days=-(-days // _STEPS))
+    lines = [(row, _steps(runs_in(finding, runs, row), since, length)) for row in finding.ranked]
+    means = [mean for _, steps in lines for _, mean, _ in steps]
+    if not means:
+        return None
+    left, right, top, bottom = 50.0, WIDTH - 20.0, 40.0, 240.0
+    y = AxisScale(means, bottom, top)
+
+    def x(time: datetime) -> float:
+        return left + (time - since) / (until - since) * (right - left)
+
+    body = [line((left, y(value)), (right, y(value)), LINE) for value in y.ticks()]
+    body += [text(left - 8, y(v) + 4, y.short(v), "end", MUTED) for v in y.ticks()]
+    for place in range(5):
+        time = since + (until - since) * place / 4
+        anchor = ("start", "middle", "middle", "middle", "end")[place]
+        body.append(text(x(time), bottom + 20, f"{time:%d %b}", anchor, MUTED))
+    body += _legend([row for row, _ in lines], numbers)
+    for row, steps in lines:
+        body += _curve(row, [(x(t + length / 2), y(m), n) for t, m, n in steps], numbers)
+    return svg(bottom + 30, body, "Mean scores over time, by model", "trend")
+
+
+def _steps(
+    runs: pl.DataFrame, since: datetime, length: timedelta
+) -> list[tuple[datetime, float, int]]:
+    """Begin, mean and number of runs of each step with enough of them."""
+    gone = (pl.col("started_at") - pl.lit(since)).dt.total_microseconds()
+    number = gone // (length // timedelta(microseconds=1))
+    steps = (
+        runs.group_by(step=number)
+        .agg(mean=pl.col("score").mean(), number=pl.len())
+        .filter(pl.col("number") >= SMALLEST_STEP)
+        .sort("step")
+    )
+    return [(since + length * step, mean, count) for step, mean, count in steps.iter_rows()]
+
+
+def _legend(rows: Sequence[Row], numbers: dict[str, int]) -> list[str]:
+    """Names with their colours, side by side as far as there is room."""
+    step = max((WIDTH - 60) / len(rows), 130)
+    room = int(step / 9)
+    return [
+        part
+        for place, row in enumerate(rows[: int((WIDTH - 60) / step)])
+        for part in (
+            dot(56 + place * step, 12, colour(numbers[name_of(row)]), 5),
+            text(66 + place * step, 17, shortened(name_of(row), room), "start"),
+        )
+    ]
+
+
+def _curve(
+    row: Row, places: Sequence[tuple[float, float, int]], numbers: dict[str, int]
+) -> list[str]:
+    fill = colour(numbers[name_of(row)])
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
+    curve = f'<polyline points="{path}" fill="none" stroke="{fill}" stroke-width="2"/>'
+    return [curve, *(dot(x, y, fill, 3.5, f"{name_of(row)}: {n} runs") for x, y, n in places)]

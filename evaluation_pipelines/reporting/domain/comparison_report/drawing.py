@@ -1,0 +1,91 @@
+"""What all charts of the report share: SVG that stands alone, and takes the page's colours."""
+
+import html
+from collections.abc import Sequence
+from math import ceil, floor, log10
+
+WIDTH = 640
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5529b", "#b38600", "#3d9bd1")
+"""Apart for people who are colour-blind, too; the page has lighter ones for the dark."""
+
+INK, MUTED, LINE, PAPER = (
+    "var(--ink,#1d2733)",
+    "var(--muted,#5b6875)",
+    "var(--line,#d5dbe1)",
+    "var(--paper,#ffffff)",
+)
+
+
+def colour(number: int) -> str:
+    """The colour of the model of that number."""
+    place = number % len(_COLOURS)
+    return f"var(--m{place},{_COLOURS[place]})"
+
+
+def svg(height: float, body: Sequence[str], title: str, name: str = "") -> str:
+    """A picture of the common width with a title for those who do not see it."""
+    said = html.escape(title)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        f'aria-label="{said}" class="chart {html.escape(name)}" font-family="sans-serif" '
+        f'font-size="15"><title>{said}</title>'
+        f'<rect width="{WIDTH}" height="{height:g}" fill="{PAPER}"/>{"".join(body)}</svg>'
+    )
+
+
+def text(x: float, y: float, words: str, anchor: str = "middle", fill: str = INK) -> str:
+    """Words at a place; ``words`` may hold anything."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" '
+        # Legible on lines, too.
+        f'stroke="{PAPER}" stroke-width="4" paint-order="stroke">'
+        f"{html.escape(words)}</text>"
+    )
+
+
+def line(start: tuple[float, float], end: tuple[float, float], stroke: str, style: str = "") -> str:
+    """A line between two points."""
+    return (
+        f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
+        f'stroke="{stroke}" {style}/>'
+    )
+
+
+def dot(x: float, y: float, fill: str, radius: float = 5, title: str = "") -> str:
+    """A filled circle that says something when pointed at."""
+    said = f"<title>{html.escape(title)}</title>" if title else ""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{said}</circle>'
+
+
+class AxisScale:
+    """Values on a stretch of the picture, ends at round numbers."""
+
+    def __init__(self, values: Sequence[float], start: float, end: float) -> None:
+        low, high = min(values), max(values)
+        if high - low < 1e-9:
+            low, high = low - (abs(low) or 1) * 0.1, high + (abs(high) or 1) * 0.1
+        rough = (high - low) / 5
+        power = 10.0 ** floor(log10(rough))
+        self.step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
+        self.low = floor(low / self.step + 1e-9) * self.step
+        self.high = ceil(high / self.step - 1e-9) * self.step
+        self._start, self._end = start, end
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return self._start + share * (self._end - self._start)
+
+    def ticks(self) -> list[float]:
+        """Round values from one end to the other."""
+        number = round((self.high - self.low) / self.step)
+        return [round(self.low + place * self.step, 9) for place in range(number + 1)]
+
+    def short(self, value: float) -> str:
+        """A tick as text."""
+        return f"{value:,.{max(0, -floor(log10(self.step) + 1e-9))}f}"
+
+
+def shortened(words: str, longest: int = 26) -> str:
+    """A name that fits beside a chart."""
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"

@@ -1,0 +1,112 @@
+"""The report as markdown: for terminals, mails, and the metadata of an asset."""
+
+import base64
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
+from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.reporting.domain.comparison_report.charts import scatter
+from evaluation_pipelines.reporting.domain.comparison_report.markup import LONGEST_SENTENCE, Cell
+from evaluation_pipelines.reporting.domain.comparison_report.method import method_lines
+from evaluation_pipelines.reporting.domain.comparison_report.page import TITLE, colours
+from evaluation_pipelines.reporting.domain.comparison_report.sections import (
+    ACCOUNT_HEADINGS,
+    MODEL_HEADINGS,
+    PAIR_HEADINGS,
+    WATCH_HEADINGS,
+    WORST_HEADINGS,
+    account_cells,
+    errors_line,
+    judge_lines,
+    look_command,
+    model_cells,
+    pair_cells,
+    span_line,
+    watch_cells,
+    worst_cells,
+)
+from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
+
+
+def markdown_report(comparison: Comparison) -> str:
+    """What the page says, without its pictures."""
+    found = findings(comparison)
+    parts = [
+        f"# {escaped(TITLE)}",
+        escaped(span_line(comparison), LONGEST_SENTENCE),
+        answers(found),
+    ]
+    for each in found:
+        heading = f"## {escaped(each.label)}: {escaped(each.scored_by)}"
+        parts += [heading, models_table(each), escaped(errors_line(each.models), LONGEST_SENTENCE)]
+        if each.pairs:
+            parts += [f"### Every two models of {escaped(each.label)}", pairs_table(each)]
+        parts += [_bullets(judge_lines(each))]
+    watched = comparison.regressions.filter(pl.col("state") != "insufficient").rows(named=True)
+    if watched:
+        cells = map(watch_cells, watched)
+        parts += ["## Did a model get worse?", _table(WATCH_HEADINGS, cells)]
+    parts += ["## The worst sessions", _worst(comparison)]
+    lines = map(account_cells, coverage(comparison))
+    parts += ["## What was left out, and why", _table(ACCOUNT_HEADINGS, lines)]
+    parts += [
+        "## How these figures are made",
+        _bullets(method_lines(comparison.question.min_runs)),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def answers(found: Sequence[Finding]) -> str:
+    """The answer for each label, the largest first."""
+    main = [each for each in found if each.is_main]
+    if not main:
+        return "There is no scored session in this time."
+    return "\n\n".join(
+        f"**{escaped(each.headline, LONGEST_SENTENCE)}**\n\n{_bullets(each.sentences)}".strip()
+        for each in main
+    )
+
+
+def models_table(found: Finding) -> str:
+    """The models of a finding."""
+    return _table(MODEL_HEADINGS, map(model_cells, found.models))
+
+
+def pairs_table(found: Finding) -> str:
+    """The pairs of a finding."""
+    return _table(PAIR_HEADINGS, map(pair_cells, found.pairs))
+
+
+def picture(found: Finding) -> str | None:
+    """Cost against quality as an image that markdown carries within itself."""
+    svg = scatter(found.models, colours(found))
+    if svg is None:
+        return None
+    encoded = base64.b64encode(svg.encode()).decode()
+    return f"![Mean cost of a run against mean score](data:image/svg+xml;base64,{encoded})"
+
+
+def flat(cell: Cell) -> str:
+    """A cell as one text."""
+    word = cell.tag.partition(":")[0]
+    beside = f" [{word}]" if word else ""
+    below = f" ({cell.below})" if cell.below else ""
+    return f"{cell.shown}{beside}{below}"
+
+
+def _worst(comparison: Comparison) -> str:
+    rows = worst_sessions(comparison).iter_rows(named=True)
+    lines = ([*worst_cells(row), Cell(look_command(row))] for row in rows)
+    return _table((*WORST_HEADINGS, "To look at it"), lines)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    names = [name.removesuffix(" #") for name in headings]
+    return markdown_table(names, ([flat(cell) for cell in row] for row in rows))
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"* {escaped(each, LONGEST_SENTENCE)}" for each in lines)

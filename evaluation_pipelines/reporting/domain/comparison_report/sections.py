@@ -1,0 +1,206 @@
+"""Rows of the report's tables: the same words for the HTML page, markdown and the terminal."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.coverage import CoverageLine
+from evaluation_pipelines.comparison.domain.findings import Finding, name_of
+from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
+from evaluation_pipelines.formatting import (
+    DASH,
+    interval,
+    minutes,
+    number,
+    percent,
+    points,
+    probability,
+    signed,
+    tokens,
+    usd,
+    whole,
+)
+from evaluation_pipelines.reporting.domain.comparison_report.markup import Cell, number_cell
+
+MODEL_HEADINGS = (
+    "Model",
+    "Rank #",
+    "Runs #",
+    "Mean score #",
+    "Passed #",
+    "Cost of a run #",
+    "Points per $ #",
+    "Active time #",
+    "Tokens #",
+    "Disqualified #",
+)
+PAIR_HEADINGS = (
+    "A and B",
+    "Verdict",
+    "A minus B, same tasks #",
+    "p (Holm) #",
+    "As it stands #",
+    "A beats B #",
+    "Hedges g #",
+    "Runs that settle it #",
+)
+WATCH_HEADINGS = ("Model", "State", "Change #", "Last 7 days #", "28 days before #", "p (Holm) #")
+WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #")
+ACCOUNT_HEADINGS = ("Where", "Why", "Sessions #", "For example")
+
+
+def model_cells(row: Row) -> list[Cell]:
+    """One model."""
+    tag = row["state"] if row["state"] != "ranked" else ""
+    if row["on_frontier"]:
+        tag = "frontier:good"
+    return [
+        Cell(name_of(row), kind="name", tag=tag),
+        number_cell(DASH if row["rank"] is None else str(row["rank"]), row["rank"]),
+        number_cell(whole(row["runs"]), row["runs"], _clusters(row)),
+        _with_ends(row, "avg_score", points),
+        _with_ends(row, "pass_rate", percent),
+        _with_ends(row, "avg_cost_usd", usd),
+        _with_ends(row, "score_per_dollar", whole),
+        _with_ends(row, "avg_duration_ms", minutes),
+        _with_ends(row, "avg_tokens", tokens),
+        number_cell(whole(row["disqualified"]), row["disqualified"]),
+    ]
+
+
+def pair_cells(pair: Row) -> list[Cell]:
+    """Two models."""
+    better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["verdict"])
+    verdict = (
+        Cell(pair["verdict"], pair["reason"] or "", kind="said")
+        if better is None
+        else Cell(f"{name_of(pair, better)} better", kind="said", tag="decided:good")
+    )
+    return [
+        Cell(name_of(pair, "_a"), f"and {name_of(pair, '_b')}", kind="name"),
+        verdict,
+        number_cell(
+            signed(pair["adjusted_difference"]),
+            pair["adjusted_difference"],
+            interval(signed(pair["adjusted_low"]), signed(pair["adjusted_high"])),
+        ),
+        number_cell(probability(pair["adjusted_p_holm"]), pair["adjusted_p_holm"]),
+        number_cell(
+            signed(pair["difference"]),
+            pair["difference"],
+            interval(signed(pair["difference_low"]), signed(pair["difference_high"])),
+        ),
+        _with_ends(pair, "superiority", percent),
+        number_cell(number(pair["hedges_g"], 2), pair["hedges_g"]),
+        number_cell(whole(pair["runs_needed"]), pair["runs_needed"], "of each"),
+    ]
+
+
+def watch_cells(row: Row) -> list[Cell]:
+    """One model in the regression watch."""
+    tag = {"alert": "alert:bad", "lower": "small:bad"}.get(row["state"], "")
+    return [
+        Cell(name_of(row), row["classification_label"], kind="name"),
+        Cell(row["state"], tag=tag),
+        number_cell(
+            signed(row["change"]),
+            row["change"],
+            interval(signed(row["change_low"]), signed(row["change_high"])),
+        ),
+        number_cell(points(row["recent_score"]), row["recent_score"], f"{row['recent_runs']} runs"),
+        number_cell(points(row["before_score"]), row["before_score"], f"{row['before_runs']} runs"),
+        number_cell(probability(row["p_holm"]), row["p_holm"]),
+    ]
+
+
+def worst_cells(row: Row, link: str = "") -> list[Cell]:
+    """One of the worst sessions; its key leads to ``link``."""
+    said = ", ".join(filter(None, (row["classification_label"], row["status"])))
+    return [
+        number_cell(points(row["score"]), row["score"]),
+        Cell(row["session_key"], said, link=link),
+        Cell(name_of(row), row["task_class"] or ""),
+        Cell(f"{row['started_at']:%Y-%m-%d %H:%M}", kind="time"),
+        number_cell(usd(row["cost_usd"]), row["cost_usd"]),
+    ]
+
+
+def look_command(row: Row) -> str:
+    """What shows a session in a terminal."""
+    return f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"
+
+
+def account_cells(account: CoverageLine) -> list[Cell]:
+    """Where some sessions went."""
+    return [
+        Cell(account.what),
+        Cell(account.why),
+        number_cell(whole(account.sessions), account.sessions),
+        Cell(account.example),
+    ]
+
+
+def judge_lines(finding: Finding) -> list[str]:
+    """The mean as people would have it, or why that is not told, of each ranked model."""
+    lines = []
+    for row in finding.ranked:
+        if row["naive_score"] is None:
+            continue
+        naive = f"{name_of(row)}: automatic mean {points(row['naive_score'])}"
+        if row["corrected_score"] is None:
+            lines.append(f"{naive}; not corrected: {row['correction_reason']}.")
+            continue
+        ends = interval(points(row["corrected_score_low"]), points(row["corrected_score_high"]))
+        lines.append(
+            f"{naive}, corrected by {row['audited']} audited sessions "
+            f"{points(row['corrected_score'])} ({ends})."
+        )
+    return lines
+
+
+def errors_line(rows: Sequence[Row]) -> str:
+    """Which errors the intervals of some rows are made of."""
+    kinds = {row["clustered_by"] for row in rows}
+    if kinds == {None}:
+        return (
+            "Errors: runs count as independent, as there are fewer than 10 users and agents. "
+            "If runs of one user are alike, the intervals are too narrow."
+        )
+    named = " or ".join(sorted(kind for kind in kinds if kind))
+    return f"Errors: runs of one {named} count as alike (clustered)."
+
+
+def span_line(comparison: Comparison) -> str:
+    """Time range and time of the comparison."""
+    asked = comparison.question
+    text = f"Sessions that started from {_time(asked.since)} until {_time(asked.until)} (UTC)"
+    for what, value in (
+        ("label", asked.label),
+        ("profile", asked.profile),
+        ("organization", asked.organization),
+    ):
+        text += f", {what} {value}" if value is not None else ""
+    if comparison.as_of is not None:
+        text += f", with scores as of {_time(comparison.as_of)}"
+    return f"{text}. Made {_time(comparison.computed_at)}."
+
+
+def quoted(key: str) -> str:
+    """A session key as a shell takes it for one word."""
+    return "'" + key.replace("'", "'\\''") + "'"
+
+
+def _time(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M}" if (time.hour, time.minute) != (0, 0) else f"{time:%Y-%m-%d}"
+
+
+def _with_ends(row: Row, name: str, shown: Callable[[float | None], str]) -> Cell:
+    low, high = shown(row[f"{name}_low"]), shown(row[f"{name}_high"])
+    return number_cell(shown(row[name]), row[name], interval(low, high))
+
+
+def _clusters(row: Row) -> str:
+    if row["clustered_by"] is None:
+        return ""
+    return f"{row['clusters']} {row['clustered_by']}s"

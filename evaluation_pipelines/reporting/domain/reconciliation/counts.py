@@ -1,0 +1,137 @@
+"""Counting what the tables of a day hold, one table against the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from evaluation_pipelines.schemas.checks import examples_of
+from evaluation_pipelines.sessions.domain.checks import senders
+
+EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "request_id"]
+"""What is read of events."""
+
+_SESSION = ["organization_id", "session_key"]
+_CONTENT = [*_SESSION, "content_hash"]
+_REQUEST = ["organization_id", "session_id", "request_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class EventCounts:
+    """Events of a day, as they landed and as they were kept.
+
+    Attributes:
+        landed: Rows in the files of ``agent_events_landed``.
+        kept: Rows of ``agent_events``.
+        copies: Landed rows that repeat another one, by their id or as the same API request.
+        not_kept: Landed events that are neither kept nor copies of one that is.
+        never_landed: Kept events that are in no landed file.
+    """
+
+    landed: int
+    kept: int
+    copies: int
+    not_kept: int
+    never_landed: int
+    examples_not_kept: tuple[str, ...] = ()
+    examples_never_landed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """Session windows of a day, and the tables that must have the same ones.
+
+    Attributes:
+        senders: Sessions that sent any event but attribution lines.
+        with_window: Those of them with a window.
+        windows: Rows of ``agent_sessions``.
+        performed: Windows with a row of the same content in ``session_performance``.
+        strays: Rows there and in ``session_evaluations`` without a window of that content.
+        carded: Evaluations that name a card.
+        cards: Those of them whose card is in ``scorecards``.
+    """
+
+    senders: int
+    with_window: int
+    windows: int
+    performed: int
+    strays: int
+    carded: int
+    cards: int
+    examples_without_window: tuple[str, ...] = ()
+    examples_not_performed: tuple[str, ...] = ()
+    examples_not_evaluated: tuple[str, ...] = ()
+    examples_strays: tuple[str, ...] = ()
+    examples_without_card: tuple[str, ...] = ()
+
+
+def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
+    """Compare events as they landed with those that were kept, both with EVENT_COLUMNS.
+
+    An event that was not kept is a copy when its id is kept, or when it is an API request and the
+    same request of its session is.
+    """
+    unique = landed.unique("event_id")
+    absent = unique.join(kept, on="event_id", how="anti")
+    known = pl.col("event_name") == "api_request", pl.col("request_id").is_not_null()
+    requests = kept.filter(*known)
+    again = absent.filter(*known).join(requests, on=_REQUEST, how="semi", nulls_equal=True)
+    lost = absent.join(again, on="event_id", how="anti")
+    alien = kept.join(unique, on="event_id", how="anti")
+    return EventCounts(
+        landed=landed.height,
+        kept=kept.height,
+        copies=landed.height - unique.height + again.height,
+        not_kept=lost.height,
+        never_landed=alien.height,
+        examples_not_kept=_events(lost),
+        examples_never_landed=_events(alien),
+    )
+
+
+def count_sessions(
+    events: pl.DataFrame,
+    windows: pl.DataFrame,
+    performance: pl.DataFrame,
+    evaluations: pl.DataFrame,
+    card_ids: Sequence[str],
+) -> SessionCounts:
+    """Compare the tables of sessions.
+
+    Args:
+        events: EVENT_COLUMNS of ``agent_events``.
+        windows: ``organization_id, session_id, session_key, content_hash`` of ``agent_sessions``.
+        performance: rows of ``session_performance`` with session and content.
+        evaluations: the same of ``session_evaluations``, with ``card_id``.
+        card_ids: of all cards of the day.
+    """
+    sent = senders(events)
+    vanished = sent.join(windows, on=["organization_id", "session_id"], how="anti")
+    not_performed = windows.join(performance, on=_CONTENT, how="anti")
+    not_evaluated = windows.join(evaluations, on=_CONTENT, how="anti")
+    scored = pl.concat([performance.select(_CONTENT), evaluations.select(_CONTENT)])
+    strays = scored.join(windows, on=_CONTENT, how="anti")
+    carded = evaluations.filter(pl.col("card_id").is_not_null())
+    without_card = carded.filter(~pl.col("card_id").is_in(list(card_ids)))
+    return SessionCounts(
+        senders=sent.height,
+        with_window=sent.height - vanished.height,
+        windows=windows.height,
+        performed=windows.height - not_performed.height,
+        strays=strays.height,
+        carded=carded.height,
+        cards=carded.height - without_card.height,
+        examples_without_window=examples_of(vanished.sort(pl.all())),
+        examples_not_performed=_keys(not_performed),
+        examples_not_evaluated=_keys(not_evaluated),
+        examples_strays=_keys(strays),
+        examples_without_card=_keys(without_card),
+    )
+
+
+def _events(events: pl.DataFrame) -> tuple[str, ...]:
+    return examples_of(events.select("event_id", "event_name", "session_id").sort("event_id"))
+
+
+def _keys(rows: pl.DataFrame) -> tuple[str, ...]:
+    return examples_of(rows.select(_SESSION).unique().sort(_SESSION))

@@ -1,0 +1,143 @@
+"""The one state of a session window in the books, its reason, and what would change it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from evaluation_pipelines.judging.domain.due import DueState, Window
+from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
+from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
+
+BookState: TypeAlias = Literal[
+    "excluded",
+    "not_terminal",
+    "no_profile",
+    "too_thin",
+    "sampled_out",
+    "in_flight",
+    "scored",
+    "failed",
+    "deferred",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StateMeaning:
+    """What a state says of a session, and what would bring it into another one."""
+
+    meaning: str
+    what_next: str
+
+
+STATES: Mapping[str, StateMeaning] = {
+    "excluded": StateMeaning(
+        "a rule of EVAL_EXCLUDE_SESSIONS leaves it out",
+        "change the rule and build the date again",
+    ),
+    "not_terminal": StateMeaning(
+        "it has not ended",
+        "nothing to do: it is looked at again when it has been silent for long enough",
+    ),
+    "no_profile": StateMeaning(
+        "no enabled judge profile lists its label",
+        "a profile that lists the label (or *), and a build of the date",
+    ),
+    "too_thin": StateMeaning(
+        "its profile needs text and none was logged, or nothing of it can be scored",
+        "log the texts of sessions; or judge what there is: judge SESSION",
+    ),
+    "sampled_out": StateMeaning(
+        "the sample rate of its profile leaves it out",
+        "a higher sample_rate of the profile; or ask for this one: judge SESSION",
+    ),
+    "in_flight": StateMeaning(
+        "a scoring by the judge is not finished",
+        "nothing to do: the scoring comes to its end, or another run takes it over",
+    ),
+    "scored": StateMeaning(
+        "it has a current card of its best-matching profile",
+        "nothing to do; new telemetry of the session or a new version of the profile",
+    ),
+    "failed": StateMeaning(
+        "the judge failed, for good or until its next attempt",
+        "the next attempt, where a time is named; else mend the cause and judge SESSION --force",
+    ),
+    "deferred": StateMeaning(
+        "it is due and was left for later: budget, batch size, endpoint, or a build",
+        "the next judge run with an endpoint and room for it, or the next build of the date",
+    ),
+}
+"""In the order in which they are looked at: the first that holds is the state."""
+
+_BEFORE_SCORED: Mapping[str, BookState] = {
+    "too_thin": "too_thin",
+    "sampled_out": "sampled_out",
+    "in_flight": "in_flight",
+}
+_ASKED_FOR = "; it has a card all the same, since somebody asked for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What ``session_evaluations`` says of a window.
+
+    ``excluded_by`` names the rule that leaves it out; ``card_id`` is that of a current card by the
+    best-matching profile, ``reason`` why there is none.
+    """
+
+    profile_id: str | None
+    card_id: str | None
+    reason: str | None
+    excluded_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """The state of one window, and why."""
+
+    state: BookState
+    reason: str
+
+    @property
+    def what_next(self) -> str:
+        """What would change it."""
+        return STATES[self.state].what_next
+
+
+def book(
+    window: Window, evaluated: Evaluated, judged: DueState | None, why_due: str = NOT_JUDGED
+) -> Booking:
+    """The state of a window: the first of ``STATES`` that holds.
+
+    Args:
+        window: the window as it is now.
+        evaluated: what its evaluation says.
+        judged: where it stands with the judge; None when its profile needs none.
+        why_due: why what is due for the judge may not have been judged yet.
+    """
+    if evaluated.excluded_by is not None:
+        return Booking("excluded", f"left out by the rule {evaluated.excluded_by}")
+    if not window.is_terminal:
+        return Booking("not_terminal", "the session has not ended")
+    if evaluated.profile_id is None:
+        return Booking("no_profile", f"no judge profile lists {window.classification_label!r}")
+    if evaluated.card_id is None and evaluated.reason == NO_EVIDENCE:
+        return Booking("too_thin", f"{evaluated.profile_id}: {NO_EVIDENCE}")
+    if judged is not None and judged.state in _BEFORE_SCORED:
+        in_spite = evaluated.card_id is not None and judged.state != "in_flight"
+        return Booking(_BEFORE_SCORED[judged.state], judged.reason + _ASKED_FOR * in_spite)
+    if evaluated.card_id is not None:
+        return Booking("scored", f"scored by {evaluated.profile_id}")
+    if judged is not None and judged.state == "failed":
+        return Booking("failed", judged.reason)
+    return Booking("deferred", _why_deferred(evaluated, judged, why_due))
+
+
+def _why_deferred(evaluated: Evaluated, judged: DueState | None, why_due: str) -> str:
+    if judged is not None and judged.state == "due":
+        return why_due
+    if judged is not None:
+        return "the judge has scored it: its card comes with the next build of the date"
+    if evaluated.reason == NOT_ENDED:
+        return "it has ended since the date was built: its card comes with the next build"
+    return f"its card comes with the next build of the date ({evaluated.reason or 'none yet'})"

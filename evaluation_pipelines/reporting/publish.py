@@ -1,0 +1,116 @@
+"""Publish: the tables of the lake as one database for analysts."""
+
+import glob
+from datetime import datetime
+from pathlib import Path
+
+from evaluation_pipelines.reporting.analysts_database import (
+    Derived,
+    Given,
+    Published,
+    Source,
+    publish,
+)
+from evaluation_pipelines.schemas import (
+    AGENT_EVALUATIONS,
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SCORES,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    EXTERNAL_SIGNALS,
+    JUDGE_SCORES,
+    MASQUE_LIFT,
+    MISSING_TOOLS,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    OVERRIDES,
+    QUARANTINE,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+    Column,
+    Table,
+)
+from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.storage.lake import Lake, file_name
+from evaluation_pipelines.storage.sql_files import read_sql
+from evaluation_pipelines.storage.stores import Stores
+
+LEFT_OUT = {
+    AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",
+    QUARANTINE.name: "what could not be read: evaluation-pipelines quarantine list shows it",
+    REPUTATION_EVENTS.name: "kept in ClickHouse; session_evaluations has what it is made from",
+    AGENT_EVALUATIONS.name: "kept in ClickHouse; session_evaluations has what it is made from",
+}
+"""Tables that are not published, and why."""
+
+_COMPARED = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
+
+
+def publish_analytics(stores: Stores, now: datetime) -> Published:
+    """Build the analysts' database from the lake and swap it in.
+
+    Raises:
+        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the database of
+            before stays.
+    """
+    lake = stores.lake
+    sources: list[Source | Given] = [
+        # Many and large: a view, which needs no copy and is never out of date.
+        _source(lake, AGENT_EVENTS, copied=False),
+        _source(lake, AGENT_SESSIONS, copied=True, as_map=("tool_mix",)),
+        _source(lake, SESSION_PERFORMANCE, copied=True),
+        _source(lake, JUDGE_SCORES, copied=True),
+        _whole(lake, MISSING_TOOLS),
+        _source(lake, SCORECARDS, copied=True, as_map=("criteria_scores",)),
+        _source(lake, SESSION_EVALUATIONS, copied=True),
+        _source(lake, EVALUATION_BOOKS, copied=True),
+        Given(OVERRIDES, overrides_with_states(stores)),
+        _source(lake, TOOL_REPORTS, copied=True),
+        _whole(lake, MASQUE_LIFT),
+        *(Given(each, lake.read_whole(each)) for each in _COMPARED),
+        _whole(lake, REPUTATION_SCORES),
+        _whole(lake, AGENT_SCORES),
+        _whole(lake, EXTERNAL_SIGNALS),
+    ]
+    return publish(stores.settings.analytics_path, sources, [_sessions(), _current()], now)
+
+
+def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
+    root = Path(glob.escape(str(lake.root.resolve())))
+    pattern = root / table.name / "session_date=*" / file_name(table)
+    return Source(table, lake.files(table), pattern, copied, as_map)
+
+
+def _whole(lake: Lake, table: Table) -> Source:
+    """A small table without partitions."""
+    path = Path(lake.partition(table, None).resolve())
+    return Source(table, [path] if path.exists() else [], Path(glob.escape(str(path))), copied=True)
+
+
+def _current() -> Derived:
+    """The cards that count now, without those of older content and older versions."""
+    return Derived(
+        "current_scorecards",
+        "scorecards of the present content, one of each profile; is_best_match as of now",
+        read_sql("current_scorecards"),
+        SCORECARDS.columns,
+    )
+
+
+def _sessions() -> Derived:
+    """Sessions and their scores side by side: what most questions start from."""
+    described: dict[str, Column] = {
+        each.name: each for each in (*AGENT_SESSIONS.columns, *SESSION_PERFORMANCE.columns)
+    }
+    return Derived(
+        "sessions",
+        "agent_sessions with their session_performance: one row per session window",
+        read_sql("sessions"),
+        tuple(described.values()),
+    )

@@ -1,0 +1,147 @@
+"""The portable score of an agent: 0 to 1000 over its last 500 evaluations.
+
+``score = floor(400 pass_rate + 250 latency_score + 200 streak_score + 150 volume_score)``, where
+``latency_score = max(0, 1 - mean(latency_ms / latency_budget_ms))`` over the evaluations that have
+a latency (0 when none has), ``streak_score = min(streak, 50) / 50`` and
+``volume_score = min(evaluations, 500) / 500``.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.schemas import AGENT_SCORES, UTC_TIME
+
+WINDOW_SIZE = 500
+CALIBRATED_AT = 50
+"""Evaluations below which the number is withheld."""
+
+_FULL_STREAK = 50
+_AGENT = ("organization_id", "agent_id")
+
+
+def lifecycle(evaluations_in_all: int) -> str:
+    """new, calibrating, active or mature, by the evaluations an agent ever had."""
+    if evaluations_in_all == 0:
+        return "new"
+    if evaluations_in_all < CALIBRATED_AT:
+        return "calibrating"
+    return "active" if evaluations_in_all < WINDOW_SIZE else "mature"
+
+
+def unknown_agent(organization_id: str, agent_id: str, as_of: datetime) -> dict[str, Any]:
+    """The record of an agent that nobody has evaluated: zeros, not an error."""
+    return {
+        "agent_id": agent_id,
+        "organization_id": organization_id,
+        "score": 0,
+        "lifecycle": lifecycle(0),
+        "eval_count": 0,
+        "window_size": WINDOW_SIZE,
+        "pass_rate": 0.0,
+        "avg_latency_ms": None,
+        "streak": 0,
+        "updated_at": as_of,
+    }
+
+
+def agent_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of an agent, out of its row of AGENT_SCORES."""
+    return {name: row[name] for name in unknown_agent("", "", row["updated_at"])}
+
+
+def withheld(scores: pl.DataFrame) -> pl.DataFrame:
+    """AGENT_SCORES as consumers see them: no number while an agent is calibrating."""
+    calibrating = pl.col("lifecycle") == "calibrating"
+    return scores.with_columns(score=pl.when(~calibrating).then("score"))
+
+
+def agent_scores(evaluations: pl.DataFrame, before: pl.DataFrame, as_of: datetime) -> pl.DataFrame:
+    """One row (AGENT_SCORES) per agent.
+
+    Args:
+        evaluations: The newest 500 evaluations of each agent up to ``as_of``, in any order, with
+            ``organization_id, agent_id, evaluation_id, evaluated_at, passed, latency_ms,
+            latency_budget_ms, model, evaluations_in_all``.
+        before: The same 30 days earlier; the score of agents that were calibrating then is null.
+        as_of: The time that the scores are of.
+    """
+    scores = _scores(evaluations)
+    calibrated = pl.col("evaluations_in_all") >= CALIBRATED_AT
+    earlier = _scores(before).filter(calibrated).select(*_AGENT, score_30d_ago="score")
+    low, high = credible_interval(scores["passes"], scores["eval_count"])
+    identities = [str(identity_id(*names)) for names in scores.select(_AGENT).iter_rows()]
+    states = [lifecycle(number) for number in scores["evaluations_in_all"]]
+    return (
+        scores.with_columns(
+            low.alias("pass_rate_low"),
+            high.alias("pass_rate_high"),
+            pl.Series("lifecycle", states, dtype=pl.String),
+            pl.Series("identity_id", identities, dtype=pl.String),
+            window_size=pl.lit(WINDOW_SIZE, dtype=pl.Int64),
+            updated_at=pl.lit(as_of).cast(UTC_TIME),
+        )
+        .join(earlier, on=_AGENT, how="left")
+        .join(_by_model(evaluations), on=_AGENT, how="left")
+        .select(AGENT_SCORES.schema.names())
+        .sort(_AGENT)
+    )
+
+
+def credible_interval(passes: pl.Series, evaluations: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Equal-tailed 90 % interval of the pass rate: quantiles of Beta(1 + passes, 1 + failures)."""
+    from scipy.special import betaincinv  # takes a while to import
+
+    passed = passes.to_numpy()
+    failed = evaluations.to_numpy() - passed
+    low, high = (betaincinv(1 + passed, 1 + failed, level) for level in (0.05, 0.95))
+    return pl.Series(low), pl.Series(high)
+
+
+def _scores(evaluations: pl.DataFrame) -> pl.DataFrame:
+    newest_first = evaluations.sort(
+        *_AGENT, "evaluated_at", "evaluation_id", descending=[False, False, True, True]
+    )
+    unbroken = pl.col("passed").cast(pl.Int64).cum_min().over(_AGENT)
+    use = pl.col("latency_ms") / pl.col("latency_budget_ms")
+    return (
+        newest_first.with_columns(unbroken=unbroken)
+        .group_by(_AGENT)
+        .agg(
+            eval_count=pl.len().cast(pl.Int64),
+            evaluations_in_all=pl.col("evaluations_in_all").max(),
+            passes=pl.col("passed").sum().cast(pl.Int64),
+            pass_rate=pl.col("passed").mean(),
+            streak=pl.col("unbroken").sum(),
+            avg_latency_ms=pl.col("latency_ms").mean(),
+            latency_score=(1 - use.mean()).clip(lower_bound=0).fill_null(0.0),
+        )
+        .with_columns(score=_score())
+    )
+
+
+def _score() -> pl.Expr:
+    streak_score = pl.min_horizontal("streak", pl.lit(_FULL_STREAK)) / _FULL_STREAK
+    volume_score = pl.min_horizontal("eval_count", pl.lit(WINDOW_SIZE)) / WINDOW_SIZE
+    total = (
+        400 * pl.col("pass_rate")
+        + 250 * pl.col("latency_score")
+        + 200 * streak_score
+        + 150 * volume_score
+    )
+    # Rounding first undoes noise of floating point: 699.9999999999999 is 700.
+    return total.round(9).floor().cast(pl.Int64)
+
+
+def _by_model(evaluations: pl.DataFrame) -> pl.DataFrame:
+    """Evaluations and pass rate of each model behind an agent, most used first."""
+    return (
+        evaluations.group_by(*_AGENT, "model")
+        .agg(evaluations=pl.len().cast(pl.Int64), pass_rate=pl.col("passed").mean())
+        .sort(*_AGENT, "evaluations", "model", descending=[False, False, True, False])
+        .group_by(_AGENT, maintain_order=True)
+        .agg(by_model=pl.struct("model", "evaluations", "pass_rate"))
+    )

@@ -1,0 +1,185 @@
+"""Signals and evaluations that other systems write into the landing folder, brought to ClickHouse.
+
+Files are only ever appended to or added, and loading one again changes nothing: so a file that
+differs from what was loaded last is simply read again from its beginning.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count, islice
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.reputation.domain.external_signals import (
+    UnusableLineError,
+    read_evaluation,
+    read_signal,
+)
+from evaluation_pipelines.reputation.store import ReputationStore, revision_at
+from evaluation_pipelines.schemas import (
+    AGENT_EVALUATIONS,
+    EXTERNAL_SIGNALS,
+    REPUTATION_EVENTS,
+    Table,
+)
+from evaluation_pipelines.storage.landing import LandingFile, RawLine, read_lines
+from evaluation_pipelines.storage.stores import Stores
+
+REJECTS_SHOWN = 100
+_TEXT_SHOWN = 200
+_FOLDERS = ("signals", "evaluations")
+_ROWS_AT_A_TIME = 50_000
+
+
+def load_external_signals(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
+    """Load every file that is new or changed; gives all files ever loaded (EXTERNAL_SIGNALS).
+
+    Raises:
+        ClickHouseError: the rows of a file were refused; it is loaded again by the next run.
+        LakeError: what was loaded before cannot be read, or not be noted.
+        OSError: a file cannot be read.
+    """
+    table, loading = EXTERNAL_SIGNALS, _Loading(stores, store, now)
+    rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
+    for kind in loading.kinds():
+        for file in stores.landing.list_said(kind.folder):
+            if not loading.knows(file, rows.get(file.path)):
+                rows[file.path] = loading.load(kind, file)
+    frame = pl.DataFrame(list(rows.values()), schema=table.schema).sort(table.order)
+    stores.lake.write(frame, table, None)
+    return frame
+
+
+def changed_files(stores: Stores) -> list[LandingFile]:
+    """Files that are not as they were loaded last; ClickHouse is not asked.
+
+    Raises:
+        LakeError: what was loaded before cannot be read.
+    """
+    rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
+    files = [file for kind in _FOLDERS for file in stores.landing.list_said(kind)]
+    return [file for file in files if not _is_same(file, rows.get(file.path))]
+
+
+def loaded_files(stores: Stores) -> pl.DataFrame:
+    """What was loaded last (EXTERNAL_SIGNALS); forgetting it only means loading it again.
+
+    Raises:
+        LakeError: it cannot be read.
+    """
+    return stores.lake.read_whole(EXTERNAL_SIGNALS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A folder of the landing folder, what its lines become, and how one is read."""
+
+    folder: str
+    table: Table
+    read: Callable[[bytes], dict[str, Any]]
+
+
+class _Loading:
+    """One run over all files."""
+
+    def __init__(self, stores: Stores, store: ReputationStore, now: datetime) -> None:
+        self._stores, self._store, self._now = stores, store, now
+        self._made_at = store.made_at()
+        # Each batch outdoes those before it: of two lines with one id the later one wins.
+        self._revisions = count(revision_at(now))
+
+    def kinds(self) -> tuple[_Kind, ...]:
+        deltas = self._stores.settings.signal_deltas
+        signal = partial(read_signal, now=self._now, deltas=deltas)
+        return (
+            _Kind(_FOLDERS[0], REPUTATION_EVENTS, signal),
+            _Kind(_FOLDERS[1], AGENT_EVALUATIONS, partial(read_evaluation, now=self._now)),
+        )
+
+    def knows(self, file: LandingFile, loaded: Mapping[str, Any] | None) -> bool:
+        """Whether the file was loaded as it is now, into the ClickHouse that is used now."""
+        is_here = loaded is not None and loaded["store_made_at"] == self._made_at
+        return is_here and _is_same(file, loaded)
+
+    def load(self, kind: _Kind, file: LandingFile) -> dict[str, Any]:
+        """Bring one file to ClickHouse; gives its row of EXTERNAL_SIGNALS."""
+        tally = _Tally()
+        with self._stores.landing.open(file) as handle:
+            lines = read_lines(handle, 0, self._stores.settings.max_line_bytes)
+            for some in _batched(_read_rows(kind, lines, tally), _ROWS_AT_A_TIME):
+                frame = pl.DataFrame(some, schema=kind.table.schema)
+                last = frame.unique(kind.table.key, keep="last", maintain_order=True)
+                tally.repeated += frame.height - last.height
+                self._store.upsert(kind.table, last, next(self._revisions))
+        return {
+            "path": file.path,
+            "kind": kind.folder,
+            "size_bytes": file.size_bytes,
+            "modified_at": _modified_at(file),
+            "loaded_at": self._now,
+            "store_made_at": self._made_at,
+            **asdict(tally),
+        }
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What became of the lines of one file."""
+
+    lines: int = 0
+    accepted: int = 0
+    repeated: int = 0
+    rejected: int = 0
+    unfinished: bool = False
+    rejects: list[dict[str, Any]] = field(default_factory=list)
+
+    def reject(self, number: int, reason: str, text: bytes) -> None:
+        """Count a line that cannot be used, and keep the first ones to be looked at."""
+        self.rejected += 1
+        if len(self.rejects) < REJECTS_SHOWN:
+            shown = text[:_TEXT_SHOWN].decode(errors="backslashreplace")
+            self.rejects.append({"line": number, "reason": reason, "text": shown})
+
+
+def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator[dict[str, Any]]:
+    for number, line in _numbered(lines):
+        if not line.text.strip():
+            continue
+        try:
+            row = kind.read(line.text)
+        except UnusableLineError as error:
+            if not line.is_terminated and not line.is_overlong:
+                tally.unfinished = True  # somebody is still writing it: read when it has grown
+                return
+            tally.lines += 1
+            tally.reject(number, "too long" if line.is_overlong else str(error), line.text)
+        else:
+            tally.lines += 1
+            tally.accepted += 1
+            yield row
+
+
+def _numbered(lines: Iterable[RawLine]) -> Iterator[tuple[int, RawLine]]:
+    """Lines with their numbers in the file, where empty ones in a row are given as one."""
+    number = 1
+    for line in lines:
+        yield number, line
+        number += line.next_offset - line.offset - line.length_bytes  # the newlines behind it
+
+
+def _batched(rows: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    while some := list(islice(rows, size)):
+        yield some
+
+
+def _is_same(file: LandingFile, loaded: Mapping[str, Any] | None) -> bool:
+    return loaded is not None and (
+        (loaded["size_bytes"], loaded["modified_at"]) == (file.size_bytes, _modified_at(file))
+    )
+
+
+def _modified_at(file: LandingFile) -> datetime:
+    return datetime.fromtimestamp(file.modified_at_ns // 1000 / 1_000_000, UTC)

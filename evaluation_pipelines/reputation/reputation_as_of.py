@@ -1,0 +1,48 @@
+"""Reputation as of a past time, worked out in a store that is thrown away.
+
+ClickHouse keeps each signal as it is scored today. So the sessions as they were then, and the
+files of outside signals, are brought into an embedded store of their own; the statements that make
+the scores are the same.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from evaluation_pipelines.as_of import as_of
+from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.updates import bridge_sessions, open_reputation
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
+
+
+@contextmanager
+def reputation_as_of(
+    stores: Stores, then: datetime, progress: Progress | None = None
+) -> Iterator[ReputationStore]:
+    """A store of reputation that knows what was known then.
+
+    Raises:
+        ClickHouseError: there is no embedded ClickHouse, or it refuses something.
+        LakeError: an input cannot be read.
+        OSError: a file of signals cannot be read.
+    """
+    past, told = as_of(stores, then), progress or Silent()
+    dates = [day for day in past.lake.partitions(SESSION_EVALUATIONS) if day <= then.date()]
+    with TemporaryDirectory(prefix="evaluation_pipelines_") as folder:
+        aside = {"clickhouse_dsn": None, "data_dir": Path(folder)}
+        settings = stores.settings.model_copy(update=aside)
+        with open_reputation(settings, then) as store:
+            told.begin("sessions as of then", len(dates))
+            for day in dates:
+                bridge_sessions(past, store, [day], then)
+                told.advance(1)
+            # What was loaded is noted in the folder, too: the lake says what today's store has.
+            load_external_signals(replace(stores, lake=Lake(Path(folder))), store, then)
+            yield store

@@ -1,0 +1,200 @@
+"""Reputation: sessions become signals and evaluations, and those become scores."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
+from evaluation_pipelines.reputation.domain.session_signals import (
+    session_evaluations_of_agents,
+    session_ids,
+    session_signals,
+)
+from evaluation_pipelines.reputation.store import ReputationStore, revision_at
+from evaluation_pipelines.schemas import (
+    AGENT_EVALUATIONS,
+    AGENT_SCORES,
+    AGENT_SESSIONS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SESSION_EVALUATIONS,
+    UTC_TIME,
+)
+from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.clickhouse import (
+    ClickHouseError,
+    embedded_dsn,
+    embedded_folder,
+    open_clickhouse,
+)
+from evaluation_pipelines.storage.stores import Stores
+
+TREND_DAYS = 30
+_WEEKS_SHOWN = 13
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeResult:
+    """Sessions of some dates as signals: with a score, of those new or changed, taken back.
+
+    ``signals`` are those with a score: REPUTATION_EVENTS and ``session_date``.
+    """
+
+    scored: int
+    written: int
+    retired: int
+    signals: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
+
+
+@contextmanager
+def open_reputation(settings: Settings, now: datetime) -> Iterator[ReputationStore]:
+    """The store of reputation, created or migrated where that is needed.
+
+    Raises:
+        ClickHouseError: it cannot be used.
+    """
+    with _open(settings) as store:
+        store.migrate(now)
+        yield store
+
+
+@contextmanager
+def read_reputation(settings: Settings) -> Iterator[ReputationStore]:
+    """The store of reputation to look at it: what is not there is not made.
+
+    Raises:
+        ClickHouseError: it cannot be used, or nothing is there yet.
+    """
+    folder = embedded_folder(_dsn(settings))
+    if folder is not None and not folder.exists():
+        raise ClickHouseError(
+            f"{folder} holds no reputation yet. Run evaluation-pipelines reputation update (or "
+            "demo) first; if it lies elsewhere, name it by EVAL_DATA_DIR or EVAL_CLICKHOUSE_DSN."
+        )
+    with _open(settings) as store:
+        store.expect_migrated()
+        yield store
+
+
+@contextmanager
+def _open(settings: Settings) -> Iterator[ReputationStore]:
+    with open_clickhouse(_dsn(settings), settings.clickhouse_patience_s) as clickhouse:
+        yield ReputationStore(clickhouse)
+
+
+def _dsn(settings: Settings) -> str:
+    if settings.clickhouse_dsn is not None:
+        return settings.clickhouse_dsn.get_secret_value()
+    return embedded_dsn(settings.data_dir / "clickhouse")
+
+
+def bridge_sessions(
+    stores: Stores, store: ReputationStore, dates: Collection[date], now: datetime
+) -> BridgeResult:
+    """Make the sessions of some dates count, each once and as it is scored now.
+
+    A session that lost its score, or is no more, takes its signal and its evaluation with it.
+
+    Raises:
+        ClickHouseError: a write was refused; the next run completes what was begun.
+        LakeError: an input cannot be read.
+    """
+    if not dates:
+        return BridgeResult(0, 0, 0)
+    sessions, revision = _sessions(stores, dates, now), revision_at(now)
+    signals, evaluations = session_signals(sessions), session_evaluations_of_agents(sessions)
+    # First, so that whatever is written after it is found again.
+    ids = session_ids(sessions)
+    known = store.remember_sessions(dates, ids)
+    known -= _moved(store, dates, known - set(signals["event_id"]))
+    store.upsert(AGENT_EVALUATIONS, evaluations, revision)
+    store.retire(AGENT_EVALUATIONS, known - set(evaluations["evaluation_id"]), revision)
+    upserted = store.upsert(REPUTATION_EVENTS, signals, revision)
+    retired = store.retire(REPUTATION_EVENTS, known - set(signals["event_id"]), revision)
+    dated = signals.join(ids, on="event_id")
+    return BridgeResult(signals.height, upserted.written, retired, dated)
+
+
+def signals_without_session(
+    stores: Stores, store: ReputationStore, dates: Collection[date]
+) -> list[str]:
+    """Ids of live signals about sessions of these dates that have no score in the lake, sorted.
+
+    Raises:
+        ClickHouseError: it cannot be used.
+        LakeError: ``session_evaluations`` cannot be read.
+    """
+    if not dates:
+        return []
+    scored = session_ids(stores.lake.read(SESSION_EVALUATIONS, dates))
+    unscored = set(store.known_sessions(dates)["event_id"]) - set(scored["event_id"])
+    left = store.live(REPUTATION_EVENTS, unscored - _moved(store, dates, unscored))
+    return sorted(set(left["event_id"]))
+
+
+def export_reputation(stores: Stores, store: ReputationStore) -> pl.DataFrame:
+    """Bring the identities' scores up to now and publish them: REPUTATION_SCORES."""
+    store.refresh()
+    scores = store.scores().sort(REPUTATION_SCORES.order)
+    stores.lake.write(scores, REPUTATION_SCORES, None)
+    return scores
+
+
+def with_agents(stores: Stores, scores: pl.DataFrame) -> pl.DataFrame:
+    """REPUTATION_SCORES with ``organization_id, agent_id`` as last published, null for others.
+
+    Raises:
+        LakeError: ``agent_scores`` cannot be read.
+    """
+    agents = stores.lake.read_whole(AGENT_SCORES)
+    names = agents.select("identity_id", "organization_id", "agent_id")
+    return scores.join(names, on="identity_id", how="left", maintain_order="left")
+
+
+def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
+    """Compute the agents' scores as of now and publish them: AGENT_SCORES."""
+    scores = scored_agents(store, now)
+    stores.lake.write(scores, AGENT_SCORES, None)
+    return scores
+
+
+def scored_agents(
+    store: ReputationStore, now: datetime, agent_ids: Collection[str] = ()
+) -> pl.DataFrame:
+    """These agents, or all when none is named, as consumers see them now: AGENT_SCORES."""
+    before = now - timedelta(days=TREND_DAYS)
+    evaluations = store.evaluations(now, agent_ids)
+    return withheld(agent_scores(evaluations, store.evaluations(before, agent_ids), now))
+
+
+def weekly_scores(
+    store: ReputationStore, identity_id: str, now: datetime
+) -> list[dict[str, Any] | None]:
+    """One identity at the end of each of the last 13 weeks, the oldest first."""
+    times = [now - timedelta(weeks=weeks) for weeks in reversed(range(_WEEKS_SHOWN))]
+    return [store.score_as_of(identity_id, time) for time in times]
+
+
+def _moved(store: ReputationStore, dates: Collection[date], ids: Collection[str]) -> set[str]:
+    """Those of the sessions that are signals of other dates by now.
+
+    Telemetry that is ingested anew, in another order, can begin a session on another day.
+    """
+    live = store.live(REPUTATION_EVENTS, ids).explode("attributes").unnest("attributes")
+    days = [day.isoformat() for day in dates]
+    elsewhere = (pl.col("key") == "session_date") & ~pl.col("value").is_in(days)
+    return set(live.filter(elsewhere)["event_id"])
+
+
+def _sessions(stores: Stores, dates: Collection[date], now: datetime) -> pl.DataFrame:
+    """Rows of ``session_evaluations`` with ``mean_api_ms`` and ``is_terminal``."""
+    key = ["organization_id", "session_key"]
+    more = stores.lake.read(AGENT_SESSIONS, dates, [*key, "mean_api_ms", "explicit_end"])
+    sessions = stores.lake.read(SESSION_EVALUATIONS, dates).join(more, on=key, how="left")
+    time = pl.lit(now).cast(UTC_TIME)
+    return sessions.with_columns(is_terminal(time, stores.settings.session_idle_minutes))

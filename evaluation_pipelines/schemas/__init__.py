@@ -1,0 +1,90 @@
+"""Every table of the lake: its grain, key and columns with types and meaning.
+
+The one source of types: writers refuse a frame that does not fit, the user interface shows the
+descriptions, SQL results are cast to it. Times are UTC microseconds, durations carry their unit
+in the name, money is USD, unknown is null and never 0.
+"""
+
+from evaluation_pipelines.schemas.books import EVALUATION_BOOKS
+from evaluation_pipelines.schemas.comparison import (
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+)
+from evaluation_pipelines.schemas.judging import JUDGE_SCORES, MISSING_TOOLS
+from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
+from evaluation_pipelines.schemas.reputation import (
+    AGENT_EVALUATIONS,
+    AGENT_SCORES,
+    EXTERNAL_SIGNALS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SIGNAL_CATEGORIES,
+)
+from evaluation_pipelines.schemas.scorecards import OVERRIDES, SCORECARDS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas.table import UTC_TIME, Column, Table
+from evaluation_pipelines.schemas.telemetry import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    EVENT_NAMES,
+    QUARANTINE,
+    TOOL_CLASSES,
+)
+from evaluation_pipelines.schemas.tools import TOOL_REPORTS
+
+TABLES = (
+    AGENT_EVENTS_LANDED,
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    JUDGE_SCORES,
+    MISSING_TOOLS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    EVALUATION_BOOKS,
+    OVERRIDES,
+    TOOL_REPORTS,
+    MASQUE_LIFT,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    REPUTATION_EVENTS,
+    AGENT_EVALUATIONS,
+    EXTERNAL_SIGNALS,
+    REPUTATION_SCORES,
+    AGENT_SCORES,
+    QUARANTINE,
+)
+
+__all__ = [
+    "AGENT_EVALUATIONS",
+    "AGENT_EVENTS",
+    "AGENT_EVENTS_LANDED",
+    "AGENT_SCORES",
+    "AGENT_SESSIONS",
+    "EVALUATION_BOOKS",
+    "EVENT_NAMES",
+    "EXTERNAL_SIGNALS",
+    "JUDGE_SCORES",
+    "LIFT_MEASURES",
+    "MASQUE_LIFT",
+    "MISSING_TOOLS",
+    "MODEL_COMPARISON",
+    "MODEL_COMPARISON_PAIRS",
+    "MODEL_REGRESSIONS",
+    "OVERRIDES",
+    "QUARANTINE",
+    "REPUTATION_EVENTS",
+    "REPUTATION_SCORES",
+    "SCORECARDS",
+    "SESSION_EVALUATIONS",
+    "SESSION_PERFORMANCE",
+    "SIGNAL_CATEGORIES",
+    "TABLES",
+    "TOOL_CLASSES",
+    "TOOL_REPORTS",
+    "UTC_TIME",
+    "Column",
+    "Table",
+]

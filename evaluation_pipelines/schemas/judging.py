@@ -1,0 +1,80 @@
+"""Tables of the judge's scores, and of the tools that it says were missing."""
+
+import polars as pl
+
+from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+
+JUDGE_SCORES = Table(
+    name="judge_scores",
+    grain="one row per scoring of a session window by the judge, as the ledger has it",
+    key=("score_id",),
+    order=("organization_id", "session_key", "scored_at", "score_id"),
+    columns=columns(
+        ("score_id", pl.String, "id of the scoring"),
+        ("organization_id", pl.String, "organization"),
+        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
+        ("session_id", pl.String, "session.id as sent by the agent"),
+        ("content_hash", pl.String, "content that was scored"),
+        ("is_current", pl.Boolean, "the session has that content still; null without a session"),
+        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+        ("agent_model", pl.String, "model of the agent; the judge is never told"),
+        ("session_date", pl.Date, "UTC day the session began: the partition"),
+        ("judge_profile_id", pl.String, "judge profile"),
+        ("judge_profile_version", pl.Int64, "version of the judge profile"),
+        ("judge_model", pl.String, "model that judged"),
+        ("rubric", pl.String, "name of the rubric"),
+        ("prompt_hash", pl.String, "SHA-256 of the rubric's two templates"),
+        ("current_prompt_used", pl.Boolean, "the rubric says the same today"),
+        ("status", pl.String, "pending, in_progress, completed or failed"),
+        ("total_score", pl.Float64, "0-100; null until completed"),
+        ("criteria_scores", pl.String, "JSON: criterion -> points"),
+        ("failure_tags", pl.List(pl.String), "what the judge found wrong; null when not given"),
+        ("sample_totals", pl.String, "JSON: totals of all samples"),
+        ("score_spread", pl.Float64, "standard deviation of the samples; null for one"),
+        ("score_analysis", pl.String, "what the judge says of the way of working"),
+        ("missing_tools_analysis", pl.String, "tools that should have been used, whole"),
+        ("missing_tools_error", pl.String, "why there is no answer about missing tools"),
+        ("inconsistent_total", pl.Boolean, "total and criteria differ by more than 5"),
+        ("injection_suspected", pl.Boolean, "text of the session addresses the judge"),
+        ("truncated", pl.Boolean, "parts of the session were cut to fit"),
+        ("content_level", pl.String, "full, prompts or none: how much text was logged"),
+        ("redactions", pl.String, "JSON: kind of secret -> how often it was taken out"),
+        ("score_triggered_by", pl.String, "a person, 'schedule', 'sensor' or a run id"),
+        ("scored_at", UTC_TIME, "when it was asked for"),
+        ("started_at", UTC_TIME, "when work on it began"),
+        ("completed_at", UTC_TIME, "when it was completed or failed"),
+        ("attempt", pl.Int64, "which attempt at this content, from 1"),
+        ("retriable", pl.Boolean, "whether another attempt may help, when failed"),
+        ("error_message", pl.String, "why it failed"),
+        ("input_tokens", pl.Int64, "tokens sent, cached ones left out; null when unknown"),
+        ("cached_tokens", pl.Int64, "tokens sent that the provider had in its cache"),
+        ("output_tokens", pl.Int64, "tokens of all replies"),
+        ("judge_cost_usd", pl.Float64, "price of all replies; null when unknown"),
+        ("latency_ms", pl.Float64, "time spent waiting for replies, all together"),
+    ),
+)
+
+TOOL_EXAMPLES = pl.List(pl.Struct({"session_key": pl.String, "rationale": pl.String}))
+
+MISSING_TOOLS = Table(
+    name="missing_tools",
+    grain="one row per tool that judges say was missing, and period of 28 days",
+    key=("organization_id", "period_start", "tool"),
+    order=("organization_id", "period_start", "tool"),
+    columns=columns(
+        ("organization_id", pl.String, "organization"),
+        ("period_start", pl.Date, "first UTC day: sessions that began on it or later"),
+        ("period_end", pl.Date, "UTC day after the last one"),
+        ("tool", pl.String, "name as the judges write it, normalised by the rule of docs/judging"),
+        ("sessions", pl.Int64, "session windows in whose newest answers it is named"),
+        ("asked_sessions", pl.Int64, "session windows with an answer that could be read, any tool"),
+        ("mentions", pl.Int64, "how often it is named in these answers"),
+        ("agent_models", pl.List(pl.String), "models of the agents that lacked it, sorted"),
+        ("masques", pl.List(pl.String), "personas that lacked it, sorted; baseline for none"),
+        ("examples", TOOL_EXAMPLES, "up to 3 sessions, the newest first, with the rationale cut"),
+        ("first_date", pl.Date, "session date on which it was first missed in the period"),
+        ("last_date", pl.Date, "session date on which it was last missed"),
+        ("priority", pl.Int64, "place in the model's list, from 1; null when it is not in it"),
+        ("priority_reason", pl.String, "why it stands there, as the model says"),
+    ),
+)

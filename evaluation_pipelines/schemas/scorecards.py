@@ -1,0 +1,128 @@
+"""Tables of scorecards, and of the one score that counts for a session."""
+
+import polars as pl
+
+from evaluation_pipelines.schemas.table import UTC_TIME, WINDOW, Table, columns
+
+CRITERIA_SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
+
+HUMAN_OVERRIDE = pl.Struct(
+    {
+        "override_score": pl.Float64,
+        "annotator": pl.String,
+        "reason": pl.String,
+        "at": UTC_TIME,
+        "stale": pl.Boolean,
+    }
+)
+
+SCORECARDS = Table(
+    name="scorecards",
+    grain="one row per session content and profile version",
+    key=("card_id",),
+    order=("organization_id", "session_key", "profile_id", "profile_version", "content_hash"),
+    several_files=True,
+    columns=columns(
+        ("card_id", pl.String, "UUID that follows from session, content and profile version"),
+        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
+        ("session_id", pl.String, "session.id as sent by the agent"),
+        ("organization_id", pl.String, "organization"),
+        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+        ("content_hash", pl.String, "content the card belongs to; a session that grew has another"),
+        ("profile_id", pl.String, "judge profile"),
+        ("profile_version", pl.Int64, "version of the profile"),
+        ("is_best_match", pl.Boolean, "it was the best match when written; see current_scorecards"),
+        ("method", pl.String, "heuristic, llm or hybrid"),
+        ("scale_min", pl.Float64, "lowest score of the profile"),
+        ("scale_max", pl.Float64, "highest score of the profile"),
+        ("overall_score", pl.Float64, "the automatic score: weighted mean, on the scale"),
+        ("criteria_scores", CRITERIA_SCORES, "criterion -> score on the scale; null if unknown"),
+        ("confidence", pl.Float64, "0-1: how far the automatic score can be relied on"),
+        ("fallback", pl.Boolean, "a placeholder at the midpoint: not judged, and counts nowhere"),
+        ("disqualified", pl.Boolean, "a disqualifier was found; null without logged texts"),
+        ("disqualifier_triggered", pl.String, "the first disqualifier that was found"),
+        ("reasoning", pl.String, "how the score came about, or what the judge wrote"),
+        ("human_override", HUMAN_OVERRIDE, "newest override by a person; stale: of older content"),
+        ("effective_score", pl.Float64, "a live override, else the automatic score; on the scale"),
+        ("effective_100", pl.Float64, "effective_score as 0-100"),
+        ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
+        ("classification_label", pl.String, "newest label sent, else 'general'"),
+        ("cost_usd", pl.Float64, "cost; null unless every API request has one"),
+        ("total_tokens", pl.Int64, "input + output + cache read + cache creation"),
+        ("duration_ms", pl.Float64, "length of the session, milliseconds"),
+        ("tool_effectiveness", pl.Float64, "0-100: share of tool calls that were of use"),
+        ("started_at", UTC_TIME, "start of the session"),
+        ("scored_at", UTC_TIME, "when the automatic score took its present value"),
+        ("session_date", pl.Date, "UTC day the session began: the partition"),
+    ),
+)
+
+EFFECTIVE_SOURCES = ("override", "scorecard", "judge", "composite", "status", "none")
+
+SESSION_EVALUATIONS = Table(
+    name="session_evaluations",
+    grain="one row per session window: the one score that counts, and where it comes from",
+    key=("organization_id", "session_key"),
+    order=("organization_id", "session_key"),
+    columns=columns(
+        *WINDOW,
+        ("attribution", pl.String, "baseline, clean, mixed or remainder"),
+        ("source_cli", pl.String, "agent program"),
+        ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
+        ("classification_label", pl.String, "newest label sent, else 'general'"),
+        ("task_class", pl.String, "kind of task by the tool mix alone"),
+        ("started_at", UTC_TIME, "start of the window"),
+        ("ended_at", UTC_TIME, "end of the window"),
+        ("status", pl.String, "completed, failed or cancelled"),
+        ("effective_100", pl.Float64, "0-100: the score that counts; null when there is none"),
+        ("effective_source", pl.String, "override, scorecard, judge, composite, status or none"),
+        ("passed", pl.Boolean, "effective_100 of 50 or more"),
+        ("colour", pl.String, "red under 50, yellow under 75, green; 'not scored' without"),
+        ("confidence", pl.Float64, "0-1: of the scorecard, 1 of a person; else null"),
+        ("quality_risk", pl.Boolean, "below the profile's quality_risk_fraction; null if unscored"),
+        ("profile_id", pl.String, "best-matching profile; null when none matches"),
+        ("profile_version", pl.Int64, "version of it that counts for the session"),
+        ("card_id", pl.String, "its scorecard; null when there is none"),
+        ("override_id", pl.String, "the live override; null when there is none"),
+        ("override_100", pl.Float64, "0-100: what a person says, while the content is the same"),
+        ("scorecard_100", pl.Float64, "0-100: the automatic score of the scorecard"),
+        ("judge_total", pl.Float64, "0-100: newest total of a judge on this content"),
+        ("composite", pl.Float64, "0-10: composite of session_performance"),
+        ("disqualified", pl.Boolean, "a disqualifier was found; null when unknown"),
+        ("reason", pl.String, "why there is no scorecard; null when there is one"),
+        ("excluded_by", pl.String, "rule of the user's that leaves it out; null without"),
+        ("content_hash", pl.String, "content that was evaluated"),
+        ("session_date", pl.Date, "UTC day the session began: the partition"),
+    ),
+)
+
+OVERRIDES = Table(
+    name="overrides",
+    grain="one row per override of a score by a person; none is ever deleted",
+    key=("override_id",),
+    order=("made_at", "override_id"),
+    columns=columns(
+        ("override_id", pl.String, "a number as text; a greater one is newer"),
+        ("organization_id", pl.String, "organization"),
+        ("session_key", pl.String, "session window that was looked at"),
+        ("session_date", pl.Date, "its partition"),
+        ("profile_id", pl.String, "judge profile whose score it corrects"),
+        ("profile_version", pl.Int64, "version of the profile at that time"),
+        ("content_hash", pl.String, "content that was looked at"),
+        ("override_score", pl.Float64, "the score by the person, on the scale"),
+        ("override_100", pl.Float64, "the same as 0-100"),
+        ("automatic_100", pl.Float64, "0-100: the automatic score at that time; null without one"),
+        ("is_confirmation", pl.Boolean, "the person agreed with the automatic score"),
+        ("source", pl.String, "person, audit (drawn at random) or import"),
+        ("annotator", pl.String, "who"),
+        ("reason", pl.String, "why"),
+        ("made_at", UTC_TIME, "when"),
+        (
+            "state",
+            pl.String,
+            "live, stale (it grew), replaced, or card_only (no best match)",
+        ),
+    ),
+)

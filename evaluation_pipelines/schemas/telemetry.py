@@ -1,0 +1,108 @@
+"""Tables of events, and of lines that could not be read."""
+
+import polars as pl
+
+from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+
+_EVENT_COLUMNS = columns(
+    ("event_id", pl.Binary, "16-byte hash of the record's own content; equal for a re-sent record"),
+    ("event_time", UTC_TIME, "when it happened"),
+    ("observed_time", UTC_TIME, "when a collector or the SDK saw it"),
+    ("session_id", pl.String, "session.id as sent by the agent"),
+    ("session_date", pl.Date, "UTC day the session began: the partition"),
+    ("organization_id", pl.String, "organization.id, else 'default'; null on attribution lines"),
+    ("agent_id", pl.String, "agent.id as sent"),
+    ("masque", pl.String, "persona named by the record, its resource, or a don / doff"),
+    ("user_id", pl.String, "user.id as sent"),
+    ("team_id", pl.String, "team.id as sent"),
+    ("source_cli", pl.String, "claude_code, codex, gemini_cli, qwen_code, opencode or genai"),
+    ("service_name", pl.String, "service.name of the resource"),
+    ("service_version", pl.String, "service.version of the resource"),
+    ("event_name", pl.String, "canonical name, one of EVENT_NAMES"),
+    ("source_event_name", pl.String, "name as sent, vendor prefix stripped"),
+    ("sequence", pl.Int64, "event.sequence; restarts at 0 with each process"),
+    ("prompt_id", pl.String, "the prompt this event answers"),
+    ("request_id", pl.String, "the provider's id of the API request"),
+    ("tool_use_id", pl.String, "the id of the tool call"),
+    ("query_source", pl.String, "what asked the model: main thread, subagent, compaction"),
+    ("subagent", pl.String, "name of the subagent, when one did it"),
+    ("model", pl.String, "model as named by the source"),
+    ("provider", pl.String, "who serves the model: reported, else from the price table"),
+    ("tool_name", pl.String, "tool as named by the source; MCP tools as mcp__server__tool"),
+    ("tool_type", pl.String, "builtin or mcp"),
+    ("tool_class", pl.String, "read, search, edit, write, shell, web, mcp, agent or other"),
+    ("success", pl.Boolean, "outcome of the call; null when unknown"),
+    ("success_source", pl.String, "reported, or exit_code where that overrules the report"),
+    ("exit_code", pl.Int64, "exit code of a shell call, where shown"),
+    ("decision", pl.String, "accept or reject"),
+    ("error_type", pl.String, "class of the error as sent"),
+    ("error", pl.String, "text of the error as sent"),
+    ("duration_ms", pl.Float64, "how long the call took"),
+    ("ttft_ms", pl.Float64, "time to the first token"),
+    ("cost_usd", pl.Float64, "price of the API request"),
+    ("cost_source", pl.String, "reported, priced or unknown"),
+    ("input_tokens", pl.Int64, "input tokens, never counting cached ones"),
+    ("output_tokens", pl.Int64, "output tokens"),
+    ("cache_read_tokens", pl.Int64, "input tokens read from the cache"),
+    ("cache_creation_tokens", pl.Int64, "input tokens written to the cache"),
+    ("reasoning_tokens", pl.Int64, "output tokens spent on reasoning, where reported"),
+    ("content", pl.String, "prompt, reply, result or request body, when logged"),
+    ("tool_parameters", pl.String, "parameters of the call as JSON text, when logged"),
+    ("classification_label", pl.String, "classification.label as sent"),
+    ("attributes", pl.String, "JSON text of all attributes that have no column"),
+    ("time_anomaly", pl.Boolean, "the time sent was impossible; event_time is a substitute"),
+    ("source_file_id", pl.String, "identity of the landing file"),
+    ("source_offset", pl.Int64, "byte offset of the line in that file"),
+)
+
+EVENT_NAMES = (
+    "user_prompt",
+    "assistant_response",
+    "tool_result",
+    "tool_decision",
+    "api_request",
+    "api_error",
+    "api_refusal",
+    "compaction",
+    "hook",
+    "session_start",
+    "session_end",
+    "masque_don",
+    "masque_doff",
+    "other",
+)
+
+TOOL_CLASSES = ("read", "search", "edit", "write", "shell", "web", "mcp", "agent", "other")
+
+AGENT_EVENTS_LANDED = Table(
+    name="agent_events_landed",
+    grain="one row per event as filed by ingest; a re-sent event appears again",
+    key=(),
+    order=(),
+    columns=_EVENT_COLUMNS,
+)
+
+AGENT_EVENTS = Table(
+    name="agent_events",
+    grain="one row per event, deduplicated",
+    key=("event_id",),
+    order=("organization_id", "session_id", "event_time", "sequence", "event_id"),
+    columns=_EVENT_COLUMNS,
+)
+
+QUARANTINE = Table(
+    name="quarantine",
+    grain="one row per line or record that could not be read",
+    key=(),
+    order=(),
+    columns=columns(
+        ("file_id", pl.String, "identity of the landing file"),
+        ("path", pl.String, "path of the file when it was read, inside the landing folder"),
+        ("offset", pl.Int64, "byte offset of the line"),
+        ("length_bytes", pl.Int64, "bytes of the line"),
+        ("record_index", pl.Int64, "which log record of the line; null for the whole line"),
+        ("reason", pl.String, "what is wrong, in words"),
+        ("first_bytes", pl.String, "the first 256 bytes, undecodable ones escaped"),
+        ("quarantined_at", UTC_TIME, "when it was read"),
+    ),
+)

@@ -1,0 +1,219 @@
+"""How far automatic scores and people agree, and when a profile wants a look.
+
+All figures are on 0-100, automatic minus human: a positive bias means that the profile is too
+generous. No interval without at least ``SMALLEST`` pairs.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, stdev
+
+import polars as pl
+
+from evaluation_pipelines.numerics.estimates import t_quantile
+
+SMALLEST = 5
+STREAK = 5
+"""So many corrections in a row in one direction ask for a recalibration."""
+
+_BANDS = 10
+_TWO_SIDED = 0.975
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementEstimate:
+    """A figure with its 95 % interval; None where it cannot be told."""
+
+    value: float | None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Judge and human on the same sessions, of one profile version and one way of choosing them.
+
+    Attributes:
+        profile_id: The profile.
+        profile_version: Its version.
+        sample: ``audit`` (drawn at random) or ``chosen`` (what caught somebody's eye).
+        n: Sessions.
+        bias: Mean of automatic minus human.
+        mae: Mean absolute difference.
+        spearman: Rank correlation.
+        kappa: Quadratic weighted kappa over ten bands of ten points.
+    """
+
+    profile_id: str
+    profile_version: int
+    sample: str
+    n: int
+    bias: AgreementEstimate
+    mae: AgreementEstimate
+    spearman: AgreementEstimate
+    kappa: AgreementEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """The newest corrections of a profile version, all in one direction.
+
+    ``length`` counts them; ``too_high`` says that the automatic scores were above the human ones.
+    """
+
+    profile_id: str
+    profile_version: int
+    length: int
+    too_high: bool
+
+    @property
+    def wants_recalibration(self) -> bool:
+        """Whether it is long enough to act."""
+        return self.length >= STREAK
+
+
+def agreements(overrides: pl.DataFrame) -> list[Agreement]:
+    """Agreement per profile version, the audit sample apart from what people chose.
+
+    Args:
+        overrides: OVERRIDES; of each content the newest answer of either sample, those without an
+            automatic score left out. What somebody chose to say later leaves the random sample as
+            it is.
+    """
+    is_audit = pl.col("source") == "audit"
+    sample = pl.when(is_audit).then(pl.lit("audit")).otherwise(pl.lit("chosen"))
+    pairs = _newest(overrides.with_columns(sample=sample), "sample").sort(
+        "profile_id", "profile_version", "sample", maintain_order=True
+    )
+    groups = pairs.group_by("profile_id", "profile_version", "sample", maintain_order=True)
+    return [
+        agreement(
+            (str(profile), int(str(version)), str(sample)),
+            group["automatic_100"].to_list(),
+            group["override_100"].to_list(),
+        )
+        for (profile, version, sample), group in groups
+    ]
+
+
+def agreement(
+    which: tuple[str, int, str], automatic: Sequence[float], human: Sequence[float]
+) -> Agreement:
+    """The figures of some pairs; ``which`` is profile, version and sample."""
+    errors = [a - h for a, h in zip(automatic, human, strict=True)]
+    return Agreement(
+        *which,
+        n=len(errors),
+        bias=_mean(errors),
+        mae=_mean([abs(each) for each in errors]),
+        spearman=spearman(automatic, human),
+        kappa=kappa(automatic, human),
+    )
+
+
+def streaks(overrides: pl.DataFrame) -> list[Streak]:
+    """The run of corrections in one direction with which each profile version's history ends.
+
+    A confirmation ends a run: somebody found a score right. Of each content only the newest
+    override counts: one session that is corrected five times is one correction.
+    """
+    told = _newest(overrides).sort("profile_id", "profile_version", maintain_order=True)
+    found = []
+    for (profile, version), group in told.group_by(
+        "profile_id", "profile_version", maintain_order=True
+    ):
+        errors = (group["automatic_100"] - group["override_100"]).round(9).reverse().to_list()
+        length = 0
+        while length < len(errors) and errors[length] * errors[0] > 0:
+            length += 1
+        if length:
+            found.append(Streak(str(profile), int(str(version)), length, errors[0] > 0))
+    return found
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
+    """Pearson's correlation of the ranks (ties share their mean); None without any spread.
+
+    The interval is Fisher's, with the variance ``(1 + r²/2) / (n - 3)`` of Bonett and Wright,
+    "Sample size requirements for estimating Pearson, Kendall and Spearman correlations" (2000).
+    """
+    value = _correlation(_ranks(first), _ranks(second))
+    if value is None or len(first) < SMALLEST:
+        return AgreementEstimate(None)
+    if abs(value) > 1 - 1e-12:
+        return AgreementEstimate(value, (value, value))
+    half = _z() * math.sqrt((1 + value**2 / 2) / (len(first) - 3))
+    center = math.atanh(value)
+    return AgreementEstimate(value, (math.tanh(center - half), math.tanh(center + half)))
+
+
+def kappa(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
+    """Cohen's quadratic weighted kappa of scores in ten bands; None where chance explains all.
+
+    ``1 - sum(d² observed) / sum(d² expected)``, d being the distance of the bands (Cohen, "Weighted
+    kappa", 1968). The interval is the jackknife's.
+    """
+    pairs = [(_band(a), _band(b)) for a, b in zip(first, second, strict=True)]
+    value = _kappa(pairs)
+    if value is None or len(pairs) < SMALLEST:
+        return AgreementEstimate(None)
+    without = [_kappa(pairs[:index] + pairs[index + 1 :]) for index in range(len(pairs))]
+    known = [each for each in without if each is not None]
+    if len(known) < len(pairs):
+        return AgreementEstimate(value)
+    middle, n = fmean(known), len(known)
+    error = math.sqrt((n - 1) / n * sum((each - middle) ** 2 for each in known))
+    half = t_quantile(n - 1) * error
+    return AgreementEstimate(value, (max(value - half, -1.0), min(value + half, 1.0)))
+
+
+def _newest(overrides: pl.DataFrame, *apart: str) -> pl.DataFrame:
+    """The newest override of each content and version with an automatic score, oldest first."""
+    of = ("organization_id", "session_key", "content_hash", "profile_id", "profile_version")
+    return (
+        overrides.filter(pl.col("automatic_100").is_not_null())
+        .sort("made_at", pl.col("override_id").cast(pl.Int64))
+        .unique([*of, *apart], keep="last", maintain_order=True)
+    )
+
+
+def _mean(values: Sequence[float]) -> AgreementEstimate:
+    """Mean with Student's interval."""
+    if len(values) < SMALLEST:
+        return AgreementEstimate(fmean(values))
+    half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return AgreementEstimate(fmean(values), (fmean(values) - half, fmean(values) + half))
+
+
+def _kappa(pairs: Sequence[tuple[int, int]]) -> float | None:
+    observed = sum((a - b) ** 2 for a, b in pairs) / len(pairs)
+    rows, columns = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    expected = (
+        sum((a - b) ** 2 * rows[a] * columns[b] for a in rows for b in columns) / len(pairs) ** 2
+    )
+    return None if expected == 0 else 1 - observed / expected
+
+
+def _band(score: float) -> int:
+    return min(int(score * _BANDS / 100), _BANDS - 1)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return pl.Series(values, dtype=pl.Float64).rank("average").to_list()
+
+
+def _correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    mean_1, mean_2 = fmean(first), fmean(second)
+    spread_1 = math.fsum((each - mean_1) ** 2 for each in first)
+    spread_2 = math.fsum((each - mean_2) ** 2 for each in second)
+    if spread_1 == 0 or spread_2 == 0:
+        return None
+    both = math.fsum((a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True))
+    return both / math.sqrt(spread_1 * spread_2)
+
+
+def _z() -> float:
+    return NormalDist().inv_cdf(_TWO_SIDED)

@@ -1,0 +1,204 @@
+"""The one score that counts for a session: one precedence for everything that comes after."""
+
+import polars as pl
+
+from evaluation_pipelines.profiles.domain.profile import DEFAULT_RISK_FRACTION
+from evaluation_pipelines.profiles.domain.registry import Registry
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.scorecards.domain.judged import newest_totals
+from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, to_100
+
+PASSES_FROM = 50
+YELLOW_FROM, GREEN_FROM = 50, 75
+NO_PROFILE = "no profile matches its label"
+NOT_ENDED = "it has not ended yet"
+
+_SESSION = ["organization_id", "session_key"]
+_CONTENT = [*_SESSION, "content_hash"]
+
+
+def evaluate(
+    sessions: pl.DataFrame,
+    matches: pl.DataFrame,
+    cards: pl.DataFrame,
+    unscored: pl.DataFrame,
+    overrides: pl.DataFrame,
+    results: pl.DataFrame,
+) -> pl.DataFrame:
+    """SESSION_EVALUATIONS but for ``quality_risk``: the effective score of every session.
+
+    A live override; else the best-matching current scorecard (no fallback); else the judge's
+    total; else composite * 10; else 0 for a session that failed; else none. Of a session that has
+    not ended only what was said of its very content counts, the rest when it has ended. Nothing
+    counts of a session that a rule leaves out.
+
+    Args:
+        sessions: rows of ``agent_sessions`` with ``composite``, ``is_terminal`` and
+            ``excluded_by``.
+        matches: ASSIGNMENTS of the sessions.
+        cards: SCORECARDS of these sessions, of any profile and content.
+        unscored: UNSCORED.
+        overrides: OVERRIDE_ROWS.
+        results: JUDGE_RESULTS.
+    """
+    best = matches.filter("is_best_match").drop("is_best_match")
+    frame = (
+        sessions.join(best, on=_SESSION, how="left", validate="1:1")
+        .join(_best_cards(cards), on=[*_CONTENT, "profile_id", "profile_version"], how="left")
+        .join(_live(overrides), on=[*_CONTENT, "profile_id"], how="left")
+        .join(newest_totals(results), on=_CONTENT, how="left")
+        .join(unscored.rename({"reason": "why"}), on=[*_SESSION, "profile_id"], how="left")
+    )
+    return (
+        frame.with_columns(_source(), card_id=pl.when(~_is_excluded()).then("card_id"))
+        .with_columns(effective_100=_score())
+        .with_columns(_passed(), _colour(), _sureness(), _reason())
+    )
+
+
+def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
+    """Evaluations without a card, with what people have said since they were made.
+
+    Args:
+        evaluations: SESSION_EVALUATIONS; scores and sources change, the rest stays as it was.
+        overrides: OVERRIDE_ROWS.
+
+    Returns:
+        The same columns, and ``annotator`` of the override that counts.
+    """
+    said = newest_of_content(overrides).select(
+        *_CONTENT, "profile_id", "annotator", said_100=to_100("override_score")
+    )
+    is_said = pl.col("said_100").is_not_null() & ~_is_excluded()
+    return (
+        evaluations.join(said, on=[*_CONTENT, "profile_id"], how="left", maintain_order="left")
+        .with_columns(
+            annotator=pl.when(is_said).then("annotator"),
+            effective_100=pl.when(is_said).then("said_100").otherwise("effective_100"),
+            effective_source=pl.when(is_said)
+            .then(pl.lit("override"))
+            .otherwise("effective_source"),
+        )
+        .drop("said_100")
+    )
+
+
+def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
+    """SESSION_EVALUATIONS, complete: ``quality_risk`` as the profile's newest version says."""
+    fractions = {each.profile.id: each.profile.quality_risk_fraction for each in registry.newest()}
+    fraction = pl.col("profile_id").replace_strict(
+        fractions, default=DEFAULT_RISK_FRACTION, return_dtype=pl.Float64
+    )
+    table = SESSION_EVALUATIONS
+    return (
+        evaluations.with_columns(quality_risk=pl.col("effective_100") < 100 * fraction)
+        .select(table.schema.names())
+        .cast(table.schema)
+        .sort(table.order)
+    )
+
+
+def _best_cards(cards: pl.DataFrame) -> pl.DataFrame:
+    return cards.filter(~pl.col("fallback")).select(
+        *_CONTENT,
+        "profile_id",
+        "profile_version",
+        "card_id",
+        "disqualified",
+        card_confidence="confidence",
+        scorecard_100=to_100("overall_score"),
+    )
+
+
+def _live(overrides: pl.DataFrame) -> pl.DataFrame:
+    return newest_of_content(overrides).select(
+        *_CONTENT,
+        "profile_id",
+        override_id=pl.col("override_id").cast(pl.String),
+        override_100=to_100("override_score"),
+    )
+
+
+def _is_excluded() -> pl.Expr:
+    return pl.col("excluded_by").is_not_null()
+
+
+def _source() -> pl.Expr:
+    return (
+        pl.when(_is_excluded())
+        .then(pl.lit("none"))
+        .when(pl.col("override_100").is_not_null())
+        .then(pl.lit("override"))
+        .when(pl.col("scorecard_100").is_not_null())
+        .then(pl.lit("scorecard"))
+        .when(pl.col("judge_total").is_not_null())
+        .then(pl.lit("judge"))
+        .when(~pl.col("is_terminal"))
+        .then(pl.lit("none"))
+        .when(pl.col("composite").is_not_null())
+        .then(pl.lit("composite"))
+        .when(pl.col("status") == "failed")
+        .then(pl.lit("status"))
+        .otherwise(pl.lit("none"))
+        .alias("effective_source")
+    )
+
+
+def _score() -> pl.Expr:
+    source = pl.col("effective_source")
+    return (
+        pl.when(source == "override")
+        .then("override_100")
+        .when(source == "scorecard")
+        .then("scorecard_100")
+        .when(source == "judge")
+        .then("judge_total")
+        .when(source == "composite")
+        .then(pl.col("composite") * 10)
+        .when(source == "status")
+        .then(0.0)
+    )
+
+
+def _passed() -> pl.Expr:
+    return (pl.col("effective_100") >= PASSES_FROM).alias("passed")
+
+
+def _colour() -> pl.Expr:
+    score = pl.col("effective_100")
+    return (
+        pl.when(score >= GREEN_FROM)
+        .then(pl.lit("green"))
+        .when(score >= YELLOW_FROM)
+        .then(pl.lit("yellow"))
+        .when(score.is_not_null())
+        .then(pl.lit("red"))
+        .otherwise(pl.lit("not scored"))
+        .alias("colour")
+    )
+
+
+def _sureness() -> pl.Expr:
+    source = pl.col("effective_source")
+    return (
+        pl.when(source == "override")
+        .then(1.0)
+        .when(source == "scorecard")
+        .then("card_confidence")
+        .alias("confidence")
+    )
+
+
+def _reason() -> pl.Expr:
+    return (
+        pl.when(_is_excluded())
+        .then(pl.format("left out by the rule {}", pl.col("excluded_by")))
+        .when(pl.col("card_id").is_not_null())
+        .then(None)
+        .when(~pl.col("is_terminal"))
+        .then(pl.lit(NOT_ENDED))
+        .when(pl.col("profile_id").is_null())
+        .then(pl.lit(NO_PROFILE))
+        .otherwise("why")
+        .alias("reason")
+    )

@@ -1,0 +1,81 @@
+"""Events about effective scores: recorded once, for other systems to follow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.scorecards import EVALUATION_EVENTS
+
+_EVENT = EVALUATION_EVENTS.c
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEvent:
+    """A recorded event; ``payload`` is JSON text."""
+
+    position: int
+    event_id: str
+    kind: str
+    session_date: date
+    organization_id: str
+    session_key: str
+    payload: str
+    recorded_at: datetime
+
+
+class EventStore:
+    """Operations on ``evaluation_events``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def record(
+        self, day: date, announced: Sequence[Announcement], now: datetime
+    ) -> list[Announcement]:
+        """Record the events of a date; gives those that were not there yet."""
+        known = sa.select(_EVENT.event_id).where(_EVENT.session_date == day)
+        with reading(self._engine) as connection:
+            seen = set(connection.scalars(known))
+        new = [each for each in announced if each.event_id not in seen]
+        if not new:
+            return []
+        rows = [
+            {
+                "event_id": each.event_id,
+                "kind": each.kind,
+                "session_date": each.session_date,
+                "organization_id": each.organization_id,
+                "session_key": each.session_key,
+                "payload": each.payload,
+                "recorded_at": now,
+            }
+            for each in new
+        ]
+        with writing(self._engine) as connection:
+            # Another run may have been faster: whoever comes second adds nothing.
+            insert = insert_into(connection, EVALUATION_EVENTS)
+            connection.execute(
+                insert.on_conflict_do_nothing(index_elements=[_EVENT.event_id]), rows
+            )
+        return new
+
+    def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
+        """The events of a kind after a position, of sessions since a day, oldest first."""
+        query = sa.select(EVALUATION_EVENTS).where(
+            _EVENT.position > position, _EVENT.kind == kind, _EVENT.session_date >= first_day
+        )
+        with reading(self._engine) as connection:
+            rows = connection.execute(query.order_by(_EVENT.position)).mappings()
+            return [EvaluationEvent(**row) for row in rows]
+
+    def after(self, position: int, limit: int) -> list[EvaluationEvent]:
+        """The next events after a position, oldest first."""
+        query = sa.select(EVALUATION_EVENTS).where(_EVENT.position > position)
+        query = query.order_by(_EVENT.position).limit(limit)
+        with reading(self._engine) as connection:
+            return [EvaluationEvent(**row) for row in connection.execute(query).mappings()]

@@ -1,0 +1,125 @@
+"""What people said of scores, and the sessions they were asked about."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime
+
+import polars as pl
+import sqlalchemy as sa
+
+from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import touch
+from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_SAMPLES, OVERRIDES
+
+_OVERRIDE, _SAMPLE = OVERRIDES.c, AUDIT_SAMPLES.c
+
+
+@dataclass(frozen=True, slots=True)
+class NewOverride:
+    """A score by a person, about to be stored; see the columns of ``overrides``."""
+
+    organization_id: str
+    session_key: str
+    session_date: date
+    profile_id: str
+    profile_version: int
+    content_hash: str
+    override_score: float
+    scale_min: float
+    scale_max: float
+    automatic_score: float | None
+    is_confirmation: bool
+    source: str
+    annotator: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSample:
+    """A session that people are asked about; ``override_id`` is the answer."""
+
+    session_date: date
+    organization_id: str
+    session_key: str
+    profile_id: str
+    content_hash: str
+    drawn_at: datetime
+    override_id: int | None = None
+
+
+class OverrideStore:
+    """Operations on ``overrides`` and ``audit_samples``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+        self._as_of = ledger.as_of
+
+    def add(self, new: Sequence[NewOverride], now: datetime) -> list[int]:
+        """Store overrides, all or none, and make their dates due; gives their ids.
+
+        One whose source is ``audit`` answers the sample of that session and content.
+        """
+        if not new:
+            return []
+        with writing(self._engine) as connection:
+            ids = [_insert(connection, each, now) for each in new]
+            touch(connection, {each.session_date for each in new}, now)
+        return ids
+
+    def of_dates(self, dates: Collection[date] | None = None) -> pl.DataFrame:
+        """OVERRIDE_ROWS of some dates, or of all."""
+        query = sa.select(OVERRIDES).order_by(_OVERRIDE.override_id)
+        if dates is not None:
+            query = query.where(_OVERRIDE.session_date.in_(sorted(dates)))
+        if self._as_of is not None:
+            query = query.where(_OVERRIDE.made_at <= self._as_of)
+        with reading(self._engine) as connection:
+            rows = [tuple(row) for row in connection.execute(query)]
+        return pl.DataFrame(rows, schema=OVERRIDE_ROWS, orient="row")
+
+    def put_samples(self, samples: Collection[AuditSample]) -> int:
+        """Ask about some sessions; those asked about already stay. Gives how many are new."""
+        if not samples:
+            return 0
+        rows = [asdict(each) for each in samples]
+        with writing(self._engine) as connection:
+            insert = insert_into(connection, AUDIT_SAMPLES)
+            key = [_SAMPLE.session_date, _SAMPLE.organization_id, _SAMPLE.session_key]
+            before = _count(connection)
+            connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
+            return _count(connection) - before
+
+    def samples(self) -> list[AuditSample]:
+        """All samples, the oldest date first."""
+        order = (_SAMPLE.session_date, _SAMPLE.organization_id, _SAMPLE.session_key)
+        query = sa.select(AUDIT_SAMPLES).order_by(*order)
+        if self._as_of is not None:
+            query = query.where(_SAMPLE.drawn_at <= self._as_of)
+        with reading(self._engine) as connection:
+            samples = [AuditSample(**row) for row in connection.execute(query).mappings()]
+        if self._as_of is None:
+            return samples
+        given = set(self.of_dates()["override_id"])
+        return [
+            each if each.override_id in given else replace(each, override_id=None)
+            for each in samples
+        ]
+
+
+def _insert(connection: sa.Connection, new: NewOverride, now: datetime) -> int:
+    insert = sa.insert(OVERRIDES).values(**asdict(new), made_at=now)
+    override_id = int(connection.execute(insert.returning(_OVERRIDE.override_id)).scalar_one())
+    if new.source == "audit":
+        answered = sa.update(AUDIT_SAMPLES).where(
+            _SAMPLE.organization_id == new.organization_id,
+            _SAMPLE.session_key == new.session_key,
+            _SAMPLE.override_id.is_(None),
+        )
+        connection.execute(answered.values(override_id=override_id))
+    return override_id
+
+
+def _count(connection: sa.Connection) -> int:
+    return int(connection.scalar(sa.select(sa.func.count()).select_from(AUDIT_SAMPLES)) or 0)

@@ -1,0 +1,119 @@
+"""Rules that the tables of sessions must keep, date by date."""
+
+import polars as pl
+
+from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.schemas.checks import CheckResult, examples_of
+
+
+def scores_are_in_range(frame: pl.DataFrame, table: Table, columns: tuple[str, ...]) -> CheckResult:
+    """Every score is null or from 0 to 10."""
+    fits = [pl.col(name).is_null() | pl.col(name).is_between(0, 10) for name in columns]
+    broken = frame.filter(~pl.all_horizontal(fits)).select(*table.key, *columns)
+    return CheckResult(
+        table.name,
+        "scores_are_in_range",
+        broken.is_empty(),
+        "every dimension and the composite null or from 0 to 10",
+        f"{broken.height} rows with a score outside",
+        examples_of(broken),
+    )
+
+
+def every_score_has_its_session(
+    scores: pl.DataFrame, sessions: pl.DataFrame, table: Table
+) -> CheckResult:
+    """Scores and sessions are the same rows: none without the other."""
+    keys = list(table.key)
+    orphans = scores.join(sessions, on=keys, how="anti").select(keys)
+    unscored = sessions.join(scores, on=keys, how="anti").select(keys)
+    return CheckResult(
+        table.name,
+        "every_score_has_its_session",
+        orphans.is_empty() and unscored.is_empty(),
+        f"{sessions.height} scores, one for each session window",
+        f"{orphans.height} scores without a session, {unscored.height} sessions without a score",
+        examples_of(pl.concat([orphans.sort(keys), unscored.sort(keys)])),
+    )
+
+
+def every_report_has_its_session(
+    reports: pl.DataFrame, sessions: pl.DataFrame, table: Table
+) -> CheckResult:
+    """Every report belongs to a session window of the same content."""
+    keys = [*table.key, "content_hash"]
+    orphans = reports.join(sessions, on=keys, how="anti", nulls_equal=True).select(keys)
+    return CheckResult(
+        table.name,
+        "every_report_has_its_session",
+        orphans.is_empty(),
+        f"{reports.height} reports, each of a session window",
+        f"{orphans.height} reports without one",
+        examples_of(orphans.sort(keys)),
+    )
+
+
+def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) -> CheckResult:
+    """Reports count the same calls as their sessions: none is missing, none counted twice."""
+    counts = {
+        "total_calls": "total_tools",
+        "failed_calls": "tools_failed",
+        "denied_calls": "tools_denied",
+        "unknown_calls": "tools_unknown",
+    }
+    told = reports.select(*table.key, *counts)
+    counted = sessions.select(*table.key, *counts.values())
+    beside = counted.join(told, on=table.key, how="left").with_columns(
+        pl.col(list(counts)).fill_null(0)
+    )
+    differs = [pl.col(ours) != pl.col(theirs) for ours, theirs in counts.items()]
+    wrong = beside.filter(pl.any_horizontal(differs)).sort(table.key)
+    calls = int(counted["total_tools"].sum())
+    return CheckResult(
+        table.name,
+        "calls_add_up",
+        wrong.is_empty(),
+        f"{calls} calls with a known outcome, as in the sessions",
+        f"{int(told['total_calls'].sum())} calls; {wrong.height} sessions that differ",
+        examples_of(wrong),
+    )
+
+
+def every_event_is_in_a_session(
+    events: pl.DataFrame, sessions: pl.DataFrame, table: Table
+) -> CheckResult:
+    """Every session that sent an event has a window: none vanishes."""
+    keys = ["organization_id", "session_id"]
+    sent = senders(events)
+    vanished = sent.join(sessions, on=keys, how="anti").sort(keys)
+    return CheckResult(
+        table.name,
+        "every_event_is_in_a_session",
+        vanished.is_empty(),
+        f"windows of all {sent.height} sessions that sent events",
+        f"{vanished.height} sessions without a window",
+        examples_of(vanished),
+    )
+
+
+def senders(events: pl.DataFrame) -> pl.DataFrame:
+    """``organization_id, session_id`` of the sessions that sent events, each once."""
+    told = ("masque_don", "masque_doff")  # these say whose work the other events were
+    sent = events.filter(~pl.col("event_name").is_in(told))
+    return sent.select("organization_id", "session_id").unique()
+
+
+def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> CheckResult:
+    """No event of a session is missing; a warning, since what was lost cannot be had back."""
+    missing_in = pl.col("missing_events")
+    gaps = sessions.filter(missing_in > 0).sort(-missing_in, *table.key)
+    missing = int(gaps["missing_events"].sum())
+    return CheckResult(
+        table.name,
+        "sequences_have_no_gaps",
+        gaps.is_empty(),
+        "no gap in the event sequence of any session",
+        f"{missing} missing events in {gaps.height} session windows",
+        examples_of(gaps.select("session_key", "missing_events")),
+        "warning",
+    )

@@ -1,0 +1,108 @@
+"""The score of one session as people and programs read it.
+
+Both forms have the same shape: the summary is rounded half up and meant for eyes, the record keeps
+every bit. Unknown is null in both.
+"""
+
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
+from math import isfinite
+from typing import Any
+
+import yaml
+
+from evaluation_pipelines.sessions.domain.performance import WEIGHTS
+
+# Wide enough for the largest float: telemetry may claim any cost.
+_EXACT = Context(prec=400)
+
+
+def session_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One session with unrounded numbers, for programs.
+
+    Args:
+        row: a row of ``agent_sessions`` joined with its row of ``session_performance``.
+    """
+    identity = {name: row[name] for name in ("session_key", "session_id", "source_cli", "scorable")}
+    return identity | _measured(row)
+
+
+def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One session with rounded numbers, for people; fractions are ``Decimal`` of fixed places.
+
+    Args:
+        row: a row of ``agent_sessions`` joined with its row of ``session_performance``.
+    """
+    summary = _measured(row)
+    stats = summary["stats"]
+    summary["duration_min"] = _whole(summary["duration_min"])
+    summary["dimensions"] = {
+        name: _rounded(score, places=1) for name, score in summary["dimensions"].items()
+    }
+    summary["composite"] = _rounded(summary["composite"], places=1)
+    stats["total_cost"] = _rounded(stats["total_cost"], places=2)
+    stats["tool_success_pct"] = _whole(stats["tool_success_pct"])
+    return summary
+
+
+def to_yaml(summary: Mapping[str, Any]) -> str:
+    """The summary as YAML in its own key order; names from telemetry are quoted where needed."""
+    return yaml.dump(
+        dict(summary),
+        Dumper=_SummaryDumper,
+        sort_keys=False,
+        # YAML would let some letters through that turn or break a line: those are escaped.
+        allow_unicode=str(summary["masque"]).isprintable(),
+        width=2**31,
+    )
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
+    why = {} if row["scorable"] else {"reason": row["reason"]}
+    share_ok = row["tools_ok"] / row["total_tools"] * 100 if row["total_tools"] else None
+    # A sum of absurd claims can be infinite, for which JSON has no word.
+    cost_usd = row["cost_usd"] if isfinite(row["cost_usd"] or 0) else None
+    return {
+        "masque": "baseline" if row["masque"] is None else row["masque"],
+        "duration_min": max(row["active_s"] / 60, 1.0),
+        "dimensions": {name: row[name] for name in WEIGHTS},
+        "composite": row["composite"],
+        "recommendation": row["recommendation"],
+        **why,
+        "stats": {
+            "total_cost": cost_usd,
+            "total_tools": row["total_tools"],
+            "tools_ok": row["tools_ok"],
+            "tool_success_pct": share_ok,
+            "prompts": row["prompts"],
+            "total_tokens": row["total_tokens"],
+            "cache_tokens": row["cache_read_tokens"],
+        },
+    }
+
+
+def _rounded(value: float | None, places: int) -> Decimal | None:
+    """Half up to fixed places; nine decimals first, to undo floating noise."""
+    if value is None or not isfinite(value):
+        return None
+    smallest = Decimal(1).scaleb(-places)
+    return Decimal(repr(round(value, 9))).quantize(smallest, ROUND_HALF_UP, context=_EXACT)
+
+
+def _whole(value: float | None) -> int | None:
+    rounded = _rounded(value, places=0)
+    return None if rounded is None else int(rounded)
+
+
+class _SummaryDumper(yaml.SafeDumper):
+    """Prints a Decimal as the number it is, with all its places, and never an alias."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _represent_decimal(dumper: _SummaryDumper, value: Decimal) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", f"{value:f}")
+
+
+_SummaryDumper.add_representer(Decimal, _represent_decimal)

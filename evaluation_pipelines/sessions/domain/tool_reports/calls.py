@@ -1,0 +1,106 @@
+"""Tool calls as reports read them: in the order of their session, each with its outcome."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
+    Parameters,
+    Value,
+    read_parameters,
+)
+
+TOOL_CALLS = pl.Schema(
+    {
+        "organization_id": pl.String(),
+        "session_id": pl.String(),
+        "session_key": pl.String(),  # the window
+        "session_date": pl.Date(),
+        "position": pl.Int64(),  # order in the session
+        "kind": pl.String(),  # call, prompt or reply
+        "outcome": pl.String(),  # of a call: ok, failed, denied or unknown
+        "event_time": UTC_TIME,
+        "prompt": pl.String(),  # the same for everything that belongs to one prompt
+        "tool": pl.String(),
+        "tool_class": pl.String(),
+        "duration_ms": pl.Float64(),
+        "parameters": pl.String(),  # JSON text, null when not logged
+        "said": pl.String(),  # text of a result, prompt or reply
+        "error": pl.String(),  # beginning of what a failed call gave back
+        "has_content": pl.Boolean(),  # a result was logged, not only an error
+        "hides_replies": pl.Boolean(),  # the model answered in the session, no text of it is logged
+        "returned_bytes": pl.Int64(),  # size of what the call gave back; null when unknown
+    }
+)
+"""Columns of ``sql/duckdb/tool_calls.sql``: one row per tool call, prompt or reply."""
+
+WINDOW = ("organization_id", "session_date", "session_key")
+"""Columns that name a session window."""
+
+
+def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Parameters]]:
+    """Calls with a known outcome, numbered as they came back, and what they were called with.
+
+    Args:
+        rows: ``TOOL_CALLS``.
+
+    Returns:
+        The rows that succeeded or failed, with ``window_no``; ``call``, counting from 1 in the
+        window; ``key``, equal for equal parameters of whatever tool and null when these were not
+        logged; ``segment``, which counts the calls before it that changed something, and
+        ``segment_after``, which counts this one in; and the parameters of each key.
+    """
+    texts = rows["parameters"].drop_nulls().unique(maintain_order=True).to_list()
+    keys, parameters = _keys(texts)
+    ordered = (
+        rows.filter(kind="call")
+        .sort(*WINDOW, "position")
+        .with_columns(
+            window_no=pl.struct(WINDOW).rle_id().cast(pl.Int64),
+        )
+        .join(keys, on="parameters", how="left", maintain_order="left")
+    )
+    # A call of unknown outcome may well have changed something.
+    done = pl.col("outcome").is_in(("ok", "unknown"))
+    counted = (
+        _with_changes(ordered)
+        .with_columns(changed=(done & pl.col("changes")).cast(pl.Int64))
+        .with_columns(segment_after=pl.col("changed").cum_sum().over("window_no"))
+        .with_columns(segment=pl.col("segment_after") - pl.col("changed"))
+        .filter(pl.col("outcome").is_in(("ok", "failed")))
+        .with_columns(call=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("window_no"))
+    )
+    return counted, parameters
+
+
+def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls with ``changes``: whether each would change something if it succeeds."""
+    command = pl.when(tool_class="shell").then("parameters").alias("command")
+    kinds = calls.select("tool_class", "tool", command).unique(maintain_order=True)
+    changes = [changes_something(*kind) for kind in kinds.iter_rows()]
+    return calls.with_columns(command).join(
+        kinds.with_columns(changes=pl.Series(changes, dtype=pl.Boolean)),
+        on=["tool_class", "tool", "command"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+
+
+def _keys(texts: Sequence[str]) -> tuple[pl.DataFrame, dict[int, Parameters]]:
+    """A number (``key``) for each logged text, the same where what counts is the same."""
+    numbers: dict[tuple[tuple[str, Value], ...], int] = {}
+    keys: list[int | None] = []
+    parameters: dict[int, Parameters] = {}
+    for text in texts:
+        read = read_parameters(text)
+        if read is None:
+            keys.append(None)
+            continue
+        key = numbers.setdefault(tuple(sorted(read.items())), len(numbers))
+        parameters[key] = read
+        keys.append(key)
+    columns = {"parameters": pl.String(), "key": pl.Int64()}
+    return pl.DataFrame({"parameters": texts, "key": keys}, schema=columns), parameters

@@ -1,0 +1,39 @@
+"""The table of what masques are worth, over all sessions of the lake."""
+
+from collections.abc import Iterable
+from datetime import date, datetime
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE, UTC_TIME
+from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
+
+
+def compare_masques(
+    lake: Lake, settings: Settings, now: datetime, dates: Iterable[date]
+) -> pl.DataFrame:
+    """MASQUE_LIFT of the sessions of some dates that have ended by a time.
+
+    Raises:
+        LakeError: a file cannot be read.
+    """
+    days = list(dates)
+    sessions = lake.read(AGENT_SESSIONS, days)
+    ended = sessions.filter(is_terminal(pl.lit(now).cast(UTC_TIME), settings.session_idle_minutes))
+    return masque_lift(ended, lake.read(SESSION_PERFORMANCE, days), settings.baseline_min)
+
+
+def write_masque_lift(stores: Stores, now: datetime) -> pl.DataFrame:
+    """Compare the masques over all dates, replace the table and give its rows.
+
+    Raises:
+        LakeError: a file cannot be read or written.
+    """
+    dates = stores.lake.partitions(AGENT_SESSIONS)
+    lift = compare_masques(stores.lake, stores.settings, now, dates)
+    stores.lake.write(lift, MASQUE_LIFT, None)
+    return lift

@@ -1,0 +1,139 @@
+"""The daily tables from events to session scores."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+from pathlib import Path
+
+import polars as pl
+
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+)
+from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.sessions.domain.checks import (
+    every_event_is_in_a_session,
+    every_score_has_its_session,
+    scores_are_in_range,
+    sequences_have_no_gaps,
+)
+from evaluation_pipelines.sessions.domain.performance import (
+    HISTORY_DAYS,
+    RANKED,
+    WEIGHTS,
+    percentile_in_class,
+    score_sessions,
+)
+from evaluation_pipelines.sessions.session_queries import (
+    kept_events,
+    query_sessions,
+    query_sessions_and_calls,
+    rows_by_date,
+)
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
+from evaluation_pipelines.storage.queries import QueryError
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.compaction import merged_parts
+from evaluation_pipelines.telemetry.ledger.records import Part
+
+
+def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
+    """The landed events of some dates, deduplicated."""
+    stores = batch.stores
+    parts = {day: merged_parts(stores, day, batch.now) for day in batch.days}
+    paths = [part.path for each in parts.values() for part in each]
+    read = [stores.lake.read_part(path, AGENT_EVENTS_LANDED) for path in paths]
+    landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *read])
+    kept = rows_by_date(kept_events(landed, small=batch.is_small), batch.days)
+    return {day: _events(landed[rows["row_no"]], parts[day]) for day, rows in kept.items()}
+
+
+def _events(events: pl.DataFrame, parts: Sequence[Part]) -> BuiltPartition:
+    landed = sum(part.row_count for part in parts)
+    return BuiltPartition(
+        AGENT_EVENTS,
+        events,
+        (keys_are_unique(events, AGENT_EVENTS),),
+        {"landed": landed, "duplicates": landed - events.height},
+    )
+
+
+def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
+    """The session windows of some dates."""
+    stores = batch.stores
+    paths = [stores.lake.partition(AGENT_EVENTS, day) for day in batch.days]
+    sessions = rows_by_date(_windows(batch, paths), batch.days)
+    return {day: _sessions(stores, day, windows) for day, windows in sessions.items()}
+
+
+def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
+    """The windows; the calls of the same events are left in the batch if reports are made, too."""
+    settings, small = batch.stores.settings, batch.is_small
+    if TOOL_REPORTS.name in batch.tables:
+        # What is wrong with the calls alone must not cost the windows: the reports will tell.
+        with suppress(QueryError):
+            windows, batch.tool_calls = query_sessions_and_calls(events, settings, small=small)
+            return windows
+    return query_sessions(events, settings, small=small)
+
+
+def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> BuiltPartition:
+    columns = ["organization_id", "session_id", "event_name"]
+    events = stores.lake.read(AGENT_EVENTS, [day], columns)
+    return BuiltPartition(
+        AGENT_SESSIONS,
+        sessions,
+        (
+            keys_are_unique(sessions, AGENT_SESSIONS),
+            every_event_is_in_a_session(events, sessions, AGENT_SESSIONS),
+            sequences_have_no_gaps(sessions, AGENT_SESSIONS),
+        ),
+    )
+
+
+def session_performance(batch: Batch) -> dict[date, BuiltPartition]:
+    """The scores of the session windows of some dates."""
+    sessions = batch.stores.lake.read(AGENT_SESSIONS, batch.days)
+    of_day = rows_by_date(sessions, batch.days)
+    scores = rows_by_date(score_sessions(sessions), batch.days)
+    batch.scores.update((day, rows.select(RANKED)) for day, rows in scores.items())
+    known = _past_scores(batch) | batch.scores
+    return {day: _performance(of_day[day], scores[day], _history(known, day)) for day in batch.days}
+
+
+def _performance(
+    sessions: pl.DataFrame, scores: pl.DataFrame, history: pl.DataFrame
+) -> BuiltPartition:
+    table = SESSION_PERFORMANCE
+    scores = percentile_in_class(scores, history)
+    return BuiltPartition(
+        table,
+        scores,
+        (
+            keys_are_unique(scores, table),
+            scores_are_in_range(scores, table, (*WEIGHTS, "composite")),
+            every_score_has_its_session(scores, sessions, table),
+        ),
+        {"scored": int(scores["scorable"].sum()), "partial": int(scores["partial"].sum())},
+    )
+
+
+def _past_scores(batch: Batch) -> dict[date, pl.DataFrame]:
+    """Scores of dates that the run has not made, by the formulas of today."""
+    wanted = {before for day in batch.days for before in _weeks_before(day)}
+    days = sorted(wanted - batch.scores.keys())
+    scores = score_sessions(batch.stores.lake.read(AGENT_SESSIONS, days))
+    found = rows_by_date(scores.select("session_date", *RANKED), days)
+    return {day: rows.select(RANKED) for day, rows in found.items()}
+
+
+def _history(known: Mapping[date, pl.DataFrame], day: date) -> pl.DataFrame:
+    return pl.concat([known[each] for each in _weeks_before(day)])
+
+
+def _weeks_before(day: date) -> list[date]:
+    return [day - timedelta(days=back) for back in range(HISTORY_DAYS, 0, -1)]

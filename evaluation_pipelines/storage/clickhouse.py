@@ -1,0 +1,233 @@
+"""ClickHouse, as a server or embedded in this process (chDB): one code path, chosen by the DSN."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import polars as pl
+
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.storage.sql_files import read_clickhouse_sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from clickhouse_connect.driver.client import Client
+
+EMBEDDED = "chdb://"
+ENCRYPTED = "clickhouses://"
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
+_CONNECT_TIMEOUT_S = 10
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class ClickHouseError(UserError):
+    """ClickHouse cannot be used, or refused a statement; the message says what to do."""
+
+
+class ClickHouseUnavailableError(ClickHouseError):
+    """It is down, or another process holds the embedded one; trying again later may help."""
+
+
+class ClickHouse:
+    """An open connection. Statements come from ``sql/clickhouse``, values are always bound."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+
+    def select(self, name: str, schema: pl.Schema, **values: object) -> pl.DataFrame:
+        """Rows of ``sql/clickhouse/<name>.sql``, in the columns and types of ``schema``.
+
+        Raises:
+            ClickHouseError: the statement failed.
+        """
+        with _told(name):
+            table = self._client.query_arrow(read_clickhouse_sql(name), parameters=values)
+        frame = pl.DataFrame(pl.from_arrow(table))
+        return frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
+
+    def run(self, statement: str, **values: object) -> None:
+        """Run a statement that gives no rows.
+
+        Raises:
+            ClickHouseError: it failed.
+        """
+        with _told(statement.partition("\n")[0]):
+            self._client.command(statement, parameters=values)
+
+    def insert(self, table: str, frame: pl.DataFrame) -> None:
+        """Append rows; lists of key and value become maps.
+
+        Raises:
+            ClickHouseError: the insert failed; none or some of the rows are stored.
+        """
+        if frame.is_empty():
+            return
+        rows = frame.to_arrow()
+        for index, (name, dtype) in enumerate(frame.schema.items()):
+            if isinstance(dtype, pl.List):
+                rows = rows.set_column(index, name, _as_map(rows[name]))
+        with _told(f"insert into {table}"):
+            # Signals of one insert may lie in more months than the engine expects.
+            self._client.insert_arrow(table, rows, settings={"max_partitions_per_insert_block": 0})
+
+
+@contextmanager
+def open_clickhouse(
+    dsn: str, patience_s: float = 60.0, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[ClickHouse]:
+    """Connect; wait with growing pauses while it is down or locked.
+
+    Args:
+        dsn: ``chdb:///folder``, ``clickhouse://user:password@host:8123/database`` or the same
+            with ``clickhouses`` for TLS.
+        patience_s: How long to wait in all.
+        sleep: Waits so many seconds.
+
+    Raises:
+        ClickHouseUnavailableError: it stayed down or locked.
+    """
+    client = _connect(dsn, patience_s, sleep)
+    try:
+        yield ClickHouse(client)
+    finally:
+        client.close()
+
+
+def shown_dsn(dsn: str) -> str:
+    """The DSN without its password and options, for messages."""
+    scheme, separator, rest = dsn.partition("?")[0].partition("://")
+    credentials, at, place = rest.rpartition("@")
+    user = credentials.partition(":")[0]
+    return f"{scheme}{separator}{user}{at}{place}" if at else dsn
+
+
+def embedded_folder(dsn: str) -> Path | None:
+    """Where the embedded engine keeps its data; None for a server."""
+    if not dsn.startswith(EMBEDDED):
+        return None
+    return Path(unquote(dsn.removeprefix(EMBEDDED).partition("?")[0]))
+
+
+def embedded_dsn(folder: Path) -> str:
+    """The DSN of the embedded engine that keeps its data in a folder."""
+    return f"{EMBEDDED}{quote(str(folder.absolute()))}"
+
+
+def _connect(dsn: str, patience_s: float, sleep: Callable[[float], None]) -> "Client":
+    if folder := embedded_folder(dsn):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    waited_s, pause_s = 0.0, _FIRST_WAIT_S
+    while True:
+        try:
+            return _try_to_connect(dsn)
+        except ClickHouseUnavailableError as error:
+            if waited_s >= patience_s:
+                raise ClickHouseUnavailableError(
+                    f"ClickHouse at {shown_dsn(dsn)} could not be opened for {waited_s:.0f} s: "
+                    f"{error}. {_advice(dsn)}"
+                ) from error
+        if not waited_s:
+            _LOGGER.warning("waiting for ClickHouse at %s: in use or down", shown_dsn(dsn))
+        sleep(pause_s)
+        waited_s += pause_s
+        pause_s = min(2 * pause_s, _LONGEST_WAIT_S)
+
+
+def _try_to_connect(dsn: str) -> "Client":
+    # Takes half a second to import, and hardly any command needs it.
+    import clickhouse_connect
+    from clickhouse_connect.driver.exceptions import Error, OperationalError
+
+    # It would write a line into the terminal for each attempt that fails; we raise what it says.
+    logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
+    if (folder := embedded_folder(dsn)) and (holder := _holder(folder)):
+        raise ClickHouseUnavailableError(f"process {holder} holds it")
+    try:
+        return clickhouse_connect.get_client(**_options(dsn))
+    except ImportError as error:
+        raise ClickHouseError(
+            "ClickHouse within this program needs the package chdb: install "
+            "evaluation-pipelines[embedded], or name a server in EVAL_CLICKHOUSE_DSN."
+        ) from error
+    except Error as error:
+        # Whatever keeps the embedded engine from opening, it says the same.
+        if folder or isinstance(error, OperationalError):
+            raise ClickHouseUnavailableError(_first_line(error)) from error
+        raise ClickHouseError(f"ClickHouse at {shown_dsn(dsn)}: {_first_line(error)}") from error
+
+
+def _holder(folder: Path) -> str | None:
+    """The other process that has the folder open. Asked first: the engine would only complain."""
+    import fcntl  # there is none on Windows, and no embedded engine either
+
+    try:
+        with (folder / "status").open() as status:
+            try:
+                fcntl.flock(status, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                process = status.readline().removeprefix("PID:").strip()
+                return None if process == str(os.getpid()) else process or "unknown"
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def _options(dsn: str) -> dict[str, Any]:
+    if folder := embedded_folder(dsn):
+        options = dict(parse_qsl(urlsplit(dsn).query))
+        return {"interface": "chdb", "path": str(folder), **options}
+    return {
+        "dsn": dsn,
+        "secure": dsn.startswith(ENCRYPTED),
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+        # A session is locked for a while when its connection breaks, and nothing here needs one.
+        "autogenerate_session_id": False,
+        # Thousands of ids do not fit into a URL.
+        "form_encode_query_params": True,
+    }
+
+
+def _advice(dsn: str) -> str:
+    if dsn.startswith(EMBEDDED):
+        return (
+            "One process at a time can hold the folder: wait for the one that does. If there is "
+            "none, check space and permissions."
+        )
+    return "Check that the server runs, and EVAL_CLICKHOUSE_DSN."
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Turn errors of the client into ours."""
+    from clickhouse_connect.driver.exceptions import Error, OperationalError
+
+    try:
+        yield
+    except OperationalError as error:
+        raise ClickHouseUnavailableError(f"{what}: {_first_line(error)}") from error
+    except Error as error:
+        raise ClickHouseError(f"{what}: {_first_line(error)}") from error
+    except OSError as error:  # rows on their way to the embedded engine pass through a file
+        raise ClickHouseError(f"{what}: {error}. Check space and permissions.") from error
+
+
+def _as_map(column: "pa.ChunkedArray") -> "pa.Array":
+    import pyarrow as pa  # takes a while to import
+
+    text = pa.string()
+    pairs = pa.list_(pa.struct([("key", text), ("value", text)]))
+    lists = column.cast(pairs).combine_chunks()
+    # Values of a null list are no part of the map, the offsets skip them.
+    return pa.MapArray.from_arrays(
+        lists.offsets, lists.values.field("key"), lists.values.field("value")
+    )

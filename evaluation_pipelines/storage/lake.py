@@ -1,0 +1,229 @@
+"""The lake: Parquet files, one folder per table, one subfolder per ``session_date``.
+
+A file is written under ``_tmp``, flushed to disk and renamed into place, so that a reader sees the
+old file or the new one and never half of one. ``_tmp`` lies outside what readers list.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import date, datetime
+from pathlib import Path
+
+import polars as pl
+
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.schemas import Table
+
+_STAGING = "_tmp"
+_LOCKS = "_locks"
+
+
+class LakeError(UserError):
+    """A table cannot be written or read; the message names the file and what to do."""
+
+
+class Lake:
+    """Reads and writes the Parquet files under ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._being_written: set[Path] = set()
+
+    @property
+    def staging(self) -> Path:
+        """Folder of files that are being written."""
+        return self.root / _STAGING
+
+    @property
+    def locks(self) -> Path:
+        """Folder of small files that writers lock; they stay."""
+        return self.root / _LOCKS
+
+    def partition(self, table: Table, session_date: date | None) -> Path:
+        """Path of the one file of a partition, or of a table without partitions."""
+        return self.folder(table, session_date) / f"{table.name}.parquet"
+
+    def folder(self, table: Table, session_date: date | None) -> Path:
+        """Folder of a partition, or of a table without partitions."""
+        folder = self.root / table.name
+        return folder if session_date is None else folder / f"session_date={session_date}"
+
+    def files(self, table: Table, session_date: date | None = None) -> list[Path]:
+        """The files of one partition or of all, the oldest date first."""
+        folder = "*" if session_date is None else session_date
+        return sorted((self.root / table.name).glob(f"session_date={folder}/{file_name(table)}"))
+
+    def place(self, table: Table, session_date: date) -> Path:
+        """Where people find a partition: its file, or its folder where it has several."""
+        if table.several_files:
+            return self.folder(table, session_date)
+        return self.partition(table, session_date)
+
+    def partitions(self, table: Table) -> list[date]:
+        """The dates for which the table has been written, oldest first."""
+        names = dict.fromkeys(path.parent.name for path in self.files(table))
+        return [date.fromisoformat(name.partition("=")[2]) for name in names]
+
+    def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
+        """Replace one partition, or a table without partitions.
+
+        Raises:
+            LakeError: the columns or types of ``frame`` are not the table's, or the disk refuses.
+        """
+        path = self.partition(table, session_date)
+        self._write(frame, table, path)
+        return path
+
+    def write_part(
+        self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
+    ) -> tuple[str, int]:
+        """Write one of several files of a partition; gives its path in the lake and its size."""
+        path = self.folder(table, session_date) / f"{name}.parquet"
+        size_bytes = self._write(frame, table, path)
+        return path.relative_to(self.root).as_posix(), size_bytes
+
+    def read(
+        self,
+        table: Table,
+        dates: Iterable[date],
+        columns: Sequence[str] | None = None,
+        where: pl.Expr | None = None,
+    ) -> pl.DataFrame:
+        """The partitions of ``dates`` that exist, in the order given; empty when none does.
+
+        Only ``columns``, where they are named, and only the rows of which ``where`` holds.
+
+        Raises:
+            LakeError: a file cannot be read.
+        """
+        paths = [path for each in dates for path in self.files(table, each)]
+        advice = "Delete the file and build its date again."
+        conditions = () if where is None else (where,)
+        frames = [_read(path, table, columns, advice, conditions) for path in paths]
+        return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
+
+    def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
+        """The rows of all partitions that meet every condition.
+
+        Raises:
+            LakeError: a file cannot be read.
+        """
+        advice = "Delete the file and build its date again."
+        frames = [_read(path, table, None, advice, conditions) for path in self.files(table)]
+        return pl.concat([table.schema.to_frame(), *frames])
+
+    def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
+        """Replace a table that has no partitions; raises LakeError like ``write``."""
+        path = self.folder(table, None) / file_name(table)
+        self._write(frame, table, path)
+        return path
+
+    def read_whole(self, table: Table) -> pl.DataFrame:
+        """A table that has no partitions, empty when it was never written.
+
+        Raises:
+            LakeError: its file cannot be read.
+        """
+        path = self.partition(table, None)
+        if not path.exists():
+            return table.schema.to_frame()
+        return _read(path, table, None, "Delete the file: the next run makes it again.")
+
+    def read_part(
+        self, path: str, table: Table, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """One file by its path in the lake; raises LakeError when it cannot be read."""
+        advice = "Nothing makes it again: restore it from a backup."
+        return _read(self.root / path, table, columns, advice)
+
+    def sweep(
+        self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
+    ) -> int:
+        """Delete what crashes left behind: parts that no manifest names, and staged files.
+
+        Only files last changed before ``before`` are touched: a younger one may be somebody's
+        work in progress. What this very lake is writing never is, whatever the clock says. Gives
+        the number of parts deleted.
+        """
+        known = {self.root / path for path in known_paths}
+        parts = set(self.folder(table, session_date).glob("*.parquet")) - known
+        orphans = [path for path in parts if _changed_before(path, before)]
+        staged = set(self.staging.glob("*.parquet")) - self._being_written
+        for path in (*orphans, *(path for path in staged if _changed_before(path, before))):
+            path.unlink(missing_ok=True)
+        return len(orphans)
+
+    def _write(self, frame: pl.DataFrame, table: Table, path: Path) -> int:
+        if frame.schema != table.schema:
+            raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
+        staged = self.staging / f"{uuid.uuid4().hex}.parquet"
+        self._being_written.add(staged)
+        try:
+            staged.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _flush(path.parent.parent)  # the new folder, too, survives a power cut
+            frame.write_parquet(staged, compression="zstd", compression_level=1)
+            _flush(staged)
+            size_bytes = staged.stat().st_size
+            staged.replace(path)
+            _flush(path.parent)
+        except (OSError, pl.exceptions.ComputeError) as error:
+            with suppress(OSError):  # the folder itself may be what is wrong
+                staged.unlink(missing_ok=True)
+            raise LakeError(f"cannot write {path}: {error}. {_space(self.root)}") from error
+        finally:
+            self._being_written.discard(staged)
+        return size_bytes
+
+
+def file_name(table: Table) -> str:
+    """What the files of a partition are called; a pattern where there are several."""
+    return "*.parquet" if table.several_files else f"{table.name}.parquet"
+
+
+def _read(
+    path: Path,
+    table: Table,
+    columns: Sequence[str] | None,
+    advice: str,
+    conditions: Sequence[pl.Expr] = (),
+) -> pl.DataFrame:
+    """One file of a table, as its schema says; columns it lacks are null."""
+    try:
+        rows = pl.scan_parquet(path, schema=table.schema, missing_columns="insert", glob=False)
+        return rows.filter(*conditions).select(columns or pl.all()).collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise LakeError(f"cannot read {path}: {error}. {advice}") from error
+
+
+def _changed_before(path: Path, time: datetime) -> bool:
+    try:
+        return path.stat().st_mtime < time.timestamp()
+    except FileNotFoundError:  # renamed or swept by somebody else just now
+        return False
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
+    wrong = [
+        f"{name} is {given.get(name, 'missing')}, not {wanted.get(name, 'a column')}"
+        for name in {**wanted, **given}
+        if given.get(name) != wanted.get(name)
+    ]
+    return "; ".join(wrong) or "the columns are in another order"
+
+
+def _space(root: Path) -> str:
+    free = shutil.disk_usage(root if root.exists() else Path.cwd()).free
+    return f"The disk has {free // 2**20} MiB free; check space and permissions, then run again."

@@ -1,0 +1,249 @@
+"""The landing folder: which files lie there, who they are, and their complete lines.
+
+The folder belongs to the collectors. It is only ever read, and a file is known by its identity
+(device, inode and the hash of its first bytes), never by its name: backups are renamed, live
+files are emptied, names are used again.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+HEAD_BYTES = 4096
+KEPT_BYTES = 256  # of a line over the limit
+_CHUNK_BYTES = 4 * 1024 * 1024
+_SEARCHED_BYTES = 64 * 1024
+_ENDINGS = tuple(f".{name}{packed}" for name in ("jsonl", "json") for packed in ("", ".gz", ".zst"))
+_OTHER_FOLDERS = ("signals", "evaluations")
+"""What other systems say about agents; not telemetry."""
+_LEADS_OUT = "a link that leads outside the folder"
+_FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
+
+
+@dataclass(frozen=True, slots=True)
+class LandingFile:
+    """A regular file of the folder; ``path`` is relative to it."""
+
+    path: str
+    device: int
+    inode: int
+    size_bytes: int
+    modified_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that is not read, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first bytes of a file: how many, and their SHA-256 in hex."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """Bytes of one line without its newline.
+
+    ``next_offset`` is where the following line begins. ``length_bytes`` exceeds ``len(text)``
+    when the line is over the limit: then only its beginning was kept. ``defect`` says why there
+    is no line to read here.
+    """
+
+    offset: int
+    text: bytes
+    length_bytes: int
+    next_offset: int
+    defect: str | None = None
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether a newline (or the end of a whole document) follows."""
+        return self.next_offset > self.offset + self.length_bytes
+
+    @property
+    def is_overlong(self) -> bool:
+        """Whether only its beginning was kept."""
+        return self.length_bytes > len(self.text)
+
+
+class Landing:
+    """Reads the landing folder at ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def list_files(self) -> tuple[list[LandingFile], list[SkippedFile]]:
+        """All telemetry files, sorted by path, and what lies there but is not read.
+
+        A file with several names (hard links) is listed once. Folders ``signals`` and
+        ``evaluations`` hold other things. Links that lead outside the folder are not followed.
+        """
+        files: dict[tuple[int, int], LandingFile] = {}
+        passed_over: list[SkippedFile] = []
+        for path in sorted(self._walk(passed_over)):
+            relative = path.relative_to(self.root).as_posix()
+            if relative.endswith(_ENDINGS):
+                self._add(path, relative, files, passed_over)
+        return sorted(files.values(), key=lambda file: file.path), passed_over
+
+    def list_said(self, kind: str) -> list[LandingFile]:
+        """Files ``*.jsonl`` of the folder ``signals`` or ``evaluations``, sorted by path.
+
+        A link that leads outside the landing folder is left out.
+        """
+        found = []
+        for path in sorted((self.root / kind).glob("*.jsonl")):
+            if path.is_file() and not self._leads_out(path):
+                status = path.stat()
+                relative = _readable(path.relative_to(self.root).as_posix())
+                found.append(
+                    LandingFile(
+                        relative, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+                    )
+                )
+        return found
+
+    def open(self, file: LandingFile) -> BinaryIO:
+        """Open a file; raises FileNotFoundError when it has been moved since it was listed."""
+        handle = (self.root / file.path).open("rb")
+        status = os.fstat(handle.fileno())
+        if (status.st_dev, status.st_ino) != (file.device, file.inode):
+            handle.close()
+            raise FileNotFoundError(f"{file.path} is another file than when it was listed")
+        return handle
+
+    def _walk(self, passed_over: list[SkippedFile]) -> Iterator[Path]:
+        def note(error: OSError) -> None:
+            passed_over.append(SkippedFile(str(error.filename), f"cannot be listed: {error}"))
+
+        for folder, names, files in os.walk(self.root, onerror=note):
+            names[:] = [name for name in names if not name.startswith(".")]
+            if Path(folder) == self.root:
+                names[:] = [name for name in names if name not in _OTHER_FOLDERS]
+            # A link to a folder is never followed; one that leads elsewhere in here need not be.
+            linked = [path for name in names if self._leads_out(path := Path(folder) / name)]
+            passed_over += [
+                SkippedFile(_readable(path.relative_to(self.root).as_posix()), _LEADS_OUT)
+                for path in linked
+            ]
+            yield from (Path(folder) / name for name in files if not name.startswith("."))
+
+    def _add(
+        self,
+        path: Path,
+        relative: str,
+        files: dict[tuple[int, int], LandingFile],
+        passed_over: list[SkippedFile],
+    ) -> None:
+        if _readable(relative) != relative:
+            passed_over.append(SkippedFile(_readable(relative), "its name is not UTF-8: rename it"))
+            return
+        try:
+            if self._leads_out(path):
+                passed_over.append(SkippedFile(relative, _LEADS_OUT))
+                return
+            status = path.stat()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+            passed_over.append(SkippedFile(relative, f"cannot be looked at: {error}"))
+            return
+        if not stat.S_ISREG(status.st_mode):
+            passed_over.append(SkippedFile(relative, "not a regular file"))
+            return
+        identity = (status.st_dev, status.st_ino)
+        file = LandingFile(relative, *identity, status.st_size, status.st_mtime_ns)
+        files.setdefault(identity, file)
+
+    def _leads_out(self, path: Path) -> bool:
+        return path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve())
+
+
+def _readable(path: str) -> str:
+    """The path with replacement characters for bytes that are no text."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:
+    """Hash the first ``size_bytes`` bytes, or as many as there are (at most 4 KiB).
+
+    The position of ``handle`` stays where it is: somebody may be reading from it.
+    """
+    head = os.pread(handle.fileno(), min(size_bytes, HEAD_BYTES), 0)
+    return Head(len(head), hashlib.sha256(head).hexdigest())
+
+
+def first_time_ns(handle: BinaryIO) -> int | None:
+    """A time near the beginning of a file (nanoseconds since 1970): which file is the older."""
+    found = _FIRST_TIME.search(os.pread(handle.fileno(), 64 * 1024, 0))
+    return int(found.group(1)) if found else None
+
+
+def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[RawLine]:
+    """Lines from ``offset`` on, the last one only when it is whole or could be.
+
+    Lines end at a newline byte and nothing else (JSON may contain other Unicode line ends). What
+    follows the last newline is yielded too, with ``next_offset`` at its end: the caller decides
+    whether it is a whole document. Empty lines in a row are given as one: a small compressed file
+    can hold very many. Memory stays within ``max_line_bytes`` and one chunk.
+    """
+    if offset:  # standard input cannot be sought
+        handle.seek(offset)
+    rest = b""
+    dropped = 0  # bytes of an overlong line that were read and let go
+    while chunk := handle.read(_CHUNK_BYTES):
+        *lines, tail = chunk.split(b"\n")
+        blank = offset  # where the empty lines before this one begin
+        for line in lines:
+            if not line and not rest:
+                offset += 1
+                continue
+            if blank < offset:
+                yield RawLine(blank, b"", 0, offset)
+            text = rest + line if rest else line
+            length = dropped + len(text)
+            yield _raw(offset, text, length, offset + length + 1, max_line_bytes)
+            offset = blank = offset + length + 1
+            rest, dropped = b"", 0
+        if blank < offset:
+            yield RawLine(blank, b"", 0, offset)
+        rest = rest + tail if rest else tail
+        if len(rest) > max_line_bytes:
+            kept = rest[:KEPT_BYTES]
+            dropped += len(rest) - len(kept)
+            rest = kept
+    if rest:
+        length = dropped + len(rest)
+        yield _raw(offset, rest, length, offset + length, max_line_bytes)
+
+
+def cut_at_lines(handle: BinaryIO, start: int, least_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut an open file behind newlines into stretches of at least ``least_bytes``.
+
+    What follows the last of them is left over: less than that, or without a newline. The position
+    of ``handle`` stays where it is.
+    """
+    descriptor = handle.fileno()
+    searched = start + least_bytes
+    while chunk := os.pread(descriptor, _SEARCHED_BYTES, searched):
+        newline = chunk.find(b"\n")
+        if newline < 0:
+            searched += len(chunk)
+        else:
+            end = searched + newline + 1
+            yield start, end
+            start, searched = end, end + least_bytes
+
+
+def _raw(offset: int, text: bytes, length: int, next_offset: int, limit: int) -> RawLine:
+    return RawLine(offset, text[:KEPT_BYTES] if length > limit else text, length, next_offset)

@@ -1,0 +1,225 @@
+"""How a ledger's database is spoken to: the only module that knows which database it is.
+
+SQLite is the default, PostgreSQL the choice of those who outgrow it. A write transaction takes
+SQLite's one write lock up front (``BEGIN IMMEDIATE``): two writers then wait for each other, where
+a transaction that reads first and writes later fails at once.
+"""
+
+import sqlite3
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from evaluation_pipelines.storage.ledger.errors import (
+    LedgerConflictError,
+    LedgerDiskFullError,
+    LedgerError,
+    LedgerLockedError,
+    LedgerNotWritableError,
+    LedgerUrlError,
+    NoLedgerError,
+    NotALedgerError,
+)
+
+_Value = TypeVar("_Value")
+
+_WRITES = "ledger_writes"
+_BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
+# Any numbers of our own, the same in every process.
+_MIGRATION_LOCK = 5_270_321
+_BUDGET_LOCK = 5_270_322
+
+_FAILURES: dict[int, tuple[type[LedgerError], str]] = {
+    sqlite3.SQLITE_BUSY: (
+        LedgerLockedError,
+        "another process has kept it locked for too long. Find the run that hangs, or try again",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        NotALedgerError,
+        "it is not a database. Name another file, or restore it from a backup",
+    ),
+    sqlite3.SQLITE_CORRUPT: (NotALedgerError, "it is damaged. Restore it from a backup"),
+    sqlite3.SQLITE_CANTOPEN: (
+        LedgerNotWritableError,
+        "it cannot be opened. Check that the folder exists and that you may write to it",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        LedgerNotWritableError,
+        "it cannot be written. Check the permissions of the file and of its folder",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        LedgerNotWritableError,
+        "the disk did not read or write. Check the disk and its quota",
+    ),
+    sqlite3.SQLITE_FULL: (LedgerDiskFullError, "the disk is full. Free some space and run again"),
+}
+
+_URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host/database"
+
+
+def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) -> sa.Engine:
+    """Prepare connections to the ledger's database; a SQLite file's folder is created.
+
+    Args:
+        url: ``sqlite:///path/to/file`` or a PostgreSQL URL.
+        lock_timeout: seconds to wait for another writer.
+        create: Whether a SQLite file that is not there is made, with its folder.
+
+    Raises:
+        LedgerUrlError: the URL is malformed or names a database that cannot hold a ledger.
+        NoLedgerError: the file is not there and is not to be made.
+        LedgerNotWritableError: the folder cannot be created.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise LedgerUrlError(f"The ledger's URL cannot be read. {_URL_ADVICE}.") from error
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database not in (None, "", ":memory:"):
+            if not create and not Path(str(parsed.database)).exists():
+                raise no_ledger(parsed)
+            return _sqlite_engine(parsed, lock_timeout)
+        case "postgresql":
+            return _postgresql_engine(parsed, lock_timeout)
+    raise LedgerUrlError(f"A ledger cannot be kept in {_shown(parsed)}. {_URL_ADVICE}.")
+
+
+def no_ledger(url: sa.URL) -> NoLedgerError:
+    """The error of a ledger that is not there; the whole path of a file tells where one is."""
+    is_file = url.get_backend_name() == "sqlite"
+    place = Path(str(url.database)).absolute() if is_file else _shown(url)
+    return NoLedgerError(f"There is no ledger {place} yet: nothing has been ingested.")
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Open a transaction that sees one state of the ledger and is never blocked by a writer."""
+    with _explained(engine), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Open a transaction that writes: committed at the end, rolled back on any exception."""
+    with _explained(engine), engine.connect() as connection:
+        connection.execution_options(**{_WRITES: True})
+        with connection.begin():
+            yield connection
+
+
+def insert_into(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+    """Start an INSERT that can say what to do on a conflict."""
+    is_postgresql = connection.dialect.name == "postgresql"
+    return postgresql.insert(table) if is_postgresql else sqlite.insert(table)
+
+
+def chunks(values: Collection[_Value]) -> Iterator[list[_Value]]:
+    """Cut values into lists that are short enough to be bound in one statement."""
+    remaining = iter(values)
+    while chunk := list(islice(remaining, _BOUND_AT_ONCE)):
+        yield chunk
+
+
+def lock_for_migration(connection: sa.Connection) -> None:
+    """Let one process at a time migrate, until the transaction of ``writing`` ends."""
+    _lock(connection, _MIGRATION_LOCK)
+
+
+def lock_for_budget(connection: sa.Connection) -> None:
+    """Let one process at a time set money aside, until the transaction of ``writing`` ends.
+
+    Taken before any row is locked: in another order two processes could wait for each other.
+    """
+    _lock(connection, _BUDGET_LOCK)
+
+
+def _lock(connection: sa.Connection, number: int) -> None:
+    """In SQLite every transaction that writes is alone already."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
+
+
+def _sqlite_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
+    folder = Path(str(url.database)).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerNotWritableError(
+            f"The folder {folder} of the ledger cannot be created ({error.strerror}). "
+            "Correct its permissions, or set another place for the ledger."
+        ) from error
+    engine = sa.create_engine(url, connect_args={"timeout": lock_timeout})
+
+    def set_up(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # the driver begins nothing by itself: we do
+        _switch_to_wal(connection, lock_timeout)
+        connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    sa.event.listen(engine, "connect", set_up)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _switch_to_wal(connection: sqlite3.Connection, lock_timeout: float) -> None:
+    """Use the write-ahead log, so that readers never wait.
+
+    On a fresh file the switch fails at once while another process writes (its own switch, say):
+    SQLite does not wait for that, so we do.
+    """
+    deadline = time.monotonic() + lock_timeout
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        else:
+            return
+        time.sleep(0.02)
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
+    # What the user's URL says comes later and wins.
+    given = url.normalized_query.get("options", ())
+    options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *given])
+    try:
+        return sa.create_engine(url.update_query_dict({"options": options}), pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise LedgerUrlError(
+            f"The ledger is in PostgreSQL, but its driver {error.name} is not installed. "
+            f"Install it, for example with: pip install 'psycopg[binary]'. {_URL_ADVICE}."
+        ) from error
+
+
+@contextmanager
+def _explained(engine: sa.Engine) -> Iterator[None]:
+    """Turn the database's errors into ours; values that were bound are not shown."""
+    try:
+        yield
+    except sa.exc.IntegrityError as error:
+        raise LedgerConflictError(
+            f"The ledger {_shown(engine.url)} refused a row: {error.orig}. "
+            "Nothing was changed; read the ledger again before you repeat the step."
+        ) from error
+    except sa.exc.DatabaseError as error:
+        code = getattr(error.orig, "sqlite_errorcode", None)
+        if code is None or code & 0xFF not in _FAILURES:
+            raise
+        kind, advice = _FAILURES[code & 0xFF]
+        raise kind(f"The ledger {_shown(engine.url)} failed ({error.orig}): {advice}.") from error
+
+
+def _shown(url: sa.URL) -> str:
+    return url.render_as_string(hide_password=True)

@@ -1,0 +1,54 @@
+"""The ledger: one database for what must change in a transaction.
+
+Features keep their operations on its tables to themselves: each has stores that are made from a
+``Ledger``. An open ledger is safe to use from several threads; other processes open their own.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.engine import create_ledger_engine
+from evaluation_pipelines.storage.ledger.revision import bring_up_to_date
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """An open ledger.
+
+    With ``as_of`` stores show what had been made by then, and are not meant to be written.
+    """
+
+    engine: sa.Engine
+    as_of: datetime | None = None
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def open_ledger(url: str, lock_timeout: float = 60.0, *, create: bool = True) -> Ledger:
+    """Open a ledger; create it or bring its tables up to date where that is needed.
+
+    Args:
+        url: ``sqlite:///path/to/file`` (the folder is created) or a PostgreSQL URL.
+        lock_timeout: seconds to wait for other writers, here and in every operation.
+        create: Whether one that is not there is made.
+
+    Raises:
+        LedgerUrlError: the URL names no database that can hold a ledger.
+        NoLedgerError: there is none and none is to be made.
+        UnknownRevisionError: another version of this program wrote it.
+        LedgerNotWritableError: its folder or file cannot be created or written.
+        NotALedgerError: the file is not a database.
+        LedgerLockedError: another process kept it locked for too long.
+        LedgerDiskFullError: no space left.
+    """
+    engine = create_ledger_engine(url, lock_timeout, create=create)
+    try:
+        bring_up_to_date(engine, create=create)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Ledger(engine)

@@ -1,0 +1,10 @@
+"""The tables of the ledger, each with a line on every column.
+
+A new ledger is created from these tables. A change here also needs a migration for ledgers that
+exist: a file in ``migrations/versions`` and its revision in ``revision.py``.
+"""
+
+from evaluation_pipelines.storage.ledger.tables import alerts, judging, scorecards, telemetry
+from evaluation_pipelines.storage.ledger.tables.columns import METADATA
+
+__all__ = ["METADATA", "alerts", "judging", "scorecards", "telemetry"]

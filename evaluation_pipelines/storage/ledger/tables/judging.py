@@ -1,0 +1,132 @@
+"""The ledger's tables of what is asked of a judge, with a line on every column."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.tables.columns import METADATA, column
+
+_JSON = sa.JSON(none_as_null=True)
+
+
+def _known_later(name: str, type_: Any, doc: str) -> sa.Column[Any]:
+    return column(name, type_, doc, nullable=True)
+
+
+# Scorings of sessions: one row each, from the request to its end.
+SESSION_SCORES = sa.Table(
+    "session_scores",
+    METADATA,
+    column("score_id", sa.String, "UUID", primary_key=True),
+    column("organization_id", sa.String, "organization of the session"),
+    column("session_key", sa.String, "the session window"),
+    column("session_id", sa.String, "session.id as sent by the agent"),
+    column("content_hash", sa.String, "the content that is scored"),
+    _known_later("agent_id", sa.String, "whose work it is"),
+    _known_later("agent_model", sa.String, "model of the agent; the judge is never told"),
+    column("session_date", sa.Date, "UTC day the session began"),
+    column("judge_profile_id", sa.String, "judge profile"),
+    column("judge_profile_version", sa.Integer, "its version"),
+    column("judge_model", sa.String, "model that judges"),
+    column("rubric", sa.String, "name of the rubric"),
+    column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's two templates"),
+    column("samples", sa.Integer, "how many times the score turn is asked"),
+    column("status", sa.String, "pending, in_progress, completed or failed"),
+    column("score_triggered_by", sa.String, "a person, 'schedule', 'sensor' or a run id"),
+    column("scored_at_us", sa.BigInteger, "when it was asked for"),
+    column("attempt", sa.Integer, "which attempt at this content, from 1"),
+    _known_later("started_at_us", sa.BigInteger, "when work on it began"),
+    _known_later("completed_at_us", sa.BigInteger, "when it was completed or failed"),
+    _known_later("booked_at_us", sa.BigInteger, "when booked or reserved cost changed last"),
+    column("takeovers", sa.Integer, "how often it was taken over from one who died"),
+    _known_later("total_score", sa.Integer, "0-100"),
+    _known_later("criteria_scores", _JSON, "criterion -> points"),
+    _known_later("failure_tags", _JSON, "list of tags; null when the judge gave none"),
+    _known_later("sample_totals", _JSON, "totals of all samples"),
+    _known_later("sample_errors", _JSON, "why other samples gave no total"),
+    _known_later("score_spread", sa.Double, "standard deviation of the samples"),
+    _known_later("score_analysis", sa.Text, "what the judge says of the way of working"),
+    _known_later("missing_tools_analysis", sa.Text, "tools that should have been used"),
+    _known_later("missing_tools_error", sa.Text, "why there is no answer about missing tools"),
+    column("turn_log", _JSON, "every reply as soon as it arrived"),
+    _known_later("retriable", sa.Boolean, "whether another attempt may help, when failed"),
+    _known_later("error_message", sa.Text, "why it failed"),
+    _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
+    _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had in its cache"),
+    _known_later("output_tokens", sa.BigInteger, "tokens of all replies"),
+    _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
+    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
+    _known_later("reserved_cost_usd", sa.Double, "what counts beside it while the lease holds"),
+    _known_later("latency_ms", sa.Double, "time spent waiting for replies, all together"),
+    _known_later("content_level", sa.String, "how much text of the session was logged"),
+    _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
+    _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),
+    _known_later("injection_suspected", sa.Boolean, "text in it addresses the judge"),
+    _known_later("inconsistent_total", sa.Boolean, "total and criteria do not add up"),
+    _known_later("lease_owner", sa.String, "who is at work on it"),
+    _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
+    sa.Index("session_scores_by_session", "session_key"),
+    sa.Index("session_scores_by_prompt", "prompt_hash"),
+    sa.Index("session_scores_by_total", "total_score"),
+    sa.Index("session_scores_by_status", "status"),
+    sa.Index("session_scores_by_session_status", "session_key", "status"),
+    sa.Index("session_scores_by_status_start", "status", "started_at_us"),
+    sa.Index("session_scores_by_date", "session_date"),
+    # All that the sum of a day needs: the rows themselves hold long texts.
+    sa.Index(
+        "session_scores_by_booking",
+        "booked_at_us",
+        "score_id",
+        "booked_cost_usd",
+        "reserved_cost_usd",
+        "lease_expires_at_us",
+    ),
+    # Whoever races: no session is scored twice at once by one profile and model.
+    sa.Index(
+        "session_scores_one_open",
+        "organization_id",
+        "session_key",
+        "judge_profile_id",
+        "judge_model",
+        unique=True,
+        sqlite_where=sa.text("status IN ('pending', 'in_progress')"),
+        postgresql_where=sa.text("status IN ('pending', 'in_progress')"),
+    ),
+)
+
+# What happened to each scoring, in the order in which it did.
+SCORING_EVENTS = sa.Table(
+    "scoring_events",
+    METADATA,
+    column("event_id", sa.Integer, "grows with each event", primary_key=True),
+    column("type", sa.String, "scoring.started, .progress, .completed or .failed"),
+    column("score_id", sa.String, "the scoring"),
+    column("session_id", sa.String, "session.id as sent by the agent"),
+    column("session_key", sa.String, "the session window"),
+    column("timestamp_us", sa.BigInteger, "when it happened"),
+    _known_later("phase", sa.String, "of a progress event: what the judge is asked"),
+    _known_later("total_score", sa.Integer, "of a completed scoring"),
+    _known_later("error_message", sa.Text, "of a failed scoring"),
+    sa.Index("scoring_events_by_score", "score_id"),
+    sa.Index("scoring_events_by_session", "session_id"),
+    sqlite_autoincrement=True,
+)
+
+# Missing tools put in order by the judge's model: one row for each time it was asked.
+TOOL_PRIORITIES = sa.Table(
+    "tool_priorities",
+    METADATA,
+    column("organization_id", sa.String, "organization", primary_key=True),
+    column("period_start", sa.Date, "first UTC day of the sessions", primary_key=True),
+    column("period_end", sa.Date, "UTC day after the last one", primary_key=True),
+    column("judge_model", sa.String, "model that was asked"),
+    column("asked_at_us", sa.BigInteger, "when it was asked"),
+    _known_later("answer", sa.Text, "what it said, whole; null until then"),
+    _known_later("error_message", sa.Text, "why there is no order"),
+    _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
+    _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had in its cache"),
+    _known_later("output_tokens", sa.BigInteger, "tokens of the reply"),
+    _known_later("judge_cost_usd", sa.Double, "price of the reply; null when unknown"),
+    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
+    sa.Index("tool_priorities_by_time", "asked_at_us"),
+)

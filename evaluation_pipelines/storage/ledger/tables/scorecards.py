@@ -1,0 +1,79 @@
+"""The tables of the ledger around scorecards, with a line on every column."""
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.tables.columns import METADATA, UtcTime, column
+
+# Every version of every judge profile.
+JUDGE_PROFILES = sa.Table(
+    "judge_profiles",
+    METADATA,
+    column("profile_id", sa.String, "id of the profile", primary_key=True),
+    column("version", sa.Integer, "its version", primary_key=True, autoincrement=False),
+    column("content_hash", sa.String, "of what may only change with the version"),
+    column("definition", sa.Text, "the whole profile as JSON"),
+    column("registered_at", UtcTime, "when this version came in"),
+    column("rescore_history", sa.Boolean, "it counts for sessions from before, too"),
+    column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
+)
+
+# What people said of scores: only ever added to.
+OVERRIDES = sa.Table(
+    "overrides",
+    METADATA,
+    column("override_id", sa.Integer, "grows: the newest counts", primary_key=True),
+    column("organization_id", sa.String, "organization"),
+    column("session_key", sa.String, "session window that was looked at"),
+    column("session_date", sa.Date, "its partition"),
+    column("profile_id", sa.String, "judge profile whose score it corrects"),
+    column("profile_version", sa.Integer, "its version at that time"),
+    column("content_hash", sa.String, "content that was looked at"),
+    column("override_score", sa.Float, "the score, on the scale"),
+    column("scale_min", sa.Float, "lowest score of the scale"),
+    column("scale_max", sa.Float, "highest score of the scale"),
+    column("automatic_score", sa.Float, "the automatic score at that time", nullable=True),
+    column("is_confirmation", sa.Boolean, "the automatic score was found right"),
+    column("source", sa.String, "person, audit or import"),
+    column("annotator", sa.String, "who"),
+    column("reason", sa.String, "why"),
+    column("made_at", UtcTime, "when"),
+    sa.Index("overrides_by_date", "session_date"),
+    sqlite_autoincrement=True,
+)
+
+# Sessions drawn at random for people to look at.
+AUDIT_SAMPLES = sa.Table(
+    "audit_samples",
+    METADATA,
+    column("session_date", sa.Date, "date they were drawn from", primary_key=True),
+    column("organization_id", sa.String, "organization", primary_key=True),
+    column("session_key", sa.String, "session window", primary_key=True),
+    column("profile_id", sa.String, "profile whose score is asked about"),
+    column("content_hash", sa.String, "content at that time"),
+    column("drawn_at", UtcTime, "when"),
+    column("override_id", sa.Integer, "the answer; null while it is open", nullable=True),
+)
+
+# What happened to effective scores, for other systems to follow.
+EVALUATION_EVENTS = sa.Table(
+    "evaluation_events",
+    METADATA,
+    column("position", sa.Integer, "grows: read on from the last one seen", primary_key=True),
+    column("event_id", sa.String, "UUID of card, content and override", unique=True),
+    column("kind", sa.String, "evaluation.model_feedback or evaluation.quality_risk"),
+    column("session_date", sa.Date, "partition of the session"),
+    column("organization_id", sa.String, "organization"),
+    column("session_key", sa.String, "session window"),
+    column("payload", sa.Text, "JSON: session, agent, model, scores, confidence, source"),
+    column("recorded_at", UtcTime, "when it was first seen"),
+    sa.Index("evaluation_events_by_date", "session_date"),
+    sqlite_autoincrement=True,
+)
+
+# Dates on which a session had not ended when they were built.
+WAITING_DATES = sa.Table(
+    "waiting_dates",
+    METADATA,
+    column("session_date", sa.Date, "partition", primary_key=True),
+    column("due_at", UtcTime, "when the first of its open sessions ends by silence"),
+)

@@ -1,0 +1,144 @@
+"""Tables of ingest: source files, manifest, session index, rebuild queue, batches, retries."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.tables.columns import METADATA, Unsigned64, UtcTime, column
+
+
+def _count(name: str, doc: str) -> sa.Column[Any]:
+    return column(name, sa.BigInteger, doc)
+
+
+# Files of the landing folder and how far they have been read.
+SOURCE_FILES = sa.Table(
+    "source_files",
+    METADATA,
+    column("file_id", sa.String, "identity of the file, made by the reader", primary_key=True),
+    column("device", Unsigned64, "device number at first sight"),
+    column("inode", Unsigned64, "inode number at first sight"),
+    column("head_bytes", sa.Integer, "how many first bytes the hash covers"),
+    column("head_sha256", sa.String, "hash of the first bytes, hexadecimal"),
+    column("path", sa.String, "where it was last seen, relative to the landing folder"),
+    column("size_bytes", sa.BigInteger, "size when last seen"),
+    column("first_seen_at", UtcTime, "when it was first seen"),
+    column("position", sa.BigInteger, "bytes consumed: the next batch starts here"),
+    column(
+        "finished_size_bytes",
+        sa.BigInteger,
+        "size at which a compressed file was read to its end; its position counts other bytes",
+    ),
+    column("last_read_at", UtcTime, "when the last batch was committed", nullable=True),
+    column("last_event_time", UtcTime, "newest event time of all batches", nullable=True),
+    column("lease_owner", sa.String, "who reads it now", nullable=True),
+    column("lease_until", UtcTime, "when the lease expires by itself", nullable=True),
+    column("lease_epoch", sa.BigInteger, "fencing number: grows with each acquisition"),
+)
+
+# The manifest: which Parquet files of the lake count.
+PARTS = sa.Table(
+    "parts",
+    METADATA,
+    column("part_id", sa.Integer, "grows with each part, never used again", primary_key=True),
+    column("table_name", sa.String, "agent_events_landed or quarantine"),
+    column("session_date", sa.Date, "partition; null for quarantine", nullable=True),
+    column("path", sa.String, "relative to the lake", unique=True),
+    column(
+        "file_id",
+        sa.String,
+        "source file; null for a merged part",
+        sa.ForeignKey("source_files.file_id"),
+        nullable=True,
+    ),
+    column("from_offset", sa.BigInteger, "first byte; null for a merged part", nullable=True),
+    column("to_offset", sa.BigInteger, "byte after the last; null if merged", nullable=True),
+    column("row_count", sa.BigInteger, "rows of the part"),
+    column("size_bytes", sa.BigInteger, "size of the Parquet file"),
+    column("created_at", UtcTime, "when it entered the manifest"),
+    column("superseded_at", UtcTime, "when a merged part took over; null = current", nullable=True),
+    sa.Index("parts_by_date", "table_name", "session_date"),
+    sqlite_autoincrement=True,
+)
+
+# The session comes first in the key, so that the same index answers "any organization".
+# Where each session began.
+SESSION_INDEX = sa.Table(
+    "session_index",
+    METADATA,
+    column("session_id", sa.String, "session.id as sent", primary_key=True),
+    column("organization_id", sa.String, "'*': named by an attribution only", primary_key=True),
+    column("session_date", sa.Date, "UTC day the session began: its partition for good"),
+    column("first_event_time", UtcTime, "time of the event that decided it"),
+)
+
+# Dates to be built.
+TOUCHED_DATES = sa.Table(
+    "touched_dates",
+    METADATA,
+    column("session_date", sa.Date, "partition with new data", primary_key=True),
+    column("version", sa.BigInteger, "grows at each touch"),
+    column("touched_at", UtcTime, "when it was last touched"),
+    column("built_version", sa.BigInteger, "version that was built last", nullable=True),
+    column("attempts", sa.Integer, "failed builds of this version"),
+    column("last_error", sa.String, "why the last build failed", nullable=True),
+    column("next_attempt_at", UtcTime, "not to be tried before", nullable=True),
+    column("parked", sa.Boolean, "given up until it is touched or revived"),
+)
+
+# What each batch of ingest saw: one row per stretch of bytes.
+INGEST_BATCHES = sa.Table(
+    "ingest_batches",
+    METADATA,
+    column(
+        "file_id",
+        sa.String,
+        "source file",
+        sa.ForeignKey("source_files.file_id"),
+        primary_key=True,
+    ),
+    column("from_offset", sa.BigInteger, "first byte of the batch", primary_key=True),
+    column("to_offset", sa.BigInteger, "byte after the last"),
+    column("ingested_at", UtcTime, "when it was committed"),
+    _count("bytes", "bytes consumed"),
+    _count("lines", "lines read"),
+    _count("events", "events stored"),
+    _count("unattributed", "records without a session"),
+    _count("quarantined", "lines put into quarantine"),
+    _count("unknown_records", "records that no dialect knows, counted by name"),
+    _count("skipped", "metrics and traces"),
+    _count("attribution_lines", "lines of attribution files"),
+    _count("repeated_records", "records that a dialect knows to repeat another one"),
+    _count("time_anomalies", "events with an impossible time"),
+    _count("value_anomalies", "values that became null"),
+    _count("out_of_range", "events filed under the first partition"),
+    sa.Index("ingest_batches_by_time", "ingested_at"),
+)
+
+# Records that were not stored, counted by name.
+INGEST_NAMES = sa.Table(
+    "ingest_names",
+    METADATA,
+    column("source", sa.String, "agent program, or scope of the records", primary_key=True),
+    column("name", sa.String, "event name as sent", primary_key=True),
+    column("records", sa.BigInteger, "records seen, all batches together"),
+)
+
+# What became of quarantined lines that were read again.
+QUARANTINE_RETRIES = sa.Table(
+    "quarantine_retries",
+    METADATA,
+    sa.Column(
+        "file_id",
+        sa.String,
+        sa.ForeignKey("source_files.file_id"),
+        primary_key=True,
+        doc="source file",
+    ),
+    sa.Column("offset", sa.BigInteger, primary_key=True, doc="where the line begins"),
+    sa.Column(
+        "record_index", sa.Integer, primary_key=True, doc="record of the line; -1 = all of it"
+    ),
+    sa.Column("retried_at", UtcTime, nullable=False, doc="when it was last read again"),
+    sa.Column("reason", sa.String, doc="why it still cannot be read; null = it was read"),
+)

@@ -1,0 +1,269 @@
+"""SQL files run by DuckDB, in memory, over Parquet files or frames.
+
+Nothing of a query stays: it gets its inputs as views, its parameters bound, and gives back a frame
+that has exactly the columns and types of a schema.
+"""
+
+import atexit
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
+
+import duckdb
+import polars as pl
+
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.storage.arrow_rows import ArrowRows
+from evaluation_pipelines.storage.sql_files import read_sql, read_steps
+
+Source: TypeAlias = pl.DataFrame | Sequence[Path]
+
+_ROW_NUMBER = "row_no"
+_MOST_ROWS_OF_A_FILE = 2**40
+
+
+class QueryError(UserError, ValueError):
+    """A query could not run, or its result is not what its schema promises."""
+
+
+def run_query(
+    name: str,
+    *,
+    views: Mapping[str, Source],
+    schema: pl.Schema,
+    params: Mapping[str, object] | None = None,
+    steps_of: str | None = None,
+    last_step: str | None = None,
+    small: bool = False,
+) -> pl.DataFrame:
+    """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
+
+    Args:
+        name: file name without ``.sql``.
+        views: relation name -> frame, or Parquet files that are read by column name. Each has a
+            column ``row_no`` besides, by which a row is found again; it tells nothing else.
+        schema: columns of the result, in order, with their types.
+        params: values bound to ``$name`` in the SQL; every one must be used somewhere.
+        steps_of: the query whose steps are run first; its own unless another one is named.
+        last_step: the last of these steps that is needed; all are run unless it is named.
+        small: whether it is of little data, up to some 100 000 rows: see ``duckdb_connection``.
+
+    Raises:
+        QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
+            result does not fit the schema. The message names the query.
+    """
+    (rows,) = run_queries(
+        {name: schema},
+        views=views,
+        params=params,
+        steps_of=steps_of or name,
+        last_step=last_step,
+        small=small,
+    )
+    return rows
+
+
+def run_queries(
+    schemas: Mapping[str, pl.Schema],
+    *,
+    views: Mapping[str, Source],
+    steps_of: str,
+    params: Mapping[str, object] | None = None,
+    last_step: str | None = None,
+    small: bool = False,
+) -> list[pl.DataFrame]:
+    """Run several queries over the same steps, which are worked out once; else as ``run_query``.
+
+    ``schemas`` are columns and types of each query's result, by its name.
+    """
+    with _naming(f"query {', '.join(schemas)}"), duckdb_connection(small=small) as connection:
+        for view, source in views.items():
+            _create_view(connection, view, source)
+        statements = _Statements(connection, params or {})
+        for table, sql in _steps(steps_of, last_step).items():
+            with _naming(f"step {table}"):
+                statements.create(table, sql)
+        found = [
+            _fitted(statements.rows(read_sql(name)), schema) for name, schema in schemas.items()
+        ]
+        statements.refuse_unused()
+        return found
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, pl.exceptions.PolarsError, ValueError) as error:
+        raise QueryError(f"{what}: {error}") from error
+
+
+def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Source) -> None:
+    """A view of the rows, each with a number: what is looked up by it need not be copied."""
+    if isinstance(source, pl.DataFrame):
+        connection.register(view, ArrowRows(source.with_row_index(_ROW_NUMBER)))
+        return
+    if not source:
+        raise ValueError(f"view {view} has no Parquet files")
+    # A view takes no parameters, and must be of this connection alone: a variable names its files.
+    files = [_as_literal_glob(path) for path in source]
+    connection.execute(f"set variable files_of_{view} = $files", {"files": files})
+    connection.execute(
+        f"create temp view {view} as from read_parquet("
+        f"getvariable('files_of_{view}'), union_by_name => true, hive_partitioning => false) "
+        f"select *, file_index * {_MOST_ROWS_OF_A_FILE} + file_row_number as {_ROW_NUMBER}"
+    )
+
+
+def _as_literal_glob(path: Path) -> str:
+    """The path with the characters that DuckDB reads as a pattern made literal."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
+
+
+def _steps(query: str, last: str | None) -> dict[str, str]:
+    """Table that a step makes -> its SQL, up to the last one that is needed."""
+    steps = read_steps(query)
+    if last is None:
+        return steps
+    if last not in steps:
+        raise ValueError(f"{query} has no step {last}, only: {', '.join(steps)}")
+    names = list(steps)
+    return {each: steps[each] for each in names[: names.index(last) + 1]}
+
+
+_PARAMETERS: dict[str, frozenset[str]] = {}
+"""Text of one of our statements -> what it names with ``$``."""
+
+
+class _Statements:
+    """Statements of one connection, each with those parameters that it names."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, params: Mapping[str, object]) -> None:
+        self._connection, self._params = connection, params
+        self._used: set[str] = set()
+
+    def create(self, table: str, sql: str) -> None:
+        """Keep the rows of a statement in a table."""
+        # Only names of our own files are ever put into the text of a statement.
+        self._connection.execute(f"create temp table {table} as {sql}", self._bound(sql))
+
+    def rows(self, sql: str) -> pl.DataFrame:
+        """The rows of a statement."""
+        return pl.DataFrame(ArrowRows(self._connection.sql(sql, params=self._bound(sql))))
+
+    def refuse_unused(self) -> None:
+        """Raise ValueError if no statement names a parameter that was given."""
+        if unused := self._params.keys() - self._used:
+            raise ValueError(f"no such parameters: {', '.join(sorted(unused))}")
+
+    def _bound(self, sql: str) -> dict[str, object]:
+        if sql not in _PARAMETERS:  # parsing takes longer than looking it up again
+            (statement,) = self._connection.extract_statements(sql)
+            _PARAMETERS[sql] = frozenset(statement.named_parameters)
+        wanted = _PARAMETERS[sql]
+        self._used |= wanted
+        return {key: value for key, value in self._params.items() if key in wanted}
+
+
+def _fitted(result: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    """The result in the schema's order and types; only casts that cannot change a value."""
+    missing = sorted(schema.keys() - result.schema.keys())
+    surplus = sorted(result.schema.keys() - schema.keys())
+    if missing or surplus:
+        raise ValueError(f"columns that are missing: {missing}, not in the schema: {surplus}")
+    wrong = [
+        f"{column} is {result.schema[column]}, not {dtype}"
+        for column, dtype in schema.items()
+        if not _castable(result.schema[column], dtype)
+    ]
+    if wrong:
+        raise ValueError(f"types that do not fit the schema: {'; '.join(wrong)}")
+    return result.select(schema.names()).cast(schema)
+
+
+def _castable(have: pl.DataType, want: pl.DataType) -> bool:
+    # No Decimal: that is what sum() over integers gives when its cast was forgotten.
+    return have in (want, pl.Null()) or (have.is_integer() and want.is_integer())
+
+
+_FATAL = (duckdb.FatalException, duckdb.InternalException)
+_KEPT_MEMORY = "256MiB"
+"""Of the shared one: blocks that the next query finds ready."""
+
+_opening = Lock()
+_shared: list[duckdb.DuckDBPyConnection] = []
+"""The one that small queries share, as soon as it is open."""
+
+
+@contextmanager
+def duckdb_connection(*, small: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection of one's own, which is always closed.
+
+    Args:
+        small: For a query of little data: on one thread, of the DuckDB that is shared. Else it is
+            to a new one, with a thread for each core.
+
+    Raises:
+        Exception: whatever went wrong within. After an error that leaves DuckDB unusable the next
+            connection is to a new one.
+    """
+    engine = _shared_engine() if small else _opened()
+    connection = engine.cursor()
+    try:
+        connection.execute("set TimeZone = 'UTC'")
+        # A misspelt relation is an error, not a Python variable that happens to be in scope.
+        connection.execute("set python_enable_replacements = false")
+        yield connection
+    except Exception as error:
+        if isinstance(error, _FATAL) or isinstance(error.__cause__, _FATAL):
+            _forget(engine)
+        raise
+    finally:
+        connection.close()
+        if not small:
+            engine.close()
+
+
+def _shared_engine() -> duckdb.DuckDBPyConnection:
+    with _opening:
+        if not _shared:
+            _shared.append(_opened(threads=1, block_allocator_memory=_KEPT_MEMORY))
+        return _shared[0]
+
+
+def _forget(engine: duckdb.DuckDBPyConnection) -> None:
+    """Others may still have connections to it: it closes with the last of them."""
+    with _opening:
+        if engine in _shared:
+            _shared.remove(engine)
+
+
+def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
+    """It never reaches for the network, forgets each file it has read, and keeps rows in order."""
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "enable_external_file_cache": "false",
+            "temp_directory": _spill_folder().name,
+            "preserve_insertion_order": "true",  # the default; numbering events relies on it
+            **config,
+        },
+    )
+
+
+@cache
+def _spill_folder() -> tempfile.TemporaryDirectory[str]:
+    """What is spilled is for nobody else's eyes; the folder goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="evaluation_pipelines_")
+
+
+@atexit.register
+def _close() -> None:
+    for engine in _shared:
+        engine.close()

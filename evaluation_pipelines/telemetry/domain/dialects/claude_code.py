@@ -1,0 +1,158 @@
+"""Claude Code, 2.0 to 2.1.3xx (also its desktop and SDK forms).
+
+Records are named by their body, ``claude_code.<name>``; ``event.name`` is the bare name. Numbers
+came as strings up to 2.1.121 and as numbers since, durations of tools are still strings. A refused
+call has a ``tool_decision`` and no ``tool_result``. MCP tools are all called ``mcp_tool`` and
+their real name stands in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
+"""
+
+import re
+from typing import Any
+
+from evaluation_pipelines.telemetry.domain.attributes import amount, count, flag, json_object, text
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.tool_calls import answers_with_exit_code, shell_class
+
+_SHELLS = ("Bash", "PowerShell")
+_REDACTED = ("<REDACTED>", "[REDACTED]")
+_EXIT_CODE = re.compile(r"\A\s*(?:Error:\s*)?(?:Command failed with )?[Ee]xit code:?\s+(\d{1,3})\b")
+
+_EVENT_NAMES = {
+    "user_prompt": "user_prompt",
+    "assistant_response": "assistant_response",
+    "tool_result": "tool_result",
+    "tool_decision": "tool_decision",
+    "api_request": "api_request",
+    "api_error": "api_error",
+    "api_refusal": "api_refusal",
+    "compaction": "compaction",
+    "hook_registered": "hook",
+    "hook_execution_start": "hook",
+    "hook_execution_complete": "hook",
+    "hook_plugin_metrics": "hook",
+}
+
+_TOOL_CLASSES = {
+    **dict.fromkeys(("Read", "NotebookRead", "ReadMcpResourceTool"), "read"),
+    **dict.fromkeys(("Grep", "Glob", "LS", "LSP", "ToolSearch"), "search"),
+    **dict.fromkeys(("Edit", "MultiEdit", "NotebookEdit"), "edit"),
+    "Write": "write",
+    **dict.fromkeys(("Bash", "BashOutput", "KillShell", "KillBash", "PowerShell"), "shell"),
+    **dict.fromkeys(("WebFetch", "WebSearch"), "web"),
+    **dict.fromkeys(("Task", "Agent", "TaskOutput", "TaskStop", "SendMessage"), "agent"),
+}
+
+
+def _unredacted(value: Any) -> str | None:
+    """A text that was logged; in place of others stands that they were not."""
+    return None if value in _REDACTED else text(value)
+
+
+_COLUMNS = {
+    "event.sequence": ("sequence", count),
+    "prompt.id": ("prompt_id", text),
+    "request_id": ("request_id", text),
+    "query_source": ("query_source", text),
+    "agent.name": ("subagent", text),
+    "model": ("model", text),
+    "duration_ms": ("duration_ms", amount),
+    "total_duration_ms": ("duration_ms", amount),
+    "ttft_ms": ("ttft_ms", amount),
+    "error": ("error", text),
+    "error_type": ("error_type", text),
+    "cost_usd": ("cost_usd", amount),
+    "input_tokens": ("input_tokens", count),
+    "output_tokens": ("output_tokens", count),
+    "cache_read_tokens": ("cache_read_tokens", count),
+    "cache_creation_tokens": ("cache_creation_tokens", count),
+    "prompt": ("content", _unredacted),
+    "response": ("content", _unredacted),
+    "body": ("content", _unredacted),
+    "tool_name": ("tool_name", text),
+    "tool_use_id": ("tool_use_id", text),
+    "tool_input": ("tool_parameters", text),
+    "success": ("success", flag),
+    "decision": ("decision", text),
+    "decision_type": ("decision", text),
+}
+
+
+def _refine(row: Row, rest: dict[str, Any]) -> bool:
+    match row["source_event_name"]:
+        case "user_prompt":
+            _refine_prompt(row, rest)
+        case "api_request":
+            _refine_request(row)
+        case "tool_decision":
+            _refine_tool(row, rest)
+        case _:
+            _refine_result(row, _refine_tool(row, rest))
+    return True
+
+
+def _refine_prompt(row: Row, rest: dict[str, Any]) -> None:
+    again = rest.pop("prompt_text", None)
+    if row.get("content") is None and again not in _REDACTED:
+        row["content"] = text(again)
+    # /compact, /clear and their like are commands to the program, not prompts to the model.
+    if rest.get("command_source") == "builtin":
+        row["event_name"] = "other"
+
+
+def _refine_request(row: Row) -> None:
+    row["cost_source"] = "unknown" if row.get("cost_usd") is None else "reported"
+    # The API leaves these out when no cache was involved; a broken value is there, and null.
+    row.setdefault("cache_read_tokens", 0)
+    row.setdefault("cache_creation_tokens", 0)
+
+
+def _refine_result(row: Row, command: str | None) -> None:
+    success = row.get("success")
+    row["success_source"] = None if success is None else "reported"
+    shown = _EXIT_CODE.match(row.get("error") or "")
+    if shown is None:
+        return
+    row["exit_code"] = code = int(shown.group(1))
+    verdict = success if code == 0 else code == 1 and answers_with_exit_code(command)
+    if verdict != success:
+        row["success"] = verdict
+        row["success_source"] = "exit_code"
+
+
+def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
+    """Name, type, class and parameters of the call; gives the command of a shell call."""
+    tool = row.get("tool_name") or ""
+    # tool_input holds the arguments; tool_parameters only a digest of them.
+    details = text(rest.pop("tool_parameters", None))
+    arguments = row.get("tool_parameters")
+    row["tool_parameters"] = arguments or details
+    row["tool_type"] = "builtin"
+    row["tool_class"] = _TOOL_CLASSES.get(tool, "other")
+    if tool == "mcp_tool" or tool.startswith("mcp__"):
+        row["tool_type"] = row["tool_class"] = "mcp"
+        row["tool_name"] = _mcp_name(tool, json_object(details))
+    if tool not in _SHELLS:
+        return None
+    command = json_object(details).get("full_command") or json_object(arguments).get("command")
+    command = command if isinstance(command, str) else None
+    row["tool_class"] = shell_class(command)
+    return command
+
+
+def _mcp_name(tool: str, details: dict[str, Any]) -> str | None:
+    server, name = details.get("mcp_server_name"), details.get("mcp_tool_name")
+    if not server or not name:
+        return tool
+    # A JSON text inside a JSON text may spell what no file can hold: half a surrogate pair, NUL.
+    return text(f"mcp__{server}__{name}".encode(errors="replace").decode())
+
+
+CLAUDE_CODE = Dialect(
+    source_cli="claude_code",
+    name_prefix="claude_code.",
+    scopes=("com.anthropic.claude_code",),
+    event_names=_EVENT_NAMES,
+    columns=_COLUMNS,
+    refine=_refine,
+    refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
+)

@@ -1,0 +1,188 @@
+"""Codex CLI, 0.58 to 0.169: ``codex``, ``codex exec`` and its app server.
+
+Records are named by ``event.name``, ``codex.<name>``; there is no body, ``timeUnixNano`` is 0 and
+``eventName`` a source line. Of a call to the model there are a ``codex.api_request`` per try over
+the wire and many ``codex.sse_event``; the call is the one of them that has token counts, and its
+``input_token_count`` includes cached tokens (``tool_token_count`` is the total). In code mode the
+model calls ``exec`` with a program, and ``wait`` for its end; the calls of the program are logged
+beside them. What a rule of the user forbids has a result and no decision. There is no cost.
+"""
+
+import re
+import shlex
+from typing import Any
+
+from evaluation_pipelines.telemetry.domain.attributes import (
+    amount,
+    count,
+    flag,
+    json_object,
+    json_text,
+    text,
+)
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
+
+_MAIN_AGENT = "/root"
+_SHELLS = ("exec_command", "shell_command", "shell", "local_shell", "container.exec")
+_SHOW_EXIT_CODES = (*_SHELLS, "write_stdin", "apply_patch")
+_EXIT_CODE = re.compile(
+    r"(?:(?:Chunk ID|Wall time): .*\n)*(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
+)
+_SHELL_PREFIX = re.compile(r"\A\S*sh -l?c ")
+_PATCHES = re.compile(r"\s*(?:cd \S+ && )?apply_patch\b")
+_REFUSED = re.compile(r'\w+ failed: CreateProcess \{ message: "Rejected\(')
+
+_EVENT_NAMES = {
+    "user_prompt": "user_prompt",
+    "tool_decision": "tool_decision",
+    "tool_result": "tool_result",
+}
+
+_TOOL_CLASSES = {
+    **dict.fromkeys((*_SHELLS, "write_stdin"), "shell"),
+    "apply_patch": "edit",
+    **dict.fromkeys(("read_file", "list_dir", "view_image", "read_mcp_resource"), "read"),
+    **dict.fromkeys(("grep_files", "tool_search"), "search"),
+    **dict.fromkeys(("web_search", "web_fetch"), "web"),
+    **dict.fromkeys(("spawn_agent", "spawn_agents_on_csv", "send_input", "send_message"), "agent"),
+    **dict.fromkeys(("followup_task", "interrupt_agent", "resume_agent", "close_agent"), "agent"),
+    **dict.fromkeys(("wait_agent", "wait", "list_agents"), "agent"),
+}
+
+_COLUMNS = {
+    "user.email": ("user_id", text),
+    "model": ("model", text),
+    "duration_ms": ("duration_ms", amount),
+    "ttft_ms": ("ttft_ms", amount),
+    "error.message": ("error", text),
+    "input_token_count": ("input_tokens", count),
+    "output_token_count": ("output_tokens", count),
+    "cached_token_count": ("cache_read_tokens", count),
+    "cache_write_token_count": ("cache_creation_tokens", count),
+    "reasoning_token_count": ("reasoning_tokens", count),
+    "prompt": ("content", text),
+    "output": ("content", text),
+    "tool_name": ("tool_name", text),
+    "call_id": ("tool_use_id", text),
+    "success": ("success", flag),
+}
+
+
+def _refine(row: Row, rest: dict[str, Any]) -> bool:
+    match row["source_event_name"]:
+        case "user_prompt":
+            if row.get("content") == "[REDACTED]":
+                row["content"] = None
+        case "sse_event":
+            _refine_stream_event(row, rest)
+        case "api_request":
+            _refine_try(row, rest)
+        case "tool_decision":
+            _refine_tool(row, rest)
+            row["decision"] = _decision(rest.get("decision"))
+        case "tool_result":
+            _refine_result(row, rest)
+    return True
+
+
+def _refine_stream_event(row: Row, rest: dict[str, Any]) -> None:
+    has_counts = "input_tokens" in row or "output_tokens" in row
+    if has_counts and rest.get("event.kind") == "response.completed":
+        row["event_name"] = "api_request"
+        leave_out_cached(row)
+
+
+def _refine_try(row: Row, rest: dict[str, Any]) -> None:
+    """Whether a try over the wire reached the model; asking which models there are is none."""
+    status, error = count(rest.get("http.response.status_code")), row.get("error")
+    if rest.get("endpoint") != "/models" and (status, error) != (None, None):
+        row["success"] = error is None and status in range(200, 300)
+
+
+def _decision(said: Any) -> str | None:
+    """Accept or reject; a wording of tomorrow is neither (the attributes keep all of them)."""
+    word = text(said) or ""
+    if word.startswith("approved"):
+        return "accept"
+    return "reject" if word.startswith(("denied", "abort", "timed_out")) else None
+
+
+def _refine_result(row: Row, rest: dict[str, Any]) -> None:
+    command = _refine_tool(row, rest)
+    output = row.get("content") or ""
+    shows_exit_code = row["tool_name"] in _SHOW_EXIT_CODES
+    settle_outcome(row, _exit_code(output) if shows_exit_code else None, command)
+    if row.get("success") is False and shows_exit_code and _REFUSED.match(output):
+        row["event_name"], row["decision"] = "tool_decision", "reject"
+        row["success"] = row["success_source"] = None
+
+
+def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
+    """Name, type, class and parameters of the call; gives the command of a shell call."""
+    arguments = text(rest.pop("arguments", None))
+    given = json_object(arguments)
+    # apply_patch and exec take bare text.
+    is_bare = arguments is not None and not arguments.lstrip().startswith("{")
+    row["tool_parameters"] = json_text({"input": arguments}) if is_bare else arguments
+    agent = text(rest.pop("agent_name", None)) or _MAIN_AGENT
+    row["subagent"] = None if agent == _MAIN_AGENT else agent.removeprefix(f"{_MAIN_AGENT}/")
+    tool = row.setdefault("tool_name", None)
+    mcp_name = _mcp_name(tool or "", rest)
+    if mcp_name is not None:
+        row["tool_name"] = mcp_name
+        row["tool_type"] = row["tool_class"] = "mcp"
+        return None
+    row["tool_type"] = "builtin"
+    row["tool_class"] = _TOOL_CLASSES.get(tool or "", "other")
+    if tool == "exec" or (tool == "wait" and "cell_id" in given):
+        # The calls of its program count, each by itself: this one only wraps them.
+        row["event_name"] = "other"
+    if tool not in _SHELLS:
+        return None
+    command = _command(given, arguments if is_bare else None)
+    row["tool_class"] = "edit" if _PATCHES.match(command or "") else shell_class(command)
+    return command
+
+
+def _mcp_name(tool: str, rest: dict[str, Any]) -> str | None:
+    """``mcp__server__tool``, from whichever attributes this version tells it by."""
+    namespace, server = text(rest.get("tool_namespace")) or "", text(rest.get("mcp_server"))
+    if tool.startswith("mcp__"):
+        return tool
+    if namespace.startswith("mcp__"):
+        return f"{namespace.rstrip('_')}__{tool}"
+    return f"mcp__{server}__{tool}" if server else None
+
+
+def _command(given: dict[str, Any], bare: str | None) -> str | None:
+    """The command line, told as such, as words, or (local_shell) as words without quotes."""
+    command = given.get("cmd") or given.get("command")
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        runs_script = len(command) == 3 and command[1] in ("-c", "-lc")
+        return str(command[2]) if runs_script else shlex.join(command)
+    if isinstance(command, str):
+        return command
+    return None if bare is None else _SHELL_PREFIX.sub("", bare)
+
+
+def _exit_code(output: str) -> int | None:
+    """The exit code that Codex puts before (or, in JSON, beside) what a command printed."""
+    shown = _EXIT_CODE.match(output)
+    if shown is not None:
+        return int(shown.group(1))
+    metadata = json_object(output).get("metadata")
+    code = metadata.get("exit_code") if isinstance(metadata, dict) else None
+    is_code = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 10**9
+    return code if is_code else None
+
+
+CODEX = Dialect(
+    source_cli="codex",
+    name_prefix="codex.",
+    scopes=("codex_otel",),
+    event_names=_EVENT_NAMES,
+    columns=_COLUMNS,
+    refine=_refine,
+    sends_cost=False,
+)

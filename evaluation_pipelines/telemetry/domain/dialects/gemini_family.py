@@ -1,0 +1,137 @@
+"""What Gemini CLI and its fork Qwen Code word in the same way.
+
+Records are named by ``event.name``; the body is an English sentence. Input tokens count cached
+ones in, and no cost is sent. A tool call is one record: whether it was allowed stands on it too.
+"""
+
+import re
+from typing import Any
+
+from evaluation_pipelines.telemetry.domain.attributes import (
+    Convert,
+    amount,
+    count,
+    flag,
+    json_object,
+    text,
+)
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Row, leave_out_cached
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
+
+# A slash command has a record of its own and is no prompt. `api_request` only says that a call
+# began; what came of it is told by `api_response` or `api_error`.
+EVENT_NAMES = {
+    "user_prompt": "user_prompt",
+    "api_response": "api_request",
+    "api_error": "api_error",
+    "tool_call": "tool_result",
+    "chat_compression": "compaction",
+    "hook_call": "hook",
+}
+
+COLUMNS: dict[str, tuple[str, Convert]] = {
+    "prompt_id": ("prompt_id", text),
+    "model": ("model", text),
+    "duration_ms": ("duration_ms", amount),
+    "error": ("error", text),
+    "error_message": ("error", text),
+    "error.message": ("error", text),
+    "error_type": ("error_type", text),
+    "error.type": ("error_type", text),
+    "input_token_count": ("input_tokens", count),
+    "output_token_count": ("output_tokens", count),
+    "cached_content_token_count": ("cache_read_tokens", count),
+    "thoughts_token_count": ("reasoning_tokens", count),
+    "prompt": ("content", text),
+    "request_text": ("content", text),
+    "response_text": ("content", text),
+    "function_name": ("tool_name", text),
+    "function_args": ("tool_parameters", text),
+    "success": ("success", flag),
+    "decision": ("decision", text),
+}
+
+_SHELL = "run_shell_command"
+_EXIT_CODE = re.compile(r"^Exit Code: ([0-9]{1,10}|\(none\))$", re.MULTILINE)
+
+_TOOL_CLASSES = {
+    **dict.fromkeys(("read_file", "read_many_files", "get_internal_docs"), "read"),
+    **dict.fromkeys(("grep_search", "search_file_content", "glob"), "search"),
+    **dict.fromkeys(("list_directory", "lsp", "tool_search"), "search"),
+    **dict.fromkeys(("replace", "edit", "notebook_edit"), "edit"),
+    "write_file": "write",
+    **dict.fromkeys(("web_fetch", "google_web_search", "web_search"), "web"),
+    **dict.fromkeys(("agent", "task", "task_output", "task_stop", "send_message"), "agent"),
+    **dict.fromkeys(("delegate_to_agent", "codebase_investigator", "cli_help"), "agent"),
+}
+
+_DECISIONS = {"accept": "accept", "auto_accept": "accept", "modify": "accept", "reject": "reject"}
+
+# Nobody was asked: settings or the approval mode forbade the call.
+_REFUSALS = ("policy_violation", "execution_denied")
+
+
+def refine_request(row: Row, rest: dict[str, Any]) -> None:
+    """Tokens of an answered API call as the columns count them."""
+    leave_out_cached(row)
+    # What a tool of the API itself (a web search) puts before the model is counted apart.
+    by_tools = count(rest.get("tool_token_count"))
+    if row["input_tokens"] is not None and isinstance(by_tools, int):
+        row["input_tokens"] += by_tools
+
+
+def refine_call(row: Row, rest: dict[str, Any]) -> None:
+    """Name, type, class, outcome and permission of a tool call."""
+    tool = row.get("tool_name")
+    row["tool_type"] = "builtin"
+    if rest.pop("tool_type", None) == "mcp":
+        row["tool_type"] = row["tool_class"] = "mcp"
+        row["tool_name"] = _mcp_name(tool, text(rest.get("mcp_server_name")))
+        settle_outcome(row, None, None)
+    elif tool == _SHELL:
+        command = json_object(row.get("tool_parameters")).get("command")
+        command = command if isinstance(command, str) else None
+        row["tool_class"] = shell_class(command)
+        settle_outcome(row, _exit_code(row, rest), command)
+    else:
+        row["tool_class"] = _TOOL_CLASSES.get(tool or "", "other")
+        settle_outcome(row, None, None)
+    _refine_decision(row, rest)
+
+
+def _mcp_name(tool: str | None, server: str | None) -> str | None:
+    """One spelling for what versions call ``add``, ``calc__add`` or ``mcp_calc_add``."""
+    if not tool or not server:
+        return tool
+    for prefix in (f"mcp__{server}__", f"mcp_{server}_", f"{server}__"):
+        if tool.startswith(prefix):
+            return f"mcp__{server}__{tool.removeprefix(prefix)}"
+    return f"mcp__{server}__{tool}"
+
+
+def _exit_code(row: Row, rest: dict[str, Any]) -> int | None:
+    """The exit code in the metadata (Gemini), else below the output in the error (Qwen)."""
+    metadata = rest.get("metadata")
+    if isinstance(metadata, str):
+        metadata = json_object(metadata)
+    code = count(metadata.get("exitCode")) if isinstance(metadata, dict) else None
+    if isinstance(code, int):
+        return code
+    # The last one: what the command itself printed stands above it.
+    shown = _EXIT_CODE.findall(row.get("error") or "")
+    return int(shown[-1]) if shown and shown[-1] != "(none)" else None
+
+
+def _refine_decision(row: Row, rest: dict[str, Any]) -> None:
+    sent = row.get("decision")
+    decision = _DECISIONS.get(sent or "")
+    if decision == "reject" and row.get("success"):
+        # "Yes, and save that for the future" is sent as a refusal: but the call did run.
+        decision = "accept"
+    elif decision == "reject" or row.get("error_type") in _REFUSALS:
+        decision = "reject"
+        row["event_name"] = "tool_decision"
+        row["success"] = row["success_source"] = None
+    row["decision"] = decision
+    if sent is not None and sent != decision:
+        rest["decision"] = sent

@@ -1,0 +1,115 @@
+"""OpenCode, by its plugins.
+
+Two plugins are read: ``opencode-plugin-otel`` (scope ``com.opencode``, bare names) and
+``opencode-otel`` (names that begin with ``opencode.``). What OpenCode logs by itself is for its
+developers: lines without an event name, counted and not stored. ``opencode-otel`` in its profile
+``claude-code`` cannot be told from Claude Code, and is read as that.
+"""
+
+from typing import Any
+
+from evaluation_pipelines.telemetry.domain.attributes import amount, count, flag, json_object, text
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
+
+_EVENT_NAMES = {
+    "user_prompt": "user_prompt",
+    "tool_result": "tool_result",
+    "tool_decision": "tool_decision",
+    "api_request": "api_request",
+    "api_error": "api_error",
+    "session.created": "session_start",
+}
+
+_TOOL_CLASSES = {
+    "read": "read",
+    **dict.fromkeys(("grep", "glob", "list", "lsp"), "search"),
+    **dict.fromkeys(("edit", "multiedit", "patch", "apply_patch"), "edit"),
+    "write": "write",
+    **dict.fromkeys(("webfetch", "websearch", "codesearch"), "web"),
+    "task": "agent",
+}
+
+# No `event.sequence`: it counts the events of the process, in which several sessions run.
+_COLUMNS = {
+    "prompt.id": ("prompt_id", text),
+    "model": ("model", text),
+    "provider": ("provider", text),
+    "duration_ms": ("duration_ms", amount),
+    "error": ("error", text),
+    "cost_usd": ("cost_usd", amount),
+    "input_tokens": ("input_tokens", count),
+    "output_tokens": ("output_tokens", count),
+    "cache_read_tokens": ("cache_read_tokens", count),
+    "cache_creation_tokens": ("cache_creation_tokens", count),
+    "reasoning_tokens": ("reasoning_tokens", count),
+    "prompt": ("content", text),
+    "tool_name": ("tool_name", text),
+    "tool_args": ("tool_parameters", text),
+    "success": ("success", flag),
+    "decision": ("decision", text),
+}
+
+# What OpenCode tells the model when the user said no, and when a rule of the settings did.
+_REFUSED_BY_USER = "The user rejected permission to use this specific tool call"
+_REFUSED_BY_RULE = "The user has specified a rule which prevents you from using this specific"
+
+
+def _refine(row: Row, rest: dict[str, Any]) -> bool:
+    if rest.get("agent.type") == "subagent":
+        row["subagent"] = text(rest.get("agent.name"))
+    match row["source_event_name"]:
+        case "api_request":
+            _refine_request(row)
+        case "tool_decision":
+            _refine_decision(row, rest)
+        case "tool_result":
+            _refine_result(row)
+            # The user's answer has a record of its own.
+            return _REFUSED_BY_USER not in (row.get("error") or "")
+    return True
+
+
+def _refine_request(row: Row) -> None:
+    # 0 is sent where no price is known too: for a subscription, a local model, one of tomorrow.
+    row["cost_usd"] = row.get("cost_usd") or None
+    row["cost_source"] = "unknown" if row["cost_usd"] is None else "reported"
+    if row.get("model") == "unknown":
+        row["model"] = None
+
+
+def _refine_decision(row: Row, rest: dict[str, Any]) -> None:
+    """The permission asked for stands in ``tool_type``, a title for the user in ``tool_name``."""
+    permission = rest.get("tool_type")
+    row["tool_type"] = "builtin"
+    row["tool_class"] = _tool_class(permission if isinstance(permission, str) else None, None)
+    # The plugin takes any answer but "allow" and "allowAlways" for a no; OpenCode says "once".
+    if rest.get("source") in ("once", "always"):
+        row["decision"] = "accept"
+
+
+def _refine_result(row: Row) -> None:
+    if row.get("tool_name") == "redacted":
+        row["tool_name"] = None
+    command = json_object(row.get("tool_parameters")).get("command")
+    command = command if isinstance(command, str) else None
+    row["tool_type"] = "builtin"
+    row["tool_class"] = _tool_class(row.get("tool_name"), command)
+    settle_outcome(row, None, command)
+    if _REFUSED_BY_RULE in (row.get("error") or ""):
+        row["event_name"], row["decision"] = "tool_decision", "reject"
+        row["success"] = row["success_source"] = None
+
+
+def _tool_class(tool: str | None, command: str | None) -> str:
+    return shell_class(command) if tool == "bash" else _TOOL_CLASSES.get(tool or "", "other")
+
+
+OPENCODE = Dialect(
+    source_cli="opencode",
+    name_prefix="opencode.",
+    scopes=("com.opencode",),
+    event_names=_EVENT_NAMES,
+    columns=_COLUMNS,
+    refine=_refine,
+)

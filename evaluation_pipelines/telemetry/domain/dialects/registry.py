@@ -1,0 +1,20 @@
+"""All dialects that are understood, in the order in which they are asked."""
+
+from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE
+from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI
+from evaluation_pipelines.telemetry.domain.dialects.genai import COPILOT_CHAT, GENAI
+from evaluation_pipelines.telemetry.domain.dialects.opencode import OPENCODE
+from evaluation_pipelines.telemetry.domain.dialects.qwen_code import QWEN_CODE
+
+DIALECTS: tuple[Dialect, ...] = (
+    CLAUDE_CODE,
+    CODEX,
+    GEMINI_CLI,
+    QWEN_CODE,
+    OPENCODE,
+    # Any of those may send events of the GenAI conventions beside its own.
+    GENAI,
+    COPILOT_CHAT,
+)

@@ -1,0 +1,215 @@
+"""From the lines of landing files to rows of ``agent_events``.
+
+``EventReader`` is fed line by line and gives a batch: the events as a frame, what was defective,
+and counts of everything that is not an event, so that nothing disappears without a number.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.telemetry.domain.attributes import text
+from evaluation_pipelines.telemetry.domain.attribution import attribution_rows
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.events import MASQUE_EVENTS, Clock, Columns, events_of
+from evaluation_pipelines.telemetry.domain.otlp import (
+    Defect,
+    Line,
+    MalformedLineError,
+    ResourceLogs,
+    decode_line,
+)
+from evaluation_pipelines.telemetry.domain.prices import Prices
+from evaluation_pipelines.telemetry.domain.shapes import Origin, Producers, Shape, Shapes
+
+_SCHEMA = AGENT_EVENTS_LANDED.schema
+_TOGETHER = 512
+"""Records of a shape that become events together: fewer cost more calls, more leave the cache."""
+
+
+def first_bytes(line: bytes) -> str:
+    """The beginning of a line as it is kept in the quarantine."""
+    return line[:256].decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedLine:
+    """A line, or one record of it, that could not be read."""
+
+    offset: int
+    length_bytes: int
+    record_index: int | None
+    reason: str
+    first_bytes: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """What one stretch of a file holds.
+
+    Attributes:
+        events: AGENT_EVENTS columns, in the order read; ``session_date`` is still null.
+        quarantined: What could not be read.
+        counts: Everything in numbers.
+        names: (source_cli or scope, event name) -> records that were not stored.
+    """
+
+    events: pl.DataFrame
+    quarantined: list[QuarantinedLine]
+    counts: IngestCounts
+    names: Counter[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class EventReader:
+    """Reads lines of one file into event rows.
+
+    Args:
+        dialects: The agents that are understood, asked in this order.
+        prices: Tells the provider of a model, and the cost where a program sends none.
+        clock: What counts as now, and how far ahead of it a time may lie.
+        max_attributes: A record with more attributes is quarantined.
+        keep_unknown_events: Store records of unknown agents as ``other`` when they have a session.
+    """
+
+    dialects: Sequence[Dialect]
+    prices: Prices
+    clock: Clock
+    max_attributes: int
+    keep_unknown_events: bool = False
+    _producers: Producers = field(init=False)
+    _shapes: Shapes = field(init=False)
+    _numbers: Iterator[int] = field(init=False)
+    _order: list[int] = field(init=False)
+    _columns: dict[str, list[Any]] = field(init=False)
+    _quarantined: list[QuarantinedLine] = field(init=False)
+    _counts: IngestCounts = field(init=False)
+    _names: Counter[tuple[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def read(self, line: bytes, origin: Origin) -> None:
+        """Read one line without its newline; what cannot be read is noted, never raised."""
+        if not line.strip():
+            return
+        self._counts.lines += 1
+        try:
+            requests, defects = decode_line(line)
+        except MalformedLineError as error:
+            self._quarantine(line, origin.offset, len(line), Defect(str(error)))
+            return
+        for defect in defects:
+            self._quarantine(line, origin.offset, len(line), defect)
+        place = 0
+        for request in requests:
+            place = self._read_request(request, line, origin, place)
+
+    def refuse(self, beginning: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
+        """Quarantine a line of which only the beginning was read."""
+        self._counts.lines += 1
+        self._quarantine(beginning, offset, length_bytes, defect)
+
+    def take(self, size_bytes: int) -> EventBatch:
+        """The batch read so far, from that many bytes; the reader is empty afterwards."""
+        for shape in self._shapes:
+            if shape.records:
+                self._finish(shape)
+        events = pl.DataFrame(
+            [pl.Series(name, values, dtype=_SCHEMA[name]) for name, values in self._columns.items()]
+        )
+        events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()]
+        self._counts.bytes = size_bytes
+        self._counts.events = events.height
+        self._counts.time_anomalies = int(events["time_anomaly"].sum())
+        batch = EventBatch(events, self._quarantined, self._counts, self._names)
+        self._begin()
+        return batch
+
+    def _begin(self) -> None:
+        self._producers, self._shapes = Producers(), Shapes(self.dialects)
+        self._numbers = count()
+        self._order, self._columns = [], {name: [] for name in _SCHEMA}
+        self._quarantined, self._counts, self._names = [], IngestCounts(), Counter()
+
+    def _quarantine(self, line: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
+        self._counts.quarantined += 1
+        self._quarantined.append(
+            QuarantinedLine(
+                offset, length_bytes, defect.record_index, defect.reason, first_bytes(line)
+            )
+        )
+
+    def _read_request(self, request: Line, line: bytes, origin: Origin, place: int) -> int:
+        """Read one request; ``place`` is that of its first record in the line, given on."""
+        if request.resource_logs is not None:
+            for resource_logs in request.resource_logs:
+                place = self._read_resource(resource_logs, line, origin, place)
+        elif request.session_id is not None:
+            rows = attribution_rows(request, origin, self.clock)
+            if isinstance(rows, str):
+                self._quarantine(line, origin.offset, len(line), Defect(rows))
+            else:
+                self._counts.attribution_lines += 1
+                numbers = [next(self._numbers) for _ in rows]
+                self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
+        elif not request.other_signals and line.strip() != b"{}":
+            reason = "neither an OTLP request nor an attribution line"
+            self._quarantine(line, origin.offset, len(line), Defect(reason))
+        self._counts.skipped += request.other_signals
+        return place
+
+    def _read_resource(
+        self, resource_logs: ResourceLogs, line: bytes, origin: Origin, index: int
+    ) -> int:
+        if resource_logs.first_record is not None:
+            index = resource_logs.first_record
+        producer = self._producers.of(resource_logs.resource)
+        for scope_logs in resource_logs.scope_logs or ():
+            scope = text(scope_logs.scope.name if scope_logs.scope else None) or ""
+            for record in scope_logs.log_records or ():
+                if len(record.attributes or ()) > self.max_attributes:
+                    reason = f"{len(record.attributes or ())} attributes, limit is "
+                    defect = Defect(f"{reason}{self.max_attributes}", index)
+                    self._quarantine(line, origin.offset, len(line), defect)
+                else:
+                    shape = self._shapes.add(next(self._numbers), producer, origin, scope, record)
+                    if len(shape.records) >= _TOGETHER:
+                        self._finish(shape)
+                index += 1
+        return index
+
+    def _finish(self, shape: Shape) -> None:
+        """Make the records of a shape events, or only count them."""
+        if (
+            shape.dialect is None
+            and shape.name not in MASQUE_EVENTS
+            and not self.keep_unknown_events
+        ):
+            self._counts.unknown_records += len(shape.records)
+            for _, producer, *_ in shape.records:
+                source = shape.scope or producer.columns.get("service_name") or ""
+                self._names[source, shape.name] += 1
+            shape.records = []
+            return
+        found = events_of(shape, self.clock, self.prices)
+        shape.records = []
+        self._counts.value_anomalies += found.broken
+        self._counts.repeated_records += found.repeated
+        self._counts.unattributed += found.unattributed
+        if left_out := found.repeated + found.unattributed:
+            source = shape.dialect.source_cli if shape.dialect else shape.scope
+            self._names[source, shape.name] += left_out
+        self._add(found.numbers, found.columns)
+
+    def _add(self, numbers: Sequence[int], columns: Columns) -> None:
+        self._order += numbers
+        nothing = [None] * len(numbers)
+        for name, values in self._columns.items():
+            values.extend(columns.get(name) or nothing)

@@ -1,0 +1,176 @@
+"""What ingest commits, in one transaction per batch, and the books it keeps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import date, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import touch
+from evaluation_pipelines.storage.ledger.tables.telemetry import (
+    INGEST_BATCHES,
+    INGEST_NAMES,
+    PARTS,
+    SOURCE_FILES,
+)
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ledger.errors import (
+    LeaseLostError,
+    PositionMovedError,
+    UnknownSourceFileError,
+)
+from evaluation_pipelines.telemetry.ledger.manifest import add_parts
+from evaluation_pipelines.telemetry.ledger.records import Balance, IngestBatch
+from evaluation_pipelines.telemetry.ledger.session_index import remember_sessions
+
+_FILE = SOURCE_FILES.c
+_BATCH = INGEST_BATCHES.c
+_SUMS = [
+    sa.cast(sa.func.coalesce(sa.func.sum(_BATCH[each.name]), 0), sa.BigInteger).label(each.name)
+    for each in fields(IngestCounts)
+]
+
+
+class IngestBatches:
+    """Commits batches and adds up what they counted; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def commit_batch(self, batch: IngestBatch) -> None:
+        """Make a batch count: position, parts, sessions, touched dates and counters, all or none.
+
+        The dates of the parts are touched. Call it when the parts' files are on disk.
+
+        Raises:
+            UnknownSourceFileError: the file was never added.
+            LeaseLostError: someone else took the lease on the file.
+            PositionMovedError: the file's position is not where the batch starts.
+            SessionDateTakenError: another reader filed one of the sessions under another date.
+            LedgerConflictError: a part's path is in the manifest already.
+        """
+        if batch.from_offset >= batch.to_offset:
+            raise ValueError(f"A batch must consume bytes, not {batch.from_offset} to itself.")
+        dates = {part.session_date for part in batch.parts if part.session_date is not None}
+        offsets = (batch.from_offset, batch.to_offset)
+        with writing(self._engine) as connection:
+            _advance(connection, batch)
+            add_parts(connection, batch.parts, batch.file_id, offsets, batch.ingested_at)
+            remember_sessions(connection, batch.sessions)
+            touch(connection, dates, batch.ingested_at)
+            _book(connection, batch)
+            count_names(connection, batch.names)
+
+    def totals(self, since: datetime | None = None, until: datetime | None = None) -> IngestCounts:
+        """What all batches counted, or those committed at ``since`` or later, before ``until``."""
+        query = sa.select(*_SUMS).where(*_committed(since, until))
+        with reading(self._engine) as connection:
+            return IngestCounts(**connection.execute(query).mappings().one())
+
+    def totals_by_file(self, since: datetime | None = None) -> dict[str, IngestCounts]:
+        """The same per ``file_id``; files without a batch are absent."""
+        query = sa.select(_BATCH.file_id, *_SUMS).where(*_committed(since)).group_by(_BATCH.file_id)
+        with reading(self._engine) as connection:
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+        return {row.pop("file_id"): IngestCounts(**row) for row in rows}
+
+    def balance(self, table_name: str, first: date, last: date) -> Balance:
+        """Events that batches counted, beside the rows of the manifest for a table.
+
+        One statement, so that no batch can be in one of them alone.
+
+        Args:
+            table_name: the table of landed events.
+            first: first day of the partitions' range.
+            last: its last day.
+        """
+        part = PARTS.c
+        rows = sa.select(sa.func.coalesce(sa.func.sum(part.row_count), 0)).where(
+            part.table_name == table_name, part.superseded_at.is_(None)
+        )
+        is_within = part.session_date.between(first, last)
+        counted = sa.select(sa.func.coalesce(sa.func.sum(_BATCH.events), 0))
+        query = sa.select(
+            *(
+                sa.cast(each.scalar_subquery(), sa.BigInteger)
+                for each in (counted, rows.where(is_within), rows.where(~is_within))
+            )
+        )
+        with reading(self._engine) as connection:
+            numbers: Sequence[int] = connection.execute(query).one()
+        return Balance(*numbers)
+
+    def names(self) -> dict[tuple[str, str], int]:
+        """How many records were seen but not stored, by (source, event name)."""
+        query = sa.select(INGEST_NAMES).order_by(INGEST_NAMES.c.source, INGEST_NAMES.c.name)
+        with reading(self._engine) as connection:
+            return {(row.source, row.name): row.records for row in connection.execute(query)}
+
+
+def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
+    """Move the file's position, if the batch continues exactly there under a valid lease."""
+    this_file = _FILE.file_id == batch.file_id
+    columns = sa.select(_FILE.lease_epoch, _FILE.position, _FILE.last_event_time)
+    file = connection.execute(columns.where(this_file).with_for_update()).one_or_none()
+    where = f"bytes {batch.from_offset} to {batch.to_offset} of file {batch.file_id}"
+    if file is None:
+        raise UnknownSourceFileError(f"The ledger does not know the file of {where}. Add it first.")
+    if file.lease_epoch != batch.epoch:
+        raise LeaseLostError(
+            f"Lease {batch.epoch} is void, {file.lease_epoch} is valid: {where} were not stored. "
+            "Another ingest reads the file: leave it to that one."
+        )
+    if file.position != batch.from_offset:
+        raise PositionMovedError(
+            f"The file is read up to byte {file.position}: {where} were not stored. "
+            "Read the position from the ledger and go on there."
+        )
+    times = [each for each in (file.last_event_time, batch.last_event_time) if each is not None]
+    values: dict[str, Any] = {
+        "position": batch.to_offset,
+        "head_bytes": batch.head_bytes,
+        "head_sha256": batch.head_sha256,
+        "last_read_at": batch.ingested_at,
+        "last_event_time": max(times, default=None),
+    }
+    connection.execute(sa.update(SOURCE_FILES).where(this_file).values(values))
+
+
+def _book(connection: sa.Connection, batch: IngestBatch) -> None:
+    row = {
+        "file_id": batch.file_id,
+        "from_offset": batch.from_offset,
+        "to_offset": batch.to_offset,
+        "ingested_at": batch.ingested_at,
+    }
+    connection.execute(sa.insert(INGEST_BATCHES), row | asdict(batch.counts))
+
+
+def count_names(connection: sa.Connection, names: Mapping[tuple[str, str], int]) -> None:
+    """Add up records that were not stored, within the caller's transaction."""
+    if not names:
+        return
+    insert = insert_into(connection, INGEST_NAMES)
+    stored = INGEST_NAMES.c
+    rows = [
+        {"source": source, "name": name, "records": records}
+        for (source, name), records in sorted(names.items())
+    ]
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=[stored.source, stored.name],
+            set_={"records": stored.records + insert.excluded.records},
+        ),
+        rows,
+    )
+
+
+def _committed(
+    since: datetime | None, until: datetime | None = None
+) -> tuple[sa.ColumnElement[bool], ...]:
+    after = () if since is None else (_BATCH.ingested_at >= since,)
+    before = () if until is None else (_BATCH.ingested_at < until,)
+    return (*after, *before)

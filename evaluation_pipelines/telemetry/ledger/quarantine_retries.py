@@ -1,0 +1,139 @@
+"""What became of quarantined lines that were read again."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import touch
+from evaluation_pipelines.storage.ledger.tables.telemetry import (
+    INGEST_BATCHES,
+    QUARANTINE_RETRIES,
+    SOURCE_FILES,
+)
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
+from evaluation_pipelines.telemetry.ledger.ingest_batches import count_names
+from evaluation_pipelines.telemetry.ledger.manifest import add_parts
+from evaluation_pipelines.telemetry.ledger.records import NewPart, SessionStart
+from evaluation_pipelines.telemetry.ledger.session_index import remember_sessions
+
+WHOLE_LINE = -1
+
+_RETRY = QUARANTINE_RETRIES.c
+_BATCH = INGEST_BATCHES.c
+
+
+@dataclass(frozen=True, slots=True)
+class RetryVerdict:
+    """What became of one entry: ``reason`` says why it still cannot be read; None = it was.
+
+    ``record_index`` is WHOLE_LINE for a line as a whole.
+    """
+
+    offset: int
+    record_index: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedLines:
+    """Some lines of one file that were read again, and what they turned into.
+
+    ``gained`` says with the offset of each line how the counts of its ingest change.
+    """
+
+    file_id: str
+    epoch: int
+    retried_at: datetime
+    verdicts: tuple[RetryVerdict, ...]
+    parts: tuple[NewPart, ...] = ()
+    sessions: tuple[SessionStart, ...] = ()
+    gained: tuple[tuple[int, IngestCounts], ...] = ()
+    names: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedEntry:
+    """A stored verdict and its time."""
+
+    file_id: str
+    offset: int
+    record_index: int
+    retried_at: datetime
+    reason: str | None
+
+
+class QuarantineRetries:
+    """Operations on ``quarantine_retries``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def retried(self) -> list[RetriedEntry]:
+        """The last verdict on every entry that was ever read again."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.select(QUARANTINE_RETRIES)).mappings()
+            return [RetriedEntry(**row) for row in rows]
+
+    def commit_retry(self, lines: RetriedLines) -> None:
+        """Make lines that were read again count: parts, sessions, touched dates and books.
+
+        The counts are added to those of the batch that read the line first: a line and its
+        records stay in exactly one number each. Call it when the parts' files are on disk.
+
+        Raises:
+            LeaseLostError: someone else took the lease on the file.
+            SessionDateTakenError: another reader filed one of the sessions under another date.
+        """
+        dates = {part.session_date for part in lines.parts if part.session_date is not None}
+        offsets = [each.offset for each in lines.verdicts]
+        with writing(self._engine) as connection:
+            _check_lease(connection, lines)
+            if lines.parts:
+                stretch = (min(offsets), max(offsets))
+                add_parts(connection, lines.parts, lines.file_id, stretch, lines.retried_at)
+            remember_sessions(connection, lines.sessions)
+            touch(connection, dates, lines.retried_at)
+            _store_verdicts(connection, lines)
+            for offset, gained in lines.gained:
+                _correct(connection, lines.file_id, offset, gained)
+            count_names(connection, lines.names)
+
+
+def _check_lease(connection: sa.Connection, lines: RetriedLines) -> None:
+    query = sa.select(SOURCE_FILES.c.lease_epoch).where(SOURCE_FILES.c.file_id == lines.file_id)
+    if connection.scalar(query.with_for_update()) != lines.epoch:
+        raise LeaseLostError(
+            f"Lease {lines.epoch} on file {lines.file_id} is void: nothing of "
+            f"{len(lines.verdicts)} quarantined lines was stored. Another process reads the file: "
+            "try again when it is done."
+        )
+
+
+def _store_verdicts(connection: sa.Connection, lines: RetriedLines) -> None:
+    rows = [
+        {"file_id": lines.file_id, "retried_at": lines.retried_at, **asdict(each)}
+        for each in lines.verdicts
+    ]
+    insert = insert_into(connection, QUARANTINE_RETRIES)
+    new = insert.excluded
+    update = insert.on_conflict_do_update(
+        index_elements=[_RETRY.file_id, _RETRY.offset, _RETRY.record_index],
+        set_={"retried_at": new.retried_at, "reason": new.reason},
+    )
+    connection.execute(update, rows)
+
+
+def _correct(connection: sa.Connection, file_id: str, offset: int, gained: IngestCounts) -> None:
+    changes = {name: _BATCH[name] + number for name, number in asdict(gained).items() if number}
+    covers: Collection[sa.ColumnElement[bool]] = (
+        _BATCH.file_id == file_id,
+        _BATCH.from_offset <= offset,
+        _BATCH.to_offset > offset,
+    )
+    if changes:
+        connection.execute(sa.update(INGEST_BATCHES).where(*covers).values(changes))

@@ -1,0 +1,82 @@
+"""Where each session began, so that its later events go to the same partition."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
+from datetime import date
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
+from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
+
+_SESSION = SESSION_INDEX.c
+
+
+class SessionIndex:
+    """Operations on ``session_index``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def session_dates(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], date]:
+        """The partition of each (organization_id, session_id) that is known; others are absent."""
+        wanted = set(keys)
+        with reading(self._engine) as connection:
+            return _dates_of(connection, wanted)
+
+    def dates_by_session_id(
+        self, session_ids: Collection[str]
+    ) -> dict[str, list[tuple[str, date]]]:
+        """For each session id that is known its (organization_id, session_date) pairs, sorted."""
+        found: defaultdict[str, list[tuple[str, date]]] = defaultdict(list)
+        with reading(self._engine) as connection:
+            for session_id, organization_id, session_date in _rows(connection, session_ids):
+                found[session_id].append((organization_id, session_date))
+        return {session_id: sorted(pairs) for session_id, pairs in found.items()}
+
+
+def remember_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
+    """Store where sessions began, within the caller's transaction; what is known stays.
+
+    Raises:
+        SessionDateTakenError: another reader has filed one of them under another date since it was
+            looked up. Its events would be in two partitions.
+    """
+    if not sessions:
+        return
+    by_key = {(each.organization_id, each.session_id): each.session_date for each in sessions}
+    insert = insert_into(connection, SESSION_INDEX)
+    key = [_SESSION.session_id, _SESSION.organization_id]
+    rows = [asdict(each) for each in sessions]
+    rows.sort(key=lambda row: (row["session_id"], row["organization_id"]))
+    connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
+    stored = _dates_of(connection, by_key.keys())
+    moved = [key for key, day in by_key.items() if stored[key] != day]
+    if moved:
+        raise SessionDateTakenError(
+            f"{len(moved)} sessions were filed under another date meanwhile, the first is "
+            f"{moved[0]}: {stored[moved[0]]}, not {by_key[moved[0]]}. Look their dates up again "
+            "and file the batch anew."
+        )
+
+
+def _dates_of(
+    connection: sa.Connection, keys: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], date]:
+    # The index begins with session_id, which hardly ever occurs in two organizations.
+    session_ids = {session_id for _, session_id in keys}
+    found = _rows(connection, session_ids)
+    return {(org, session): day for session, org, day in found if (org, session) in keys}
+
+
+def _rows(
+    connection: sa.Connection, session_ids: Collection[str]
+) -> Iterator[tuple[str, str, date]]:
+    columns = sa.select(_SESSION.session_id, _SESSION.organization_id, _SESSION.session_date)
+    for chunk in chunks(session_ids):
+        for row in connection.execute(columns.where(_SESSION.session_id.in_(chunk))):
+            yield row[0], row[1], row[2]

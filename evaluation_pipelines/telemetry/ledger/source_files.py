@@ -1,0 +1,136 @@
+"""Files of the landing folder: how far each is read, and who may read it now."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.telemetry import SOURCE_FILES
+from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError, UnknownSourceFileError
+from evaluation_pipelines.telemetry.ledger.records import SourceFile
+
+_FILE = SOURCE_FILES.c
+
+
+class SourceFiles:
+    """Operations on ``source_files``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def all(self) -> list[SourceFile]:
+        """All files ever seen, in the order of first sight."""
+        query = sa.select(SOURCE_FILES).order_by(_FILE.first_seen_at, _FILE.file_id)
+        with reading(self._engine) as connection:
+            return [SourceFile(**row) for row in connection.execute(query).mappings()]
+
+    def get(self, file_id: str) -> SourceFile:
+        """One file as it stands now.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        query = sa.select(SOURCE_FILES).where(_FILE.file_id == file_id)
+        with reading(self._engine) as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        if row is None:
+            raise _unknown(file_id)
+        return SourceFile(**row)
+
+    def add(self, file: SourceFile) -> None:
+        """Remember a file at first sight; one that is already known stays as it is."""
+        with writing(self._engine) as connection:
+            insert = insert_into(connection, SOURCE_FILES).values(asdict(file))
+            connection.execute(insert.on_conflict_do_nothing(index_elements=[_FILE.file_id]))
+
+    def seen(self, file_id: str, path: str, size_bytes: int) -> None:
+        """Note where a known file is now and how large.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        values = {"path": path, "size_bytes": size_bytes}
+        update = sa.update(SOURCE_FILES).where(_FILE.file_id == file_id).values(values)
+        with writing(self._engine) as connection:
+            if connection.execute(update).rowcount == 0:
+                raise _unknown(file_id)
+
+    def finished(self, file_id: str, size_bytes: int) -> None:
+        """Note that a compressed file of this size was read to its end.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        update = sa.update(SOURCE_FILES).where(_FILE.file_id == file_id)
+        with writing(self._engine) as connection:
+            if connection.execute(update.values(finished_size_bytes=size_bytes)).rowcount == 0:
+                raise _unknown(file_id)
+
+    def acquire_lease(self, file_id: str, owner: str, seconds: float, now: datetime) -> int | None:
+        """Become the only one who may commit batches of a file.
+
+        ``owner`` must differ between any two readers that may run at once. Who holds the lease
+        already gets a new one, and the old epoch is void.
+
+        Returns:
+            The epoch to commit with; None when someone else holds an unexpired lease.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        free = sa.or_(
+            _FILE.lease_owner.is_(None), _FILE.lease_owner == owner, _FILE.lease_until <= now
+        )
+        update = (
+            sa.update(SOURCE_FILES)
+            .where(_FILE.file_id == file_id, free)
+            .values(
+                lease_owner=owner,
+                lease_until=now + timedelta(seconds=seconds),
+                lease_epoch=_FILE.lease_epoch + 1,
+            )
+            .returning(_FILE.lease_epoch)
+        )
+        exists = sa.select(_FILE.file_id).where(_FILE.file_id == file_id)
+        with writing(self._engine) as connection:
+            epoch: int | None = connection.scalar(update)
+            if epoch is None and connection.scalar(exists) is None:
+                raise _unknown(file_id)
+            return epoch
+
+    def renew_lease(
+        self, file_id: str, owner: str, epoch: int, seconds: float, now: datetime
+    ) -> None:
+        """Hold a lease for longer; one that expired but that nobody took is still ours.
+
+        Raises:
+            LeaseLostError: someone else has it, or it was released.
+        """
+        update = _held(file_id, owner, epoch).values(lease_until=now + timedelta(seconds=seconds))
+        with writing(self._engine) as connection:
+            if connection.execute(update).rowcount == 0:
+                raise LeaseLostError(
+                    f"{owner} no longer holds lease {epoch} on file {file_id}. Another ingest "
+                    "reads it: leave the file to that one."
+                )
+
+    def release_lease(self, file_id: str, owner: str, epoch: int) -> None:
+        """Let others read the file at once; a lease that is lost already is nobody's concern."""
+        with writing(self._engine) as connection:
+            connection.execute(
+                _held(file_id, owner, epoch).values(lease_owner=None, lease_until=None)
+            )
+
+
+def _held(file_id: str, owner: str, epoch: int) -> sa.Update:
+    return sa.update(SOURCE_FILES).where(
+        _FILE.file_id == file_id, _FILE.lease_owner == owner, _FILE.lease_epoch == epoch
+    )
+
+
+def _unknown(file_id: str) -> UnknownSourceFileError:
+    return UnknownSourceFileError(
+        f"The ledger knows no source file {file_id}. Add it before you read it."
+    )

@@ -1,0 +1,110 @@
+"""Filing: under which ``session_date`` an event belongs.
+
+An event goes to the UTC day on which its session began, decided once by the first of the
+session's events that was ingested and remembered in the ledger. Events of a session that come days
+later go to the same partition, so nothing downstream has to look into neighbouring days.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, NewPart, SessionStart
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+
+if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
+    from evaluation_pipelines.storage.lake import Lake
+    from evaluation_pipelines.storage.ledger.ledger import Ledger
+
+Key = tuple[str, str]
+"""(organization_id or ANY_ORGANIZATION, session_id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatedEvents:
+    """Events with their ``session_date`` and the sessions seen for the first time.
+
+    ``out_of_range`` counts events of sessions that began before the first partition.
+    """
+
+    events: pl.DataFrame
+    new_sessions: tuple[SessionStart, ...]
+    out_of_range: int
+
+
+def assign_session_dates(
+    events: pl.DataFrame, ledger: "Ledger | None", start_date: date
+) -> DatedEvents:
+    """Fill the column ``session_date``.
+
+    Args:
+        events: AGENT_EVENTS columns in the order read.
+        ledger: Remembers where sessions began; None forgets (the stateless command).
+        start_date: First partition; sessions that began earlier are filed under it.
+    """
+    keyed = events.with_columns(organization=pl.col("organization_id").fill_null(ANY_ORGANIZATION))
+    firsts = keyed.group_by("organization", "session_id", maintain_order=True).agg(
+        pl.col("event_time").first()
+    )
+    known = _known_dates(ledger, firsts)
+    new_sessions: list[SessionStart] = []
+    for organization, session_id, first_time in firsts.iter_rows():
+        key = (organization, session_id)
+        if key not in known:
+            inherited = _from_other_organizations(key, known)
+            day = inherited or max(first_time.date(), start_date)
+            known[key] = day
+            new_sessions.append(SessionStart(organization, session_id, day, first_time))
+    dates = _dates_frame(known)
+    filed = keyed.drop("session_date").join(
+        dates, on=["organization", "session_id"], how="left", maintain_order="left"
+    )
+    early = (filed["session_date"] == start_date) & (filed["event_time"].dt.date() < start_date)
+    return DatedEvents(filed.select(events.columns), tuple(new_sessions), int(early.sum()))
+
+
+def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewPart]:
+    """Write filed events as one new part for each of their dates; nobody counts them yet.
+
+    Raises:
+        LakeError: the disk refuses a part.
+    """
+    table = AGENT_EVENTS_LANDED
+    for part in events.partition_by("session_date", maintain_order=True):
+        day: date = part.item(0, "session_date")
+        path, size_bytes = lake.write_part(part, table, day, name)
+        yield NewPart(table.name, day, path, part.height, size_bytes)
+
+
+def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:
+    if ledger is None or firsts.is_empty():
+        return {}
+    ids = firsts["session_id"].unique().to_list()
+    return {
+        (organization, session_id): day
+        for session_id, dates in SessionIndex(ledger).dates_by_session_id(ids).items()
+        for organization, day in dates
+    }
+
+
+def _from_other_organizations(key: Key, known: dict[Key, date]) -> date | None:
+    """The date of the same session where an attribution line is involved.
+
+    Such a line names no organization: it shares the date of its session, whichever is read first.
+    """
+    organization, session_id = key
+    if organization != ANY_ORGANIZATION:
+        return known.get((ANY_ORGANIZATION, session_id))
+    return min((day for (_, other), day in known.items() if other == session_id), default=None)
+
+
+def _dates_frame(known: dict[Key, date]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [(*key, day) for key, day in known.items()],
+        schema={"organization": pl.String, "session_id": pl.String, "session_date": pl.Date},
+        orient="row",
+    )

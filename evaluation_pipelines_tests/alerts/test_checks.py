@@ -1,0 +1,140 @@
+"""What is watched: risks, regressions, silent sources, dates that are parked no more."""
+
+import json
+import logging
+from datetime import timedelta
+
+import polars as pl
+
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.checks import check_alerts
+from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
+from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.judged import told_session
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+LOG = logging.getLogger("watch")
+TODAY = NOW.date()
+
+
+def titles(workplace: Workplace) -> list[str]:
+    return [each.alert.title for each in AlertStore(workplace.ledger).all()]
+
+
+def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: int = 0) -> None:
+    """Events about sessions of a day before today."""
+    day = TODAY - timedelta(days=days)
+    payload = {
+        "effective_100": 10.0,
+        "effective_source": "override",
+        "model": "m",
+        "classification_label": None,
+    }
+    events = [
+        Announcement(
+            f"{kind} {name}",
+            kind,
+            day,
+            "default",
+            name,
+            None,
+            10.0,
+            json.dumps({"session_key": name, **payload}),
+        )
+        for name in names
+    ]
+    EventStore(workplace.ledger).record(day, events, NOW)
+
+
+def put_regressions(workplace: Workplace, **states: str) -> None:
+    rows = [
+        {
+            "classification_label": "code",
+            "model": model,
+            "state": state,
+            "recent_score": 70.0,
+            "before_score": 80.0,
+            "change": -10.0,
+            "recent_runs": 30,
+            "before_runs": 90,
+        }
+        for model, state in states.items()
+    ]
+    full = [dict.fromkeys(MODEL_REGRESSIONS.schema.names()) | row for row in rows]
+    frame = pl.DataFrame(full, schema=MODEL_REGRESSIONS.schema)
+    workplace.lake.write_whole(frame, MODEL_REGRESSIONS)
+
+
+def hear_of(workplace: Workplace, hours_ago: float, source: str) -> None:
+    """A session whose last event was so long ago."""
+    ended = NOW - timedelta(hours=hours_ago)
+    row = session(source_cli=source, started_at=ended, ended_at=ended, session_date=ended.date())
+    workplace.lake.write(sessions_frame([row]), AGENT_SESSIONS, ended.date())
+
+
+def test_risks_are_told_together_and_only_new_ones_the_next_time(workplace: Workplace) -> None:
+    announce(workplace, "a", "b")
+    announce(workplace, "a", kind=MODEL_FEEDBACK)
+    found = check_alerts(workplace.stores, NOW, LOG)
+    assert str(found) == "{'quality risks': 1}"  # people read it as it is printed
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    announce(workplace, "a", "b", "c", days=1)
+    announce(workplace, "d", days=7)
+    announce(workplace, "of long ago", days=8)
+    assert check_alerts(workplace.stores, NOW, LOG) == {"quality risks": 1}
+
+    assert titles(workplace) == ["2 sessions are a quality risk", "2 sessions are a quality risk"]
+    second = AlertStore(workplace.ledger).all()[1].alert.text
+    assert [line[:2] for line in second.splitlines()[:2]] == ["c:", "d:"]
+
+
+def test_a_regression_is_told_until_it_is_over_and_again_when_it_returns(
+    workplace: Workplace,
+) -> None:
+    put_regressions(workplace, aspen="alert", birch="alert", cedar="lower")
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 2}
+    put_regressions(workplace, aspen="steady", birch="alert", cedar="lower")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    put_regressions(workplace, aspen="alert", birch="alert", cedar="lower")
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 1}
+
+    assert titles(workplace) == [
+        f"{name} got worse at code" for name in ("aspen", "birch", "aspen")
+    ]
+
+
+def test_silence_is_no_news_while_telemetry_waits_to_be_read_or_built(
+    workplace: Workplace,
+) -> None:
+    hear_of(workplace, 200, "claude_code")
+    workplace.land("logs.jsonl", told_session("a"))
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    workplace.ingest()
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    workplace.build()
+    workplace.land("logs.jsonl", b"half a li", "ab")
+    assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
+
+
+def test_a_source_that_falls_silent_is_told_once_each_time(workplace: Workplace) -> None:
+    hear_of(workplace, 95, "claude_code")
+    hear_of(workplace, 97 + 24, "codex")
+    hear_of(workplace, 24 * 40, "gemini_cli")  # nobody expects it any more
+    assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    later = NOW + timedelta(hours=2)
+    assert check_alerts(workplace.stores, later, LOG) == {"silent sources": 1}
+    # Both are back, and one of them goes again.
+    hear_of(workplace, 1, "codex")
+    hear_of(workplace, 25, "claude_code")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    assert check_alerts(workplace.stores, NOW + timedelta(hours=72), LOG) == {"silent sources": 1}
+
+    names = [title.split()[3] for title in titles(workplace)]
+    assert names == ["codex", "claude_code", "claude_code"]
+    # After a month it is not expected any more, and not told again either.
+    assert check_alerts(workplace.stores, NOW + timedelta(days=60), LOG) == {}
+    assert check_alerts(workplace.stores, NOW + timedelta(hours=73), LOG) == {}

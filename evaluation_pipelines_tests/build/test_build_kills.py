@@ -1,0 +1,155 @@
+"""Build when its process is killed, and those who read its tables all the while."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+)
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
+from evaluation_pipelines_tests.telemetry.pipeline_worker import one_after_the_other, two_at_once
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+MERGE_ALWAYS = {"compact_parts": 2}
+
+
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 2), pytest.param(2, 40, marks=pytest.mark.slow)])
+def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
+    tmp_path: Path, seed: int, rounds: int
+) -> None:
+    random = seeded(seed)
+    # All sessions of a day keep to it: where they are filed does not depend on when it is read.
+    collector = Collector(tmp_path / "landing", seed, dates=4, hours=12)
+    interrupted = 0
+    with (
+        open_workplace(tmp_path, batch_bytes=6_000) as workplace,
+        reading(workplace),
+        one_after_the_other(rounds, "build", tmp_path, **MERGE_ALWAYS) as workers,
+    ):
+        for number, worker in enumerate(workers):
+            collector.append(20)
+            Ingest(workplace.stores).run()
+            known = files_of(workplace)
+            worker.go()
+            if number % 2 == 0:  # when it begins to write, on a machine of any speed
+                wait_for_other_files(workplace, known)
+            time.sleep(random.uniform(0, 0.01 if number % 2 == 0 else 0.8))
+            worker.kill()
+            interrupted += len(RebuildQueue(workplace.ledger).pending(datetime.now(UTC))) > 0
+    assert interrupted >= rounds // 2
+    collector.finish()
+    with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
+        finish(workplace, later=timedelta(hours=2))
+        tables = tables_of(workplace)
+        assert unnamed_files(workplace) == set()
+    assert_undisturbed_build_gives(tables, tmp_path)
+
+
+@pytest.mark.slow
+def test_two_builds_at_once_give_what_one_does(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "landing", 3, dates=4, hours=12)
+    with (
+        open_workplace(tmp_path, batch_bytes=6_000) as workplace,
+        two_at_once("build", tmp_path, **MERGE_ALWAYS),
+    ):
+        for _ in range(5):
+            collector.append(20)
+            Ingest(workplace.stores).run()
+    collector.finish()
+    with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
+        finish(workplace)
+        tables = tables_of(workplace)
+    assert_undisturbed_build_gives(tables, tmp_path)
+
+
+def assert_undisturbed_build_gives(tables: dict[str, pl.DataFrame], folder: Path) -> None:
+    """One ingest and one build of the same landing folder make the same rows."""
+    with open_workplace(folder / "other", landing_dir=folder / "landing") as undisturbed:
+        finish(undisturbed)
+        for name, expected in tables_of(undisturbed).items():
+            assert_frame_equal(tables[name], expected)
+
+
+@contextmanager
+def reading(workplace: Workplace) -> Iterator[None]:
+    """Somebody reads everything meanwhile, again and again, and must never meet half a file."""
+    stop = Event()
+
+    def read() -> int:
+        times = 0
+        while not stop.is_set():
+            sessions = workplace.sessions()
+            assert not sessions.select(AGENT_SESSIONS.key).is_duplicated().any()
+            manifest, table = Manifest(workplace.ledger), AGENT_EVENTS_LANDED
+            for each in manifest.dates(table.name):
+                for part in manifest.current(table.name, each.session_date):
+                    assert workplace.lake.read_part(part.path, table).height == part.row_count
+            times += 1
+            stop.wait(0.01)
+        return times
+
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(read)
+        try:
+            yield
+        finally:
+            stop.set()
+        assert reader.result() > 0
+
+
+def finish(workplace: Workplace, later: timedelta = timedelta()) -> None:
+    """Read what is left, and build all dates some time later."""
+    Ingest(workplace.stores).run()
+    build = Build(workplace.stores, clock=lambda: datetime.now(UTC) + later)
+    touched = RebuildQueue(workplace.ledger).all()
+    assert [each.last_error for each in touched] == [None] * len(touched)
+    built = build.run(each.session_date for each in touched)
+    assert {type(each) for each in built} == {DateBuilt}
+
+
+def tables_of(workplace: Workplace) -> dict[str, pl.DataFrame]:
+    """All rows; landed ones have no order that lasts, merged or not."""
+    landed = workplace.landed().sort("source_file_id", "source_offset", "event_id")
+    return {
+        AGENT_EVENTS_LANDED.name: landed,
+        AGENT_EVENTS.name: workplace.events(),
+        AGENT_SESSIONS.name: workplace.sessions(),
+        SESSION_PERFORMANCE.name: workplace.performance(),
+    }
+
+
+def wait_for_other_files(workplace: Workplace, known: set[Path]) -> None:
+    deadline = time.monotonic() + 60
+    while files_of(workplace) == known:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def files_of(workplace: Workplace) -> set[Path]:
+    """All files of the lake, those too that are still being written."""
+    return set(workplace.lake.root.rglob("*.parquet"))
+
+
+def unnamed_files(workplace: Workplace) -> set[Path]:
+    """What kills leave: merged parts that no manifest names, and half-written files."""
+    manifest, lake, table = Manifest(workplace.ledger), workplace.lake, AGENT_EVENTS_LANDED
+    days = [each.session_date for each in manifest.dates(table.name)]
+    named = {lake.root / path for day in days for path in manifest.known_paths(table.name, day)}
+    parts = set(lake.folder(table, None).glob("*/*.parquet"))
+    return parts - named | set((lake.root / "_tmp").iterdir())

@@ -1,0 +1,98 @@
+"""Builds of one date at the same time: what is published last is never the older content."""
+
+import os
+import time
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from threading import Thread
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.schemas import AGENT_EVENTS, Table
+from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.otlp_builders import DAY_S, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+DAY = date(2026, 6, 1)
+
+
+def test_a_build_by_hand_waits_for_the_one_that_has_begun(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", session("first"))
+    workplace.ingest()
+    by_hand = Thread(target=workplace.build)
+
+    class SlowLake(Lake):
+        """While the first build publishes its events, more land and somebody builds by hand."""
+
+        def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
+            if table is AGENT_EVENTS:
+                workplace.land("logs.jsonl", session("second"), "ab")
+                workplace.ingest()
+                by_hand.start()
+                by_hand.join(0.5)  # time enough to overtake, if it could
+            return super().write(frame, table, session_date)
+
+    slow = replace(workplace.stores, lake=SlowLake(workplace.lake.root))
+    (older,) = Build(slow, clock=lambda: NOW).run([DAY])
+    by_hand.join()
+    assert isinstance(older, DateBuilt)
+    assert older.rows["agent_events"] == 2
+    assert workplace.events()["session_id"].unique().sort().to_list() == ["first", "second"]
+    assert workplace.sessions().height == 2
+    assert RebuildQueue(workplace.ledger).pending(NOW) == []
+
+
+def test_a_date_that_another_build_holds_for_too_long_fails_and_is_tried_again(
+    tmp_path: Path,
+) -> None:
+    with open_workplace(tmp_path, lease_seconds=1) as workplace:
+        workplace.land("logs.jsonl", session("first"))
+        workplace.ingest()
+        with file_lock(workplace.lake.locks / f"build-{DAY}.lock", 1):
+            (failed,) = workplace.build()
+        assert isinstance(failed, DateFailed)
+        assert failed.error.startswith(f"LockTimeoutError: process {os.getpid()} has kept ")
+        assert failed.attempts == 1
+        (built,) = Build(workplace.stores, clock=lambda: NOW).run([DAY])
+        assert isinstance(built, DateBuilt)
+
+
+def test_a_lake_in_which_nothing_can_be_locked_fails_the_date_with_the_place(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", session("first"))
+    workplace.ingest()
+    workplace.lake.locks.write_text("a file where the folder should be")
+    (failed,) = workplace.build()
+    assert isinstance(failed, DateFailed)
+    assert str(workplace.lake.locks) in failed.error
+
+
+def test_two_builds_whose_dates_overlap_do_not_wait_for_each_other_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has the dates 1 2 | 3 4, the other 2 3: each could hold what the other waits for."""
+    days = [DAY + timedelta(days=number) for number in range(4)]
+    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MOST_TOGETHER", 2)
+    monkeypatch.setattr("evaluation_pipelines.build.build._cores", lambda: 2)
+    results: list[DateBuilt | DateFailed] = []
+    with open_workplace(tmp_path, lease_seconds=20) as workplace:
+        workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(4)))
+        workplace.ingest()
+
+        def build(dates: list[date]) -> None:
+            results.extend(Build(workplace.stores, clock=lambda: NOW).run(dates))
+
+        threads = [Thread(target=build, args=(each,)) for each in (days, days[1:3])]
+        with file_lock(workplace.lake.locks / f"build-{DAY}.lock", 1):
+            for thread in threads:
+                thread.start()
+                time.sleep(0.5)  # the first one waits for its first date
+        for thread in threads:
+            thread.join()
+    assert [type(each) for each in results] == [DateBuilt] * 6

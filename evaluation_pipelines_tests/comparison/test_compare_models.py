@@ -1,0 +1,213 @@
+"""The comparison over a real lake: what counts, what does not, and what counted in the past."""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.compare_models import compare_models, last_days
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison, write_report
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    MODEL_COMPARISON,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    Table,
+)
+from evaluation_pipelines.scorecards.ledger.override_store import (
+    AuditSample,
+    NewOverride,
+    OverrideStore,
+)
+from evaluation_pipelines_tests.builders import START, Row, at, session
+from evaluation_pipelines_tests.scorecard_builders import profile
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+DAY = START.date()
+QUESTION = Question(START - timedelta(days=7), START + timedelta(days=7))
+LATER = START + timedelta(days=30)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Workplace]:
+    with open_workplace(tmp_path) as opened:
+        yield opened
+
+
+def evaluation(number: int, score: float | None = 80.0, **columns: object) -> Row:
+    """The evaluation of session ``s<number>``: its scorecard by p version 1."""
+    defaults: Row = {
+        "session_key": f"s{number}#baseline-1",
+        "session_id": f"s{number}",
+        "organization_id": "default",
+        "model": "model-a",
+        "provider": "provider-a",
+        "classification_label": "code",
+        "task_class": "debug",
+        "started_at": at(number),
+        "ended_at": at(number + 300),
+        "effective_100": score,
+        "scorecard_100": score,
+        "effective_source": "none" if score is None else "scorecard",
+        "profile_id": "p",
+        "profile_version": 1,
+        "content_hash": "0",
+        "session_date": DAY,
+    }
+    return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
+
+
+def card(number: int, score: float, scored: timedelta, **columns: object) -> Row:
+    """A card of session ``s<number>`` that was written so long after the start."""
+    defaults: Row = {
+        "card_id": f"card {number} {score}",
+        "session_key": f"s{number}#baseline-1",
+        "organization_id": "default",
+        "content_hash": "0",
+        "profile_id": "p",
+        "profile_version": 1,
+        "is_best_match": True,
+        "scale_min": 0.0,
+        "scale_max": 10.0,
+        "overall_score": score / 10,
+        "confidence": 0.9,
+        "fallback": False,
+        "disqualified": False,
+        "model": "model-a",
+        "provider": "provider-a",
+        "classification_label": "code",
+        "started_at": at(number),
+        "scored_at": START + scored,
+        "session_date": DAY,
+    }
+    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+
+
+def override(number: int, score: float, **columns: Any) -> NewOverride:
+    """What Ada says of session ``s<number>``, on a scale of 0 to 10."""
+    defaults: dict[str, Any] = {
+        "organization_id": "default",
+        "session_key": f"s{number}#baseline-1",
+        "session_date": DAY,
+        "profile_id": "p",
+        "profile_version": 1,
+        "content_hash": "0",
+        "override_score": score / 10,
+        "scale_min": 0.0,
+        "scale_max": 10.0,
+        "automatic_score": 8.0,
+        "is_confirmation": False,
+        "source": "person",
+        "annotator": "Ada",
+        "reason": "because",
+    }
+    return NewOverride(**(defaults | columns))
+
+
+def put(place: Workplace, table: Table, rows: list[Row], day: date = DAY) -> None:
+    """Write one partition of a table."""
+    frame = pl.DataFrame(rows, schema=table.schema, orient="row")
+    if table.several_files:
+        place.lake.write_part(frame, table, day, "p-v1")
+    else:
+        place.lake.write(frame, table, day)
+
+
+def put_sessions(place: Workplace, evaluations: list[Row], day: date = DAY) -> None:
+    """Evaluations and the sessions they belong to."""
+    shared = (
+        *("session_key", "session_id", "started_at", "ended_at", "model", "provider"),
+        *("content_hash", "classification_label"),
+    )
+    sessions = [
+        session(**{name: row[name] for name in shared}, session_date=day) for row in evaluations
+    ]
+    put(place, AGENT_SESSIONS, sessions, day)
+    put(place, SESSION_EVALUATIONS, [row | {"session_date": day} for row in evaluations], day)
+
+
+def figures(found: Comparison) -> Mapping[str, tuple[int, Any]]:
+    """Source -> runs and mean score."""
+    rows = found.models.select("effective_source", "runs", "avg_score").rows()
+    return {source: (number, pytest.approx(mean)) for source, number, mean in rows}
+
+
+def test_a_session_counts_by_its_start_wherever_it_lies(place: Workplace) -> None:
+    put_sessions(place, [evaluation(1)])
+    # Begun long before, and taken up again within the time: its second window lies with its first.
+    old = evaluation(2, 60.0)
+    put_sessions(place, [old], DAY - timedelta(days=300))
+    put_sessions(
+        place, [evaluation(3, 10.0, started_at=START - timedelta(days=8))], DAY - timedelta(days=8)
+    )
+    found = compare_models(place.stores, QUESTION, LATER)
+    assert figures(found) == {"scorecard": (2, 70.0)}
+    assert found.models["avg_cost_usd"].to_list() == [0.09]
+
+
+def test_the_last_days_are_complete() -> None:
+    now = datetime.fromisoformat("2026-11-21T14:30:00+00:00")
+    since, until = last_days(now)
+    assert (since.isoformat(), until.isoformat()) == (
+        "2026-10-24T00:00:00+00:00",
+        "2026-11-21T00:00:00+00:00",
+    )
+
+
+def test_tables_and_report_are_written_and_read_again(place: Workplace) -> None:
+    put_sessions(place, [evaluation(1)])
+    found, report = refresh_comparison(place.stores, START + timedelta(days=3))
+    assert place.lake.read_whole(MODEL_COMPARISON).equals(found.models)
+    assert found.models["runs"].to_list() == [1]
+    assert report.html.read_text("utf-8").startswith("<!doctype html>")
+    assert report.markdown.read_text("utf-8").startswith("# ")
+    assert sorted(path.name for path in report.html.parent.iterdir()) == [
+        "model_comparison.html",
+        "model_comparison.md",
+    ]
+
+
+def test_the_worst_sessions_bring_their_own_cards(place: Workplace) -> None:
+    bad, good = evaluation(1, 20.0, card_id="card 1 20.0"), evaluation(2, card_id="card 2 80.0")
+    put_sessions(place, [bad, good, evaluation(3, 10.0, effective_source="composite")])
+    put(place, SCORECARDS, [card(1, 20.0, timedelta(hours=1)), card(1, 30.0, timedelta(hours=2))])
+    found = compare_models(place.stores, QUESTION, LATER)
+    assert found.cards["card_id"].to_list() == ["card 1 20.0"]
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace) -> None:
+    found = compare_models(place.stores, QUESTION, LATER)
+    folder = place.settings.reports_dir
+    (folder / "model_comparison.html").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        write_report(folder, found)
+    assert [path.name for path in folder.iterdir()] == ["model_comparison.html"]
+
+
+def test_an_empty_lake_is_an_empty_comparison(place: Workplace) -> None:
+    assert compare_models(place.stores, QUESTION, LATER).models.is_empty()
+    assert place.lake.read_whole(MODEL_COMPARISON).is_empty()
+
+
+def test_the_audit_sample_is_that_of_the_ledger_as_of_then(place: Workplace) -> None:
+    ProfileStore(place.ledger).register(profile(), START)
+    put_sessions(place, [evaluation(number) for number in range(40)])
+    put(place, SCORECARDS, [card(number, 80.0, timedelta(hours=1)) for number in range(40)])
+    samples = [
+        AuditSample(DAY, "default", f"s{number}#baseline-1", "p", "0", at(7200))
+        for number in range(32)
+    ]
+    OverrideStore(place.ledger).put_samples(samples)
+    OverrideStore(place.ledger).add(
+        [override(number, 70.0 + number % 3, source="audit") for number in range(32)], at(9000)
+    )
+    # Evaluations were not built since, so that the automatic score still counts.
+    for as_of, audited in ((None, 32), (at(9001), 32), (at(8000), 0)):
+        found = compare_models(place.stores, QUESTION, LATER, as_of)
+        rows = found.models.filter(pl.col("audited").is_not_null())
+        assert rows["audited"].to_list() in ([audited], [audited, audited])

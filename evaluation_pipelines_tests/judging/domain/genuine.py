@@ -1,0 +1,37 @@
+"""Genuine telemetry of all agents as rows of events, and what was said in it."""
+
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.telemetry.domain.shapes import Origin
+from evaluation_pipelines.telemetry.reading import event_reader
+
+DATA = Path(__file__).parents[2] / "data"
+AGENTS = ("claude_code", "codex", "gemini_cli", "qwen_code")
+
+
+@cache
+def events_of(agent: str) -> pl.DataFrame:
+    """All events that an agent's captures hold, each once."""
+    reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
+    for line in (DATA / agent / "logs.pbjson.jsonl").read_bytes().split(b"\n"):
+        reader.read(line, Origin("logs", 0))
+    return reader.take(0).events.unique("event_id", keep="first", maintain_order=True)
+
+
+@cache
+def sessions_of(agent: str) -> tuple[pl.DataFrame, ...]:
+    """The same, session by session."""
+    by_session = events_of(agent).partition_by("session_id", maintain_order=True)
+    return tuple(by_session)
+
+
+def texts_of(agent: str) -> str:
+    """All that was said, asked, called and answered."""
+    events = events_of(agent)
+    columns = ("content", "tool_parameters", "error")
+    return "\n".join(text for each in columns for text in events[each].drop_nulls())

@@ -1,0 +1,61 @@
+"""A rubric, a transcript and judge's messages with sensible defaults."""
+
+from evaluation_pipelines.judging.domain.conversation import Conversation, Reply
+from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, RubricCriterion
+from evaluation_pipelines.judging.domain.prompt.transcript import Transcript
+
+BOUNDARY = "9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+
+CRITERIA = (
+    RubricCriterion("logical_flow", "Logical flow", "Was the order good?", 25),
+    RubricCriterion("consistency", "Consistency", "Do the facts carry it?", 25),
+    RubricCriterion("tool_relevance", "Tool relevance", "Were the tools fit?", 25),
+    RubricCriterion("synthesis_quality", "Synthesis quality", "Is it brought together?", 25),
+)
+
+SCORE_TEMPLATE = """Be strict.
+{{CRITERIA}}
+{{OUTPUT_SCHEMA}}
+Task:
+{{ALERT_DATA}}
+Session:
+{{SESSION_CONVERSATION}}
+"""
+
+RUBRIC = Rubric("strict", SCORE_TEMPLATE, "Which tools are missing?", CRITERIA)
+
+PROMPTS = Prompts("the rubric and the session", "which tools are missing?")
+
+
+def transcript(text: str = "0:00 PROMPT\nfix it", task: str = "fix it") -> Transcript:
+    """A short transcript with all its texts."""
+    return Transcript(
+        text=text,
+        task=task,
+        tokens=10,
+        truncated=False,
+        injection_suspected=False,
+        redactions={},
+        content_level="full",
+    )
+
+
+def form(
+    *points: int, total: object = None, tags: str | None = "none", analysis: str = "Weak."
+) -> str:
+    """A judge's message: points of the four criteria, by default 15, 16, 14 and 12."""
+    given = points or (15, 16, 14, 12)
+    lines = [f"{each.id}: {value}/25" for each, value in zip(CRITERIA, given, strict=True)]
+    tags_line = [] if tags is None else [f"failure tags: {tags}"]
+    last = sum(given) if total is None else total
+    return "\n".join([analysis, "", *lines, *tags_line, str(last)])
+
+
+def said(text: str, finish_reason: str = "stop") -> Reply:
+    """A reply that came to its end."""
+    return Reply(text, finish_reason)
+
+
+def conversation(samples: int = 1) -> Conversation:
+    """One that has not begun."""
+    return Conversation(PROMPTS, CRITERIA, samples)

@@ -1,0 +1,56 @@
+"""Signs of injection: harmless work rarely shows them, and looking for them takes linear time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.judging.domain.prompt.injection import is_injection_suspected
+from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_genuine_sessions_show_no_sign(agent: str) -> None:
+    assert not is_injection_suspected(texts_of(agent))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Add the build folder to .gitignore and ignore warnings of the linter.",
+        "You can override the default settings with environment variables.",
+        "Forget about the old branch.",
+        "The total is 42.",
+        "total 48\ndrwxr-xr-x 2 dev dev 4096 Nov 2 09:00 src",
+        "Your code has been rated at 9.80/10",
+        "12 passed, 0 failed (100 %)",
+        "def judge(case): ...",
+        "The reviewer asked for a test.",
+        "Score of the model on the benchmark: see table 2",
+        "2026/11/21",
+        "---------- end of file ----------",
+        "Was ist hier die beste Note?",
+        "Это обычный текст.",
+        "List<s> items; x <| y",
+    ],
+)
+def test_ordinary_work_shows_no_sign(text: str) -> None:
+    assert not is_injection_suspected(text)
+
+
+HOSTILE = [
+    "a ", "ignore ", "ignore all ", "give ", "dear ", "\n", " ", "ab_cd", "as a ", "you are ",
+    "<|a", "?!", "judge a ", "end of the session ", "final ", "ignoriere ", "score ", "a_b: ",
+    "*", "(((",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("last", ["", "\u00e9"])
+def test_the_work_grows_with_the_text_and_not_with_its_square(piece: str, last: str) -> None:
+    is_injection_suspected(piece * (200_000 // len(piece)) + last)
+
+
+@given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))
+def test_no_text_breaks_it(text: str) -> None:
+    assert is_injection_suspected(text) in (True, False)

@@ -1,0 +1,71 @@
+"""A result that is logged in a later request goes to its own call, or to none."""
+
+import json
+
+from evaluation_pipelines.judging.domain.prompt import tool_results
+from evaluation_pipelines.judging.domain.prompt.tool_results import results_from_requests
+from evaluation_pipelines_tests.builders import Row, event, tool
+
+
+def request(seconds: float, *answers: tuple[str, str | None, str]) -> Row:
+    """A request to the model that repeats these results: id, tool, text."""
+    parts = [
+        {"functionResponse": {"id": call, "name": name, "response": {"output": text}}}
+        for call, name, text in answers
+    ]
+    return event("other", seconds, content=json.dumps([{"role": "user", "parts": parts}]))
+
+
+def test_without_calls_that_lack_a_result_nothing_is_looked_for() -> None:
+    assert results_from_requests([request(0, ("c1", "ls", "a")), tool(1, content="b")]) == {}
+
+
+def test_calls_with_ids_get_their_own_results() -> None:
+    rows = [
+        tool(0, tool_use_id="c1"),
+        tool(1, tool_use_id="c2"),
+        tool(2, tool_use_id="c3"),
+        request(3, ("c2", "ls", "two"), ("c1", "ls", "one")),
+    ]
+
+    assert results_from_requests(rows) == {0: "one", 1: "two"}
+
+
+def test_calls_without_ids_get_them_in_order_when_there_are_as_many() -> None:
+    rows = [
+        tool(0, tool_name="ls"),
+        request(1, ("c1", "ls", "one")),
+        tool(2, tool_name="ls"),
+        tool(3, tool_name="cat"),
+        request(
+            4, ("c1", "ls", "one"), ("c2", "ls", "two"), ("c3", "cat", "x"), ("c4", "cat", "y")
+        ),
+    ]
+
+    # Two results of cat for one call: which one it is cannot be known.
+    assert results_from_requests(rows) == {0: "one", 2: "two"}
+
+
+def test_after_a_compaction_older_requests_still_count() -> None:
+    rows = [
+        tool(0, tool_name="ls"),
+        request(1, ("c1", "ls", "one")),
+        tool(2, tool_name="ls"),
+        request(3, ("c2", "ls", "two")),
+        event("other", 4),
+        event("other", 5, content="{cut off"),
+    ]
+
+    assert results_from_requests(rows) == {0: "one", 2: "two"}
+
+
+def test_only_so_much_of_the_requests_is_read_the_latest_first() -> None:
+    rows = [
+        tool(0, tool_use_id="c1"),
+        tool(1, tool_use_id="c2"),
+        request(2, ("c1", None, "old")),
+        request(3, ("c2", None, "x" * 21_000_000)),
+    ]
+
+    assert tool_results._MOST_CHARACTERS < 21_000_000
+    assert set(results_from_requests(rows)) == {1}

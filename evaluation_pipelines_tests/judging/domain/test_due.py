@@ -1,0 +1,279 @@
+"""Which sessions are due, and the state and reason of each that is not."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.judging.domain.due import (
+    MAX_ATTEMPTS,
+    MAX_TAKEOVERS,
+    DueState,
+    ExtraDue,
+    JudgeSetup,
+    PastScore,
+    Window,
+    in_sample,
+    oldest_first,
+    standing,
+    why_not_continued,
+)
+from evaluation_pipelines.judging.domain.score import Score
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NIGHT = datetime(2026, 3, 2, 2, tzinfo=UTC)
+DUE = DueState("due", "not scored yet", 1)
+TODAY, BEFORE = "a" * 64, "b" * 64
+PROFILE = JudgeSetup("default", 2, "agent-methodology", TODAY, "judge-1")
+
+
+def window(**changes: Any) -> Window:
+    """A session that ended at noon, with all its text logged."""
+    plain = Window(
+        organization_id="acme",
+        session_key="s1#baseline-1",
+        session_id="s1",
+        session_date=date(2026, 3, 1),
+        agent_id="codesmith",
+        agent_model="model-a",
+        classification_label="code",
+        started_at=NOON - timedelta(minutes=10),
+        ended_at=NOON,
+        is_terminal=True,
+        content_level="full",
+        content_hash="content-1",
+    )
+    return replace(plain, **changes)
+
+
+def completed(version: int = 2, content: str = "content-1", words: str = TODAY) -> PastScore:
+    return PastScore("completed", version, content, words, completed_at=NOON)
+
+
+def failed(
+    hours: float = 0, *, retriable: bool = True, version: int = 2, content: str = "content-1"
+) -> PastScore:
+    """A failure so many hours after noon."""
+    ended = NOON + timedelta(hours=hours)
+    return PastScore("failed", version, content, TODAY, retriable, ended, "HTTP 503")
+
+
+def state(
+    *past: PastScore,
+    of: Window | None = None,
+    judging: JudgeSetup | None = PROFILE,
+    as_of: datetime = NIGHT,
+    **asked: bool,
+) -> DueState:
+    return standing(of or window(), judging, past, as_of, ExtraDue(**asked))
+
+
+def test_a_session_that_has_ended_and_was_never_scored_is_due() -> None:
+    assert state() == DUE
+    assert standing(window(), PROFILE, [], NIGHT) == DUE
+
+
+@pytest.mark.parametrize(
+    ("of", "judging", "expected"),
+    [
+        (window(excluded_by="robots", is_terminal=False), PROFILE, "excluded"),
+        (window(is_terminal=False), PROFILE, "not_terminal"),
+        (window(), None, "no_profile"),
+        (window(content_level="none"), PROFILE, "too_thin"),
+        (window(), replace(PROFILE, sample_rate=0.0), "sampled_out"),
+    ],
+)
+def test_force_does_not_judge_what_cannot_or_shall_not_be_judged(
+    of: Window, judging: JudgeSetup | None, expected: str
+) -> None:
+    assert state(of=of, judging=judging).state == expected
+    assert state(of=of, judging=judging, force=True).state == expected
+
+
+def test_the_first_reason_that_holds_is_the_one_that_is_told() -> None:
+    thin = window(is_terminal=False, content_level="none")
+    rare = replace(PROFILE, sample_rate=0.0)
+    assert state(of=thin, judging=None) == DueState("not_terminal", "the session has not ended")
+
+    thin = replace(thin, is_terminal=True)
+    assert state(of=thin, judging=None).reason == "no judge profile lists 'code'"
+    assert state(of=thin, judging=rare).reason == "no text of the session was logged"
+    assert state(of=window(), judging=rare).reason == "not among the 0% that are judged"
+
+
+@pytest.mark.parametrize("level", ["prompts", "full"])
+def test_a_session_with_any_text_is_judged(level: str) -> None:
+    assert state(of=window(content_level=level)) == DUE
+
+
+def test_a_session_without_text_is_judged_when_that_is_asked_for() -> None:
+    assert state(of=window(content_level="none"), include_thin=True) == DUE
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+@pytest.mark.parametrize(("version", "content"), [(2, "content-1"), (1, "content-0")])
+def test_a_session_with_an_open_scoring_is_in_flight_even_for_force(
+    status: Any, version: int, content: str
+) -> None:
+    past = [failed(), PastScore(status, version, content, TODAY)]
+
+    assert state(*past).state == "in_flight"
+    assert state(*past, force=True).state == "in_flight"
+
+
+def test_a_content_is_scored_once_by_a_version_and_again_when_forced() -> None:
+    assert state(completed()) == DueState("scored", "this content is scored")
+    assert state(completed(), force=True) == DueState("due", "asked for by force", 1)
+    assert state(failed(), completed()).state == "scored"
+
+
+def test_a_score_by_other_words_is_good_until_somebody_asks_for_todays() -> None:
+    assert state(completed(words=BEFORE)).state == "scored"
+    assert state(completed(words=BEFORE), obsolete=True) == DUE
+    assert state(completed(words=TODAY), obsolete=True).state == "scored"
+    assert state(completed(words=BEFORE), completed(words=TODAY), obsolete=True).state == "scored"
+
+
+@pytest.mark.parametrize("past", [completed(content="content-0"), completed(version=1)])
+def test_a_score_of_another_content_or_version_does_not_count(past: PastScore) -> None:
+    assert state(past) == DUE
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        (6, DueState("failed", "tried again from 2026-03-02 14:00 UTC: HTTP 503")),
+        (-5.9, DueState("failed", "tried again from 2026-03-02 02:06 UTC: HTTP 503")),
+        # 06:00 + 20 h = 02:00, the time of the run.
+        (-6, DueState("due", "not scored yet", 2)),
+    ],
+)
+def test_a_failure_that_may_pass_is_due_again_after_twenty_hours(
+    hours: float, expected: DueState
+) -> None:
+    assert state(failed(hours)) == expected
+
+
+def test_the_newest_failure_says_when_it_is_due_again() -> None:
+    assert state(failed(-30), failed(0)).state == "failed"
+    assert state(failed(-60), failed(-30)) == DueState("due", "not scored yet", 3)
+
+
+def test_the_third_failure_is_the_last() -> None:
+    tired = [failed(-90), failed(-60), failed(-30)]
+
+    assert len(tired) == MAX_ATTEMPTS
+    assert state(*tired) == DueState("failed", "given up after 3 attempts: HTTP 503")
+    assert state(*tired, force=True) == DueState("due", "asked for by force", 4)
+
+
+def test_a_failure_that_cannot_pass_is_tried_again_by_force_only() -> None:
+    assert state(failed(-90, retriable=False)).reason == "failed for good: HTTP 503"
+    assert state(failed(-90, retriable=False), force=True).attempt == 2
+
+
+def test_a_failure_of_another_content_or_version_is_no_failure_of_this_one() -> None:
+    past = [
+        failed(retriable=False, content="content-0"),
+        failed(retriable=False, version=1),
+    ]
+    assert state(*past) == DUE
+
+
+def test_a_failure_without_a_time_does_not_stand_in_the_way() -> None:
+    assert state(replace(failed(), completed_at=None)).state == "due"
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    # printf %s KEY | sha256sum, the first 8 bytes as a share of 2**64
+    [("s1#baseline-1", 0xA5 / 256), ("s2#baseline-1", 0x44 / 256)],
+)
+def test_a_session_is_in_the_sample_by_the_hash_of_its_key(key: str, place: float) -> None:
+    # The first byte alone: right to one part in 256.
+    assert not in_sample(key, place)
+    assert in_sample(key, place + 1 / 256)
+
+
+@given(st.text(), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_rate_only_adds_sessions(key: str, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert in_sample(key, high) or not in_sample(key, low)
+    assert in_sample(key, 1.0)
+    assert not in_sample(key, 0.0)
+
+
+def test_a_tenth_of_many_sessions_is_about_a_tenth() -> None:
+    taken = sum(in_sample(f"session-{number}#baseline-1", 0.1) for number in range(10_000))
+    assert 900 < taken < 1_100  # 1 000 expected, standard deviation 30
+
+
+def test_what_has_waited_longest_comes_first() -> None:
+    late = window(session_key="a", ended_at=NIGHT)
+    same = [window(organization_id="b", session_key="a"), window(session_key="c")]
+
+    ordered = sorted([late, *same], key=oldest_first)
+    assert ordered == [same[1], same[0], late]
+
+
+def left(**changes: Any) -> Score:
+    """A scoring of that session that somebody left unfinished."""
+    plain = Score(
+        score_id="id",
+        organization_id="acme",
+        session_key="s1#baseline-1",
+        session_id="s1",
+        content_hash="content-1",
+        agent_id="codesmith",
+        agent_model="model-a",
+        session_date=date(2026, 3, 1),
+        judge_profile_id="default",
+        judge_profile_version=2,
+        judge_model="judge-1",
+        rubric="agent-methodology",
+        prompt_hash=TODAY,
+        samples=1,
+        status="in_progress",
+        score_triggered_by="schedule",
+        scored_at_us=1,
+        attempt=1,
+    )
+    return replace(plain, **changes)
+
+
+def test_a_scoring_goes_on_when_nothing_about_it_has_changed() -> None:
+    assert why_not_continued(left(takeovers=MAX_TAKEOVERS - 1), window(), PROFILE) is None
+    # Neither sampling nor the number of samples makes its replies worthless.
+    other = replace(PROFILE, sample_rate=0.0, samples=3)
+    assert why_not_continued(left(), window(content_level="none"), other) is None
+
+
+@pytest.mark.parametrize(
+    ("score", "of", "judging", "why"),
+    [
+        (left(takeovers=10), window(), PROFILE, "10 processes died while"),
+        (left(), None, PROFILE, "there is no such session any more"),
+        (left(), window(content_hash="content-2"), PROFILE, "the session has gone on since"),
+        (left(), window(), None, "no judge profile lists 'code' any more"),
+        (
+            left(judge_profile_id="strict"),
+            window(),
+            PROFILE,
+            "begun with another judge profile",
+        ),
+        (
+            left(judge_profile_version=1, judge_model="judge-0"),
+            window(),
+            PROFILE,
+            "begun with another version of the judge profile and judge model",
+        ),
+        (left(prompt_hash=BEFORE), window(), PROFILE, "begun with another wording of the rubric"),
+    ],
+)
+def test_a_scoring_whose_work_has_lost_its_ground_says_why(
+    score: Score, of: Window | None, judging: JudgeSetup | None, why: str
+) -> None:
+    assert (why_not_continued(score, of, judging) or "").startswith(why)

@@ -1,0 +1,63 @@
+"""The status table of requests for one session, row by row."""
+
+import pytest
+
+from evaluation_pipelines.judging.domain.score import ScoreStatus
+from evaluation_pipelines.judging.domain.score_requests import (
+    STORE_FAILED,
+    UNAUTHORIZED,
+    RequestAnswer,
+    answer_lookup,
+    answer_request,
+)
+
+
+@pytest.mark.parametrize(
+    ("existing", "force", "expected"),
+    [
+        (None, False, RequestAnswer("create", 202)),
+        (None, True, RequestAnswer("create", 202)),
+        ("completed", False, RequestAnswer("existing", 200)),
+        ("failed", False, RequestAnswer("existing", 200)),
+        ("pending", False, RequestAnswer("existing", 202)),
+        ("in_progress", False, RequestAnswer("existing", 202)),
+        ("completed", True, RequestAnswer("create", 202)),
+        ("failed", True, RequestAnswer("create", 202)),
+        ("pending", True, RequestAnswer("conflict", 409)),
+        ("in_progress", True, RequestAnswer("conflict", 409)),
+    ],
+)
+def test_a_request_is_answered_by_what_exists_and_whether_it_insists(
+    existing: ScoreStatus | None, force: bool, expected: RequestAnswer
+) -> None:
+    assert answer_request(existing, force=force) == expected
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("existing", [None, "pending", "in_progress", "completed", "failed"])
+def test_an_unknown_or_running_session_is_never_scored(
+    existing: ScoreStatus | None, force: bool
+) -> None:
+    unknown = answer_request(existing, force=force, is_known=False, is_terminal=False)
+    running = answer_request(existing, force=force, is_terminal=False)
+
+    assert unknown == RequestAnswer("unknown", 404)
+    assert running == RequestAnswer("not_terminal", 400)
+
+
+@pytest.mark.parametrize(
+    ("existing", "expected"),
+    [
+        (None, RequestAnswer("unknown", 404)),
+        ("pending", RequestAnswer("existing", 200)),
+        ("in_progress", RequestAnswer("existing", 200)),
+        ("completed", RequestAnswer("existing", 200)),
+        ("failed", RequestAnswer("existing", 200)),
+    ],
+)
+def test_looking_finds_what_there_is(existing: ScoreStatus | None, expected: RequestAnswer) -> None:
+    assert answer_lookup(existing) == expected
+
+
+def test_what_the_table_does_not_decide_has_its_code_too() -> None:
+    assert (UNAUTHORIZED, STORE_FAILED) == (401, 500)

@@ -1,0 +1,141 @@
+"""Rows of the table of scores, and the rules it is held to."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.domain.score_rows import (
+    every_scoring_has_its_session,
+    score_rows,
+    totals_are_in_range,
+)
+from evaluation_pipelines.schemas import JUDGE_SCORES
+
+TODAY, BEFORE = "a" * 64, "b" * 64
+CONTENTS = {("acme", "s1#baseline-1"): "content-1"}
+HASHES = {"agent-methodology": TODAY}
+SECOND_US = 1_000_000
+
+
+def score(**changes: Any) -> Score:
+    """A scoring that waits, asked for one second after 1970 began."""
+    plain = Score(
+        score_id="1",
+        organization_id="acme",
+        session_key="s1#baseline-1",
+        session_id="s1",
+        content_hash="content-1",
+        agent_id=None,
+        agent_model=None,
+        session_date=date(2026, 3, 1),
+        judge_profile_id="default",
+        judge_profile_version=1,
+        judge_model="judge-1",
+        rubric="agent-methodology",
+        prompt_hash=TODAY,
+        samples=1,
+        status="pending",
+        score_triggered_by="tests",
+        scored_at_us=SECOND_US,
+        attempt=1,
+    )
+    return replace(plain, **changes)
+
+
+def done(**changes: Any) -> Score:
+    """One that came to a good end a second later."""
+    given = {
+        "status": "completed",
+        "total_score": 64,
+        "criteria_scores": {"logical_flow": 16},
+        "failure_tags": ["incomplete_evidence"],
+        "sample_totals": [64, 70],
+        "score_spread": 4.24,
+        "redactions": {"email": 2},
+        "completed_at_us": 2 * SECOND_US,
+    }
+    return score(**{**given, **changes})
+
+
+def rows(*scores: Score) -> pl.DataFrame:
+    return score_rows(scores, HASHES, CONTENTS)
+
+
+def test_a_row_holds_values_documents_and_times() -> None:
+    (row,) = rows(done()).to_dicts()
+
+    assert (row["total_score"], row["score_spread"]) == (64.0, 4.24)
+    assert json.loads(row["criteria_scores"]) == {"logical_flow": 16}
+    assert json.loads(row["sample_totals"]) == [64, 70]
+    assert json.loads(row["redactions"]) == {"email": 2}
+    assert row["failure_tags"] == ["incomplete_evidence"]
+    assert row["scored_at"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert row["completed_at"] == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
+    assert row["started_at"] is None
+
+
+def test_what_is_not_known_is_null() -> None:
+    (row,) = rows(score()).to_dicts()
+
+    unknown = ("total_score", "criteria_scores", "failure_tags", "sample_totals", "completed_at")
+    assert [row[name] for name in unknown] == [None] * len(unknown)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_current", "of_today"),
+    [
+        ({}, True, True),
+        ({"content_hash": "content-0"}, False, True),
+        ({"session_key": "s9#baseline-1"}, None, True),
+        ({"prompt_hash": BEFORE}, True, False),
+        ({"rubric": "gone"}, True, False),
+    ],
+)
+def test_a_row_says_whether_content_and_words_are_those_of_today(
+    changes: dict[str, str], is_current: bool | None, of_today: bool
+) -> None:
+    (row,) = rows(done(**changes)).to_dicts()
+
+    assert (row["is_current"], row["current_prompt_used"]) == (is_current, of_today)
+
+
+def test_rows_are_sorted_and_an_empty_table_has_all_columns() -> None:
+    later = done(score_id="2", scored_at_us=5 * SECOND_US)
+    assert rows(later, done()).get_column("score_id").to_list() == ["1", "2"]
+    assert rows().schema == JUDGE_SCORES.schema
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (done(), True),
+        (done(total_score=0), True),
+        (done(total_score=100), True),
+        (score(), True),
+        (done(total_score=101), False),
+        (done(total_score=None), False),
+        (score(status="failed", total_score=3), False),
+    ],
+)
+def test_what_is_completed_has_a_total_from_0_to_100_and_nothing_else_has_one(
+    given: Score, passed: bool
+) -> None:
+    result = totals_are_in_range(rows(given), JUDGE_SCORES)
+
+    assert (result.passed, result.severity) == (passed, "error")
+    assert result.examples == (() if passed else ("1",))
+
+
+def test_a_scoring_without_a_session_is_worth_a_warning() -> None:
+    orphan = done(score_id="2", session_key="s9#baseline-1")
+    result = every_scoring_has_its_session(rows(done(), orphan), JUDGE_SCORES)
+
+    assert (result.passed, result.severity) == (False, "warning")
+    assert result.found == "1 scorings without one"
+    assert result.examples == ("s9#baseline-1",)
+    assert every_scoring_has_its_session(rows(done()), JUDGE_SCORES).passed

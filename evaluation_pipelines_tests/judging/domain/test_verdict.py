@@ -1,0 +1,256 @@
+"""A verdict is read where the form has it, or not at all."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS, RubricCriterion
+from evaluation_pipelines.judging.domain.verdict import Problem, Verdict, analysis_of, parse_verdict
+from evaluation_pipelines_tests.judging.domain.judging_builders import CRITERIA, form
+
+
+def verdict(text: str) -> Verdict:
+    parsed = parse_verdict(text, CRITERIA)
+    assert isinstance(parsed, Verdict), parsed
+    return parsed
+
+
+def problem(text: str) -> str:
+    parsed = parse_verdict(text, CRITERIA)
+    assert isinstance(parsed, Problem), parsed
+    return parsed.reason
+
+
+def test_a_message_in_the_form_is_read_whole() -> None:
+    text = form(15, 16, 14, 12, tags="incomplete_evidence, premature_conclusion")
+
+    read = verdict(text)
+
+    assert read == Verdict(
+        total=57,  # 15 + 16 + 14 + 12
+        criteria={
+            "logical_flow": 15,
+            "consistency": 16,
+            "tool_relevance": 14,
+            "synthesis_quality": 12,
+        },
+        failure_tags=("premature_conclusion", "incomplete_evidence"),  # in the order of our list
+        analysis=text.removesuffix("\n57"),
+        inconsistent_total=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "total"),
+    [
+        ("57", 57),
+        ("0", 0),
+        ("100", 100),
+        ("007", 7),
+        ("**57**", 57),
+        ("  57  ", 57),
+        ("> 57", 57),
+        ("`57`", 57),
+        ("57 %", 57),
+        ("(57)", 57),
+        ("57\n\n \t\n", 57),
+        ("57\r\n", 57),
+    ],
+)
+def test_the_total_is_the_last_line_that_is_not_empty(line: str, total: int) -> None:
+    assert verdict(form(total=line)).total == total
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "67/100",  # a looser rule reads 100
+        "72.5",  # a looser rule reads 5
+        "-5",
+        "- 57",
+        "\u221257",  # minus sign
+        "\u201357",  # en dash
+        "+57",
+        "\u00b157",
+        "57.",
+        ".57",
+        "57,",
+        "5,7",
+        "\uff0f57",  # full-width slash
+        "57\uff0e",  # full-width full stop
+        "57 \u2044",
+        "\\57",
+        "101",
+        "999",
+        "1000",
+        "57 points",
+        "Total: 57",
+        "_57_",
+        "\uff15\uff17",  # full-width digits
+        "\u0665\u0667",  # Arabic digits
+        "57\u00bd",  # one half
+        "5\u200b7",
+        "5 7",
+        "57 57",
+        "fifty-seven",
+        "57\n```",
+        "57\n\u200b",  # a line with a letter that is not seen is not empty
+        "Thanks.\u202857",  # one line, whatever shows it
+        "<total>",
+    ],
+)
+def test_nothing_else_is_a_total(line: str) -> None:
+    assert problem(form(total=line)) == (
+        "the last line does not hold a whole number from 0 to 100 alone"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \t\r\n", "I cannot help with that."])
+def test_a_message_without_any_number_is_a_problem(text: str) -> None:
+    assert "last line" in problem(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "logical_flow: 15/25",
+        "* logical_flow: 15/25",
+        "**logical_flow**: 15/25",
+        "**logical_flow:** 15/25",
+        "- `logical_flow` : 15 / 25  ",
+        "logical\\_flow: 15/25",
+        "Logical_Flow: 15/25",
+        "logical_flow: 15/25.",
+        "logical_flow: 15/25\nlogical_flow: 15/25",
+        "## logical_flow: 15/25",
+    ],
+)
+def test_a_line_of_a_criterion_may_be_marked_up(line: str) -> None:
+    text = form().replace("logical_flow: 15/25", line)
+
+    assert verdict(text).criteria["logical_flow"] == 15
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("", "there is no line `logical_flow: <points>/25`"),
+        ("logical_flow: fifteen/25", "there is no line `logical_flow: <points>/25`"),
+        ("logical_flow: 15", "there is no line `logical_flow: <points>/25`"),
+        ("logical_flow: 15.5/25", "there is no line `logical_flow: <points>/25`"),
+        ("logical_flow: -5/25", "there is no line `logical_flow: <points>/25`"),
+        ("logical_flow: 15/25 good", "there is no line `logical_flow: <points>/25`"),
+        ("It said logical_flow: 15/25", "there is no line `logical_flow: <points>/25`"),
+        ("xlogical_flow: 15/25", "there is no line `logical_flow: <points>/25`"),
+        ("logical_flow: 26/25", "logical_flow is out of range; the line is `logical_flow:"),
+        ("logical_flow: 15/20", "logical_flow is out of range; the line is `logical_flow:"),
+        (
+            "logical_flow: 15/25\nlogical_flow: 25/25",
+            "lines of logical_flow contradict each other; give `logical_flow: <points>/25` once",
+        ),
+    ],
+)
+def test_a_criterion_without_its_line_is_a_problem(line: str, reason: str) -> None:
+    text = form().replace("logical_flow: 15/25", line)
+
+    assert problem(text).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("total", "inconsistent"),
+    [(57, False), (62, False), (52, False), (63, True), (51, True), (100, True)],
+)
+def test_a_total_far_from_the_sum_is_kept_and_flagged(total: int, *, inconsistent: bool) -> None:
+    read = verdict(form(15, 16, 14, 12, total=total))  # the sum is 57
+
+    assert (read.total, read.inconsistent_total) == (total, inconsistent)
+
+
+@pytest.mark.parametrize(("total", "inconsistent"), [(70, False), (75, False), (76, True)])
+def test_criteria_of_another_sum_are_compared_on_the_scale_of_the_total(
+    total: int, *, inconsistent: bool
+) -> None:
+    criteria = (RubricCriterion("depth", "Depth", "", 10),)
+
+    read = parse_verdict(f"depth: 7/10\n{total}", criteria)  # 7 / 10 is 70 of 100
+
+    assert isinstance(read, Verdict)
+    assert read.inconsistent_total is inconsistent
+
+
+def test_without_criteria_a_total_is_enough() -> None:
+    assert parse_verdict("Bad.\n12", ()) == Verdict(12, {}, None, "Bad.", inconsistent_total=False)
+
+
+@pytest.mark.parametrize(
+    ("tags", "known", "unknown"),
+    [
+        (None, None, ()),
+        ("none", (), ()),
+        ("None.", (), ()),
+        ("", (), ()),
+        ("[]", (), ()),
+        ("n/a", (), ()),
+        ("wrong_conclusion", ("wrong_conclusion",), ()),
+        ("[Wrong-Conclusion; `missed available tool`]", FAILURE_TAGS[1:2] + FAILURE_TAGS[5:], ()),
+        ("wrong_conclusion, wrong_conclusion", ("wrong_conclusion",), ()),
+        ("wrong_conclusion, laziness", ("wrong_conclusion",), ("laziness",)),
+        ("laziness", None, ("laziness",)),
+        ("a" * 70, None, ("a" * 60,)),
+        (", ".join(f"t{n}" for n in range(30)), None, tuple(f"t{n}" for n in range(20))),
+    ],
+)
+def test_tags_are_those_of_the_list_and_unknown_is_not_none(
+    tags: str | None, known: tuple[str, ...] | None, unknown: tuple[str, ...]
+) -> None:
+    read = verdict(form(tags=tags))
+
+    assert (read.failure_tags, read.unknown_tags) == (known, unknown)
+
+
+def test_the_last_tags_line_counts() -> None:
+    text = form(tags="none", analysis="failure tags: wrong_conclusion\nOn second thoughts:")
+
+    assert verdict(text).failure_tags == ()
+    assert verdict(text.replace("failure tags: none", "**Failure tags:** none")).failure_tags == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "analysis"),
+    [("Bad.\n\n57\n", "Bad."), ("Bad.\n72.5", "Bad.\n72.5"), ("57", ""), ("", "")],
+)
+def test_the_analysis_is_the_message_without_the_line_of_the_total(
+    text: str, analysis: str
+) -> None:
+    assert analysis_of(text) == analysis
+
+
+# What messages are made of, so that random ones come near the form.
+PIECES = st.sampled_from(
+    [*form().split("\n"), "\n", "\r\n", "/", ".", "-", "57", "100", " ", "**", "\u2028", "x", "25"]
+)
+
+
+@given(st.one_of(st.text(), st.lists(PIECES, max_size=30).map("".join), st.just(form())))
+def test_no_message_breaks_the_reader_and_a_total_is_only_what_the_rule_says(text: str) -> None:
+    read = parse_verdict(text, CRITERIA)
+
+    if isinstance(read, Verdict):
+        lines = [line for line in re.split(r"\r\n|\n|\r", text) if line.strip()]
+        assert re.fullmatch(r"\W*([0-9]{1,3})\W*", lines[-1])
+        assert not set("+-/.,") & set(lines[-1])
+        assert read.total == int("".join(filter(str.isdigit, lines[-1]))) <= 100
+        assert all(0 <= points <= 25 for points in read.criteria.values())
+        assert read.criteria.keys() == {each.id for each in CRITERIA}
+
+
+@given(st.lists(PIECES, max_size=12).map("\n".join), st.integers(0, 100))
+def test_whatever_stands_before_the_form_does_not_change_what_it_says(
+    before: str, total: int
+) -> None:
+    read = parse_verdict(f"{before}\n{form(total=total, analysis='')}", CRITERIA)
+
+    assert isinstance(read, Verdict)
+    assert (read.total, read.criteria["consistency"]) == (total, 16)

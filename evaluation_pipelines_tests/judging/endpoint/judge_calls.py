@@ -1,0 +1,80 @@
+"""A client of the scripted judge with clocks that cost no time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from evaluation_pipelines.judging.domain.budget.pricing import Price, Pricing
+from evaluation_pipelines.judging.domain.prompt.messages import Message
+from evaluation_pipelines.judging.endpoint.client import (
+    CallLimits,
+    Endpoint,
+    JudgeAnswer,
+    JudgeClient,
+    Timing,
+)
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+
+Result = TypeVar("Result")
+
+_LONGEST_S = 60
+
+KEY = "sk-test-0123456789abcdef"
+BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
+QUESTION = (Message("system", "You judge."), Message("user", "A secret transcript."))
+# $2 and $8 for a million tokens, $1 from the cache
+PRICE = Price(2.0, 8.0, 1.0)
+
+
+@dataclass
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    at_s: float = 0
+    slept: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass at once, and others work."""
+        self.slept.append(seconds)
+        self.at_s += seconds
+        await asyncio.sleep(0)
+
+    def timing(self, jitter: float = 1.0) -> Timing:
+        """Clocks of a client; jitter 1 makes each wait the longest it can be."""
+        return Timing(
+            monotonic=lambda: self.at_s,
+            sleep=self.sleep,
+            now=lambda: BEGIN + timedelta(seconds=self.at_s),
+            jitter=lambda: jitter,
+        )
+
+
+def client(
+    judge: JudgeEndpoint, clock: Clock | None = None, pricing: Pricing = PRICE, **limits: Any
+) -> JudgeClient:
+    """A client of the endpoint."""
+    endpoint = Endpoint(judge.base_url, "judge-model", KEY)
+    return JudgeClient(endpoint, CallLimits(**limits), pricing, (clock or Clock()).timing())
+
+
+def ask(judge: JudgeEndpoint, clock: Clock | None = None, **limits: Any) -> JudgeAnswer:
+    """One question, from opening to closing the client."""
+    return run(judge, lambda opened: opened.ask(QUESTION), clock, **limits)
+
+
+def run(
+    judge: JudgeEndpoint,
+    work: Callable[[JudgeClient], Awaitable[Result]],
+    clock: Clock | None = None,
+    **limits: Any,
+) -> Result:
+    """Some work with an open client."""
+
+    async def opened() -> Result:
+        # Whoever waits for ever is a failure, not a hang.
+        async with asyncio.timeout(_LONGEST_S), client(judge, clock, **limits) as it:
+            return await work(it)
+
+    return asyncio.run(opened())

@@ -1,0 +1,369 @@
+"""One call at a time: what is sent, what comes back, what is tried again."""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
+from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.client import (
+    CallLimits,
+    Endpoint,
+    JudgeAnswer,
+    JudgeClient,
+)
+from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
+    choices_null,
+    cut_by_length,
+    drips,
+    garbage,
+    half_a_body,
+    hangs,
+    html,
+    http_error,
+    rate_limited,
+    refuses,
+    reset,
+    says,
+)
+from evaluation_pipelines_tests.judging.endpoint.judge_calls import (
+    KEY,
+    PRICE,
+    QUESTION,
+    Clock,
+    ask,
+    client,
+    run,
+)
+
+USED = {
+    "prompt_tokens": 1000,
+    "completion_tokens": 300,
+    "prompt_tokens_details": {"cached_tokens": 800},
+}
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeEndpoint]:
+    """A judge that does what it is told."""
+    with open_judge_endpoint() as opened:
+        yield opened
+
+
+def test_an_answer_holds_reply_tokens_cost_and_latency(judge: JudgeEndpoint) -> None:
+    judge.script(says("85", usage=USED))
+
+    # (200 * $2 + 800 * $1 + 300 * $8) / 1,000,000 = (400 + 800 + 2,400) / 1,000,000
+    assert ask(judge) == JudgeAnswer(
+        Reply("85", "stop"), Usage(200, 800, 300), 0.0036, 0.0, attempts=1, maybe_charged_attempts=0
+    )
+
+
+def test_the_request_holds_the_conversation_and_nothing_it_does_not_need(
+    judge: JudgeEndpoint,
+) -> None:
+    ask(judge, max_output_tokens=123)
+
+    (request,) = judge.requests
+    assert request.body == {
+        "model": "judge-model",
+        "messages": [
+            {"role": "system", "content": "You judge."},
+            {"role": "user", "content": "A secret transcript."},
+        ],
+        "max_completion_tokens": 123,
+        "temperature": 0.0,
+    }
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_temperature_can_be_left_to_the_model(judge: JudgeEndpoint) -> None:
+    ask(judge, temperature=None)
+
+    assert "temperature" not in judge.requests[0].body
+
+
+def test_the_same_conversation_is_the_same_bytes_so_that_prompt_caches_hit(
+    judge: JudgeEndpoint,
+) -> None:
+    ask(judge)
+    ask(judge)
+
+    first, second = judge.requests
+    assert first.raw == second.raw
+
+
+def test_half_characters_of_telemetry_do_not_keep_a_session_from_being_judged(
+    judge: JudgeEndpoint,
+) -> None:
+    run(judge, lambda opened: opened.ask([Message("user", "a\ud800b 漢字 \N{GRINNING FACE}")]))
+
+    sent = judge.requests[0].body["messages"][0]["content"]
+    assert sent == "a\N{REPLACEMENT CHARACTER}b 漢字 \N{GRINNING FACE}"
+
+
+def test_refused_cut_and_empty_replies_are_answers_for_they_are_paid(judge: JudgeEndpoint) -> None:
+    judge.script(refuses(), cut_by_length(), says(""))
+
+    replies = [ask(judge).reply for _ in range(3)]
+
+    assert replies == [
+        Reply("I cannot help with that.", "refusal"),
+        Reply("The work was orderly.\n12", "length"),
+        Reply("", "stop"),
+    ]
+    assert len(judge.requests) == 3
+
+
+def test_unknown_tokens_make_an_unknown_cost(judge: JudgeEndpoint) -> None:
+    judge.script(says("85", usage=None))
+
+    answer = ask(judge)
+
+    assert (answer.usage, answer.cost_usd) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "fault", "maybe_charged"),
+    [
+        (http_error(408), Fault.SERVER_ERROR, True),
+        (http_error(409), Fault.SERVER_ERROR, False),
+        (http_error(429), Fault.RATE_LIMITED, False),
+        (http_error(500), Fault.SERVER_ERROR, True),
+        (http_error(503), Fault.SERVER_ERROR, True),
+        (html(), Fault.UNREADABLE, True),
+        (garbage(), Fault.UNREADABLE, True),
+        (choices_null(), Fault.UNREADABLE, True),
+        (half_a_body(), Fault.CONNECTION, True),
+        (reset(), Fault.CONNECTION, True),
+    ],
+    ids=lambda value: "" if isinstance(value, Scripted) else str(value),
+)
+def test_what_may_pass_is_tried_three_times_with_growing_waits(
+    judge: JudgeEndpoint, trouble: Scripted, fault: Fault, *, maybe_charged: bool
+) -> None:
+    clock = Clock()
+    judge.script(trouble, trouble, says("85"))
+    answer = ask(judge, clock)
+
+    assert (answer.reply.text, answer.attempts) == ("85", 3)
+    assert answer.maybe_charged_attempts == (2 if maybe_charged else 0)
+    assert clock.slept == [1, 2]
+
+    judge.always(trouble)
+    with pytest.raises(JudgeCallError) as raised:
+        ask(judge, clock)
+    error = raised.value
+    assert (error.fault, error.retriable, error.attempts) == (fault, True, 3)
+    assert error.cost_usd == (None if maybe_charged else 0.0)
+    assert len(judge.requests) == 6
+
+
+@pytest.mark.parametrize("trouble", [hangs(), drips()], ids=["hangs", "drips"])
+def test_a_request_has_a_time_limit_as_a_whole_however_often_something_comes(
+    judge: JudgeEndpoint, trouble: Scripted
+) -> None:
+    judge.script(trouble)  # a byte every 50 ms, for half a minute
+
+    answer = ask(judge, timeout_s=1)
+    assert (answer.attempts, answer.maybe_charged_attempts) == (2, 1)
+
+    judge.always(trouble)
+    with pytest.raises(JudgeCallError, match=r"no whole answer within 0\.2 s") as raised:
+        ask(judge, timeout_s=0.2, attempts=1)
+    error = raised.value
+    assert (error.fault, error.retriable, error.cost_usd) == (Fault.TIMEOUT, True, None)
+
+
+def test_waits_are_spread_so_that_calls_do_not_come_back_all_at_once(judge: JudgeEndpoint) -> None:
+    judge.always(http_error(500))
+    clock, limits = Clock(), CallLimits(attempts=8, breaker_failures=99)
+    endpoint = Endpoint(judge.base_url, "judge-model")
+
+    async def work() -> None:
+        async with JudgeClient(endpoint, limits, PRICE, clock.timing(jitter=0.0)) as opened:
+            await opened.ask(QUESTION)
+
+    with pytest.raises(JudgeCallError):
+        asyncio.run(work())
+
+    # 1, 2, 4 ... at most 30 seconds, of which at least half is waited
+    assert clock.slept == [0.5, 1, 2, 4, 8, 15, 15]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "fault"),
+    [
+        (http_error(400, "This model's maximum context length is 9 tokens"), Fault.TOO_LONG),
+        (http_error(400, "bad", "content_filter"), Fault.CONTENT_FILTER),
+        (http_error(400, "unknown parameter"), Fault.REJECTED),
+        (http_error(403, "blocked"), Fault.REJECTED),
+        (http_error(422, "bad"), Fault.REJECTED),
+    ],
+    ids=lambda value: "" if isinstance(value, Scripted) else str(value),
+)
+def test_what_would_fail_again_is_tried_once(
+    judge: JudgeEndpoint, trouble: Scripted, fault: Fault
+) -> None:
+    judge.always(trouble)
+
+    with pytest.raises(JudgeCallError) as raised:
+        ask(judge)
+
+    error = raised.value
+    assert (error.fault, error.retriable, error.attempts) == (fault, False, 1)
+    assert error.cost_usd == 0.0
+    assert len(judge.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"retry-after-ms": "2500", "Retry-After": "9"}, 2.5),
+        ({"Retry-After": "Fri, 20 Nov 2026 12:00:40 GMT"}, 40),  # the clock begins at 12:00:00
+        ({"Retry-After": "Fri, 20 Nov 2026 12:00:40 -0000"}, 40),  # a zone that is not told
+        ({"Retry-After": "Fri, 20 Nov 2026 11:00:00 GMT"}, 0),
+        ({"Retry-After": "120"}, 120),
+    ],
+)
+def test_the_endpoint_says_how_long_to_wait(
+    judge: JudgeEndpoint, headers: dict[str, str], wait_s: float
+) -> None:
+    clock = Clock()
+    judge.script(Scripted(status=429, headers=headers))
+
+    assert ask(judge, clock).attempts == 2
+
+    # a tenth is added at most, so that not all come back in the same moment
+    assert clock.slept == [pytest.approx(wait_s * 1.1)]
+
+
+@pytest.mark.parametrize("text", ["soon", "-5", "nan", "Fri, 99 Nov 2026"])
+def test_a_wait_that_cannot_be_read_is_our_own(judge: JudgeEndpoint, text: str) -> None:
+    clock = Clock()
+    judge.script(Scripted(status=503, headers={"Retry-After": text}))
+
+    ask(judge, clock)
+
+    assert clock.slept == [1]
+
+
+def test_an_endpoint_that_asks_to_wait_too_long_is_not_asked_again(judge: JudgeEndpoint) -> None:
+    judge.always(rate_limited("121"))
+    clock = Clock()
+
+    with pytest.raises(JudgeCallError) as raised:
+        ask(judge, clock)
+
+    assert (raised.value.retriable, raised.value.retry_after_s) == (True, 121)
+    assert (len(judge.requests), clock.slept) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        http_error(401, f"Incorrect API key provided: {KEY}"),
+        http_error(402, "no credit"),
+        http_error(404, "no such model"),
+        http_error(429, "you exceeded your current quota", "insufficient_quota"),
+        Scripted(status=307, headers={"Location": "http://127.0.0.1:1/elsewhere"}, body=b""),
+    ],
+    ids=["401", "402", "404", "quota", "redirect"],
+)
+def test_what_would_fail_for_every_session_stops_the_run_and_blames_none(
+    judge: JudgeEndpoint, trouble: Scripted
+) -> None:
+    judge.script(trouble)
+
+    async def work(opened: JudgeClient) -> None:
+        with pytest.raises(CircuitOpenError, match="check OPENAI_BASE_URL") as raised:
+            await opened.ask(QUESTION)
+        assert KEY not in str(raised.value)
+        assert raised.value.cost_usd == 0
+        with pytest.raises(CircuitOpenError, match="check OPENAI_BASE_URL"):
+            await opened.ask(QUESTION)
+
+    run(judge, work)
+    assert len(judge.requests) == 1
+
+
+def test_an_endpoint_that_is_not_there_is_an_error_that_costs_nothing() -> None:
+    with open_judge_endpoint() as gone:
+        pass
+
+    with pytest.raises(JudgeCallError, match="cannot be reached") as raised:
+        ask(gone)
+
+    assert (raised.value.fault, raised.value.retriable) == (Fault.CONNECTION, True)
+    assert (raised.value.attempts, raised.value.cost_usd) == (3, 0)
+
+
+def test_an_endpoint_that_does_not_take_connections_costs_nothing() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:  # the queue of a server that never accepts
+            each.settimeout(0)
+            each.connect_ex(address)
+
+        with pytest.raises(JudgeCallError, match="cannot be reached: ConnectTimeout") as raised:
+            ask(
+                JudgeEndpoint(base_url=f"http://127.0.0.1:{address[1]}/v1"), timeout_s=1, attempts=1
+            )
+        for each in waiting:
+            each.close()
+
+    assert (raised.value.fault, raised.value.cost_usd) == (Fault.CONNECTION, 0)
+
+
+def test_a_retry_of_what_may_have_been_charged_is_made_only_with_leave(
+    judge: JudgeEndpoint,
+) -> None:
+    judge.script(http_error(429), http_error(500), http_error(500))
+    asked = []
+
+    async def leave() -> bool:
+        asked.append(len(judge.requests))
+        return len(asked) < 2
+
+    with pytest.raises(BudgetReachedError, match="no money for a retry: the endpoint answered 500"):
+        run(judge, lambda opened: opened.ask(QUESTION, leave), attempts=5)
+
+    assert asked == [2, 3]  # not after the first one: 429 is never charged
+    assert len(judge.requests) == 3
+
+
+def test_neither_key_nor_prompt_is_logged_or_told_by_an_error(
+    judge: JudgeEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = json.dumps({"error": {"message": f"bad key {KEY}"}}).encode()
+    judge.script(Scripted(status=500, body=echo), html(), http_error(500, KEY))
+
+    with pytest.raises(JudgeCallError) as raised:
+        ask(judge)
+    ask(judge)
+
+    logged = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
+    assert "HTTP Request" in logged  # something is logged, so that this proves something
+    told = f"{raised.value!r} {Endpoint(judge.base_url, 'judge-model', KEY)!r}"
+    for text in (logged, told):
+        assert KEY not in text
+        assert "secret transcript" not in text
+
+
+def test_a_client_that_is_not_open_says_so(judge: JudgeEndpoint) -> None:
+    with pytest.raises(RuntimeError, match="async with"):
+        asyncio.run(client(judge).ask(QUESTION))

@@ -1,0 +1,187 @@
+"""Both turns of a judgement by a real model: the protocol and the bookkeeping, not the taste."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from typing import TypeVar
+
+import pytest
+
+from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, Price
+from evaluation_pipelines.judging.domain.conversation import (
+    Conversation,
+    FailedConversation,
+    Judgement,
+)
+from evaluation_pipelines.judging.domain.prompt.messages import Message
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, render_prompts
+from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
+from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
+from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.client import (
+    CallLimits,
+    Endpoint,
+    JudgeAnswer,
+    JudgeClient,
+)
+from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.rubric_files import load_rubrics
+from evaluation_pipelines_tests.judging.domain.genuine import sessions_of
+from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
+from evaluation_pipelines_tests.local_model import (
+    CONTEXT_TOKENS,
+    LocalModel,
+    NoLocalModelError,
+    open_local_model,
+)
+
+pytestmark = pytest.mark.slow
+
+Result = TypeVar("Result")
+
+PRICE = Price(2.0, 8.0, 1.0)
+MOST_OUTPUT = 60
+MOST_TOKENS = 800
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalModel]:
+    """A real model, or no test."""
+    try:
+        with open_local_model(tmp_path_factory.mktemp("model")) as opened:
+            yield opened
+    except NoLocalModelError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def our_model(model: LocalModel) -> LocalModel:
+    """One whose server is known to tell cached tokens and to refuse what it cannot do."""
+    if not model.is_ours:
+        pytest.skip(f"{model.base_url} may behave in another way")
+    return model
+
+
+def run(model: LocalModel, work: Callable[[JudgeClient], Awaitable[Result]]) -> Result:
+    """Some work with an open client."""
+    limits = CallLimits(max_output_tokens=MOST_OUTPUT, timeout_s=120, concurrency=2)
+
+    async def opened() -> Result:
+        endpoint = Endpoint(model.base_url, model.name)
+        async with JudgeClient(endpoint, limits, PRICE) as client:
+            return await work(client)
+
+    return asyncio.run(opened())
+
+
+@cache
+def shown() -> tuple[Rubric, Prompts]:
+    """A rubric of ours, and its questions about the longest session of Codex's captures."""
+    events = max(sessions_of("codex"), key=len)
+    transcript = build_transcript(events, "full", MOST_TOKENS, partial(redact, emails=True))
+    rubric = load_rubrics(None)["agent-methodology"]
+    return rubric, render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
+
+
+async def both_turns(client: JudgeClient) -> tuple[JudgeAnswer, JudgeAnswer]:
+    """The score turn, then the missing tools turn in the same conversation."""
+    _, prompts = shown()
+    question = Message("user", prompts.score)
+    score = await client.ask([question])
+    reply = Message("assistant", score.reply.text)
+    return score, await client.ask([question, reply, Message("user", prompts.missing_tools)])
+
+
+@pytest.fixture(scope="module")
+def answers(model: LocalModel) -> tuple[JudgeAnswer, JudgeAnswer]:
+    """Those to the score turn and to the missing tools turn."""
+    return run(model, both_turns)
+
+
+def test_both_turns_are_answered_and_every_token_and_cent_is_booked(
+    answers: tuple[JudgeAnswer, JudgeAnswer],
+) -> None:
+    for answer in answers:
+        assert answer.reply.text.strip()
+        assert answer.reply.finish_reason in {"stop", "length"}
+        assert (answer.attempts, answer.maybe_charged_attempts) == (1, 0)
+        assert answer.latency_ms > 0
+        used = answer.usage
+        assert used is not None
+        assert 0 < used.output_tokens <= MOST_OUTPUT
+        # $2 a million for input, $1 from the cache, $8 for output
+        cost = used.input_tokens * 2 + used.cached_tokens + used.output_tokens * 8
+        assert answer.cost_usd == pytest.approx(cost / 1_000_000)
+
+
+async def judged(client: JudgeClient, begun: Conversation) -> tuple[Conversation, int]:
+    """A conversation that is led to its end, and how many requests that took."""
+    requests = 0
+    while open_requests := begun.open_requests():
+        for request in open_requests:
+            answer = await client.ask(request.messages)
+            begun = begun.with_reply(request.turn, answer.reply)
+            requests += 1
+    return begun, requests
+
+
+def test_a_conversation_ends_whatever_the_model_says_and_goes_on_from_its_log(
+    model: LocalModel,
+) -> None:
+    rubric, prompts = shown()
+    begun = Conversation(prompts, rubric.criteria, samples=2)
+
+    ended, requests = run(model, lambda client: judged(client, begun))
+
+    assert isinstance(ended.outcome(), Judgement | FailedConversation)
+    assert requests == len(ended.replies) >= 2
+    restarted = begun
+    for turn, reply in ended.replies:
+        restarted = restarted.with_reply(turn, reply)
+    assert restarted.outcome() == ended.outcome()
+
+
+@pytest.mark.usefixtures("our_model")
+def test_the_second_turn_begins_with_the_first_byte_for_byte(
+    answers: tuple[JudgeAnswer, JudgeAnswer],
+) -> None:
+    first, second = (each.usage for each in answers)
+
+    assert first is not None
+    assert second is not None
+    read_first = first.input_tokens + first.cached_tokens
+    read_second = second.input_tokens + second.cached_tokens
+    assert read_second > read_first + first.output_tokens / 2  # the reply is in it
+    assert second.cached_tokens > read_first * 0.9  # the server had it all at hand
+
+
+def test_what_is_reckoned_beforehand_is_not_less_than_what_it_costs(
+    answers: tuple[JudgeAnswer, JudgeAnswer],
+) -> None:
+    score, _ = answers
+    question = Message("user", shown()[1].score)
+    planned = PlannedCall(estimated_message_tokens([question]), MOST_OUTPUT)
+
+    most_usd = planned.most_usd(PRICE)
+
+    assert score.cost_usd is not None
+    assert most_usd is not None
+    assert score.cost_usd <= most_usd
+
+
+def test_a_model_that_the_server_does_not_have_stops_the_run(our_model: LocalModel) -> None:
+    unknown = replace(our_model, name="no-such-model")
+
+    with pytest.raises(CircuitOpenError, match="404"):
+        run(unknown, lambda client: client.ask([Message("user", "Hello")]))
+
+
+def test_a_conversation_that_is_too_long_is_told_apart(our_model: LocalModel) -> None:
+    too_long = Message("user", "word " * (CONTEXT_TOKENS * 2))
+
+    with pytest.raises(JudgeCallError) as raised:
+        run(our_model, lambda client: client.ask([too_long]))
+
+    assert (raised.value.fault, raised.value.retriable) == (Fault.TOO_LONG, False)

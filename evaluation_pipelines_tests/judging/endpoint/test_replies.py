@@ -1,0 +1,203 @@
+"""What endpoints send back: every shape that has been seen, and some that nobody should send."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
+from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.replies import read_completion, shown, status_error
+
+
+def completion(usage: Any = None, **message: Any) -> bytes:
+    """A body with one choice."""
+    choice = {"message": message, "finish_reason": "stop"}
+    return json.dumps({"choices": [choice], "usage": usage}).encode()
+
+
+def test_text_and_finish_reason_are_the_reply() -> None:
+    assert read_completion(completion(content="85")).reply == Reply("85", "stop")
+
+
+def test_a_refusal_is_a_reply_with_a_finish_reason_of_its_own() -> None:
+    found = read_completion(completion(content=None, refusal="I will not."))
+
+    assert found.reply == Reply("I will not.", "refusal")
+
+
+def test_an_answer_without_text_is_an_empty_reply() -> None:
+    assert read_completion(completion(content=None)).reply == Reply("", "stop")
+    assert read_completion(b'{"choices":[{"message":{}}]}').reply == Reply("", "unknown")
+
+
+def test_a_finish_reason_is_a_short_word_whatever_is_sent() -> None:
+    body = b'{"choices":[{"message":{},"finish_reason":"\\u0000\\nstop"}]}'
+
+    assert read_completion(body).reply.finish_reason == "stop"
+
+
+def test_half_characters_and_nul_are_replaced_since_no_database_takes_them() -> None:
+    body = b'{"choices":[{"message":{"content":"a\\ud83d b\\u0000 \\ud83d\\ude00"}}]}'
+
+    text = read_completion(body).reply.text
+
+    assert text == "a\N{REPLACEMENT CHARACTER} b\N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        # 900 of the 1,000 came from the cache
+        (
+            {
+                "prompt_tokens": 1000,
+                "completion_tokens": 50,
+                "prompt_tokens_details": {"cached_tokens": 900},
+            },
+            Usage(100, 900, 50),
+        ),
+        (
+            {
+                "prompt_tokens": 1000,
+                "completion_tokens": 50,
+                "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 800},
+            },
+            Usage(1000, 0, 50, 800),
+        ),
+        ({"prompt_tokens": 7, "completion_tokens": 0}, Usage(7, 0, 0)),
+        (
+            {"prompt_tokens": 7, "completion_tokens": 1, "prompt_tokens_details": None},
+            Usage(7, 0, 1),
+        ),
+        # impossible: more from the cache than there was
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 11, "cache_write_tokens": 5},
+            },
+            Usage(0, 10, 1, 0),
+        ),
+        (None, None),
+        ({"prompt_tokens": None, "completion_tokens": 1}, None),
+        ({"prompt_tokens": -1, "completion_tokens": 1}, None),
+        ({"prompt_tokens": 10**30, "completion_tokens": 1}, None),
+        ("many", None),
+    ],
+)
+def test_tokens_are_read_where_they_are_told_and_unknown_otherwise(
+    told: object, expected: Usage | None
+) -> None:
+    found = read_completion(completion(told, content="85"))
+
+    assert found.usage == expected
+    assert found.reply.text == "85"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "is no JSON but begins with ''"),
+        (b"<html>Sign in", "is no JSON but begins with '<html>Sign in'"),
+        (b'{"choices":[{"message":{"con', "is no JSON but begins with"),
+        (b"\xff\xfe{", "is no JSON"),
+        (b"[" * 100_000, "is no JSON"),
+        (b"null", "is no chat completion: Expected `object`"),
+        (b"{}", "is no chat completion: Object missing required field `choices`"),
+        (b'{"choices":null}', "Expected `array`, got `null` - at `$.choices`"),
+        (b'{"choices":[]}', "Expected `array` of length >= 1"),
+        (b'{"choices":[{"message":null}]}', "Expected `object`, got `null`"),
+        (b'{"choices":[{"message":{"content":5}}]}', "Expected `str | null`, got `int`"),
+        (b'{"error":{"message":"the model\\nis gone"}}', "holds an error: the model is gone"),
+        (b'{"error":"gone"}', "holds an error: gone"),
+    ],
+)
+def test_what_is_no_completion_is_an_error_that_may_pass_and_may_have_been_charged(
+    body: bytes, reason: str
+) -> None:
+    with pytest.raises(JudgeCallError) as raised:
+        read_completion(body)
+
+    error = raised.value
+    assert reason in error.reason
+    assert (error.fault, error.retriable, error.status) == (Fault.UNREADABLE, True, 200)
+    assert error.maybe_charged
+    assert error.cost_usd is None
+
+
+@pytest.mark.parametrize(
+    ("code", "fault", "retriable"),
+    [
+        (429, Fault.RATE_LIMITED, True),
+        (502, Fault.SERVER_ERROR, True),
+        (400, Fault.REJECTED, False),
+    ],
+)
+def test_an_error_of_the_model_behind_a_gateway_counts_by_its_own_code(
+    code: int, fault: Fault, *, retriable: bool
+) -> None:
+    body = json.dumps({"error": {"code": code, "message": "upstream"}}).encode()
+
+    with pytest.raises(JudgeCallError, match=f"answered {code}: upstream") as raised:
+        read_completion(body)
+
+    assert (raised.value.fault, raised.value.retriable) == (fault, retriable)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "fault", "retriable", "maybe_charged"),
+    [
+        (408, None, Fault.SERVER_ERROR, True, True),
+        (409, None, Fault.SERVER_ERROR, True, False),
+        (429, None, Fault.RATE_LIMITED, True, False),
+        (429, {"code": "insufficient_quota"}, Fault.MISCONFIGURED, False, False),
+        (500, None, Fault.SERVER_ERROR, True, True),
+        (503, "down for maintenance", Fault.SERVER_ERROR, True, True),
+        (529, {"type": "overloaded_error"}, Fault.SERVER_ERROR, True, True),
+        (307, None, Fault.MISCONFIGURED, False, False),
+        (401, None, Fault.MISCONFIGURED, False, False),
+        (402, None, Fault.MISCONFIGURED, False, False),
+        (404, None, Fault.MISCONFIGURED, False, False),
+        (405, None, Fault.MISCONFIGURED, False, False),
+        (400, None, Fault.REJECTED, False, False),
+        (403, None, Fault.REJECTED, False, False),
+        (422, {"detail": [{"msg": "bad"}]}, Fault.REJECTED, False, False),
+        (413, None, Fault.TOO_LONG, False, False),
+        (400, {"code": "context_length_exceeded"}, Fault.TOO_LONG, False, False),
+        (
+            400,
+            {"message": "the request exceeds the available context size"},
+            Fault.TOO_LONG,
+            False,
+            False,
+        ),
+        (400, {"message": "prompt is too long: 9 > 8"}, Fault.TOO_LONG, False, False),
+        (400, {"message": "9 tokens; the model context is 8"}, Fault.TOO_LONG, False, False),
+        (400, {"code": "content_filter", "message": "no"}, Fault.CONTENT_FILTER, False, False),
+    ],
+)
+def test_each_status_has_its_kind(
+    status: int, body: object, fault: Fault, *, retriable: bool, maybe_charged: bool
+) -> None:
+    error = status_error(status, body, None, None)
+
+    assert (error.fault, error.retriable, error.maybe_charged) == (fault, retriable, maybe_charged)
+    assert error.status == status
+    assert error.reason.startswith(f"the endpoint answered {status}")
+
+
+def test_an_error_says_what_the_endpoint_said_without_the_key() -> None:
+    error = status_error(401, {"message": "key sk-12345 is wrong"}, None, "sk-12345")
+
+    assert error.reason == (
+        "the endpoint answered 401: key [key] is wrong; check OPENAI_BASE_URL, OPENAI_API_KEY, "
+        "EVAL_JUDGE_MODEL and the account"
+    )
+
+
+def test_what_an_endpoint_sent_is_shown_in_one_short_line_without_control_characters() -> None:
+    assert shown("a\nb\t\x1b[31mc\u202ed") == "a b [31mc d"
+    assert shown("x" * 201) == "x" * 200 + " ..."
+    assert shown(b"\xff" * 10_000) == "\N{REPLACEMENT CHARACTER}" * 200 + " ..."

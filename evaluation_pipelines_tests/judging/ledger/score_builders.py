@@ -1,0 +1,84 @@
+"""Values for the tests of the judge's scores: what is not named is plain."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
+from evaluation_pipelines.judging.ledger.score_records import (
+    Lease,
+    NewScore,
+    PromptFacts,
+    ScoreResult,
+)
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.times import to_us
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
+
+ME = Lease("me", 60)
+YOU = Lease("you", 60)
+HASH = "ab" * 32
+
+
+def new_score(session_key: str = "s1#baseline-1", **changes: Any) -> NewScore:
+    """A scoring of one session by version 1 of the profile ``default``."""
+    plain = NewScore(
+        score_id=str(uuid4()),
+        organization_id="acme",
+        session_key=session_key,
+        session_id=session_key.partition("#")[0],
+        content_hash="content-1",
+        agent_id="codesmith",
+        agent_model="model-a",
+        session_date=MARCH_1,
+        judge_profile_id="default",
+        judge_profile_version=1,
+        judge_model="judge-1",
+        rubric="agent-methodology",
+        prompt_hash=HASH,
+        samples=1,
+        score_triggered_by="tests",
+    )
+    return replace(plain, **changes)
+
+
+def turn(name: str = "score-1", at: datetime = NOON, **changes: Any) -> LoggedTurn:
+    """A reply of 1 000 tokens in, of which 600 were cached, and 200 out, for a cent."""
+    plain = LoggedTurn(
+        turn=name,
+        text=f"reply to {name}",
+        finish_reason="stop",
+        input_tokens=1_000,
+        cached_tokens=600,
+        output_tokens=200,
+        cost_usd=0.01,
+        latency_ms=2_000.0,
+        attempts=1,
+        at_us=to_us(at),
+    )
+    return replace(plain, **changes)
+
+
+SHOWN = PromptFacts(
+    content_level="full", redactions={"email": 2}, truncated=True, injection_suspected=False
+)
+
+DONE = ScoreResult(
+    total_score=64,
+    criteria_scores={"logical_flow": 16, "consistency": 16},
+    failure_tags=["incomplete_evidence"],
+    sample_totals=[64],
+    sample_errors=[],
+    score_spread=None,
+    score_analysis="Thorough enough.",
+    missing_tools_analysis="1. grep: to find it at once",
+    missing_tools_error=None,
+    inconsistent_total=False,
+)
+
+
+def begun(ledger: Ledger, session_key: str = "s1#baseline-1", **changes: Any) -> Score:
+    """A scoring that ``me`` holds since noon."""
+    return ScoreStore(ledger).create(new_score(session_key, **changes), NOON, ME)

@@ -1,0 +1,67 @@
+"""What the racers of the tests of double scoring do; spawned, so they must be importable."""
+
+from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging.ledger.errors import (
+    DayBudgetReachedError,
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    ScoringOpenError,
+)
+from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, new_score, turn
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
+
+
+def score_all(url: str, owner: str, sessions: int) -> list[str]:
+    """Score sessions that others score at once, from the request to the end; gives those won."""
+    ledger, won = open_ledger(url), []
+    for number in range(sessions):
+        key = f"s{number}#baseline-1"
+        try:
+            score = ScoreStore(ledger).create(new_score(key, seen=0), NOON, Lease(owner, 60))
+        except ScoringOpenError:
+            continue
+        ScoreStore(ledger).log_turn(score.score_id, owner, turn())
+        ScoreStore(ledger).complete(score.score_id, owner, DONE, NOON)
+        won.append(key)
+    ledger.close()
+    return won
+
+
+def take_over_all(url: str, owner: str, score_ids: list[str]) -> list[str]:
+    """Take scorings over from one who is gone, as others do at once; gives those won."""
+    ledger, won = open_ledger(url), []
+    for score_id in score_ids:
+        try:
+            ScoreStore(ledger).claim(score_id, Lease(owner, 60), at(seconds=61))
+        except (ScoreLeaseLostError, ScoreEndedError):
+            continue
+        ScoreStore(ledger).complete(score_id, owner, DONE, at(seconds=62))
+        won.append(score_id)
+    ledger.close()
+    return won
+
+
+def log_turns(url: str, score_id: str, owner: str, names: list[str]) -> None:
+    """Log the replies of a conversation that asks several things at once."""
+    ledger = open_ledger(url)
+    for name in names:
+        ScoreStore(ledger).log_turn(score_id, owner, turn(name))
+    ledger.close()
+
+
+def begin_all(url: str, owner: str, keys: list[str], usd: float) -> int:
+    """Begin scorings as long as a dollar a day allows; gives how many that are."""
+    ledger, number = open_ledger(url), 0
+    for key in keys:
+        try:
+            ScoreStore(ledger).create(
+                new_score(key), NOON, Lease(owner, 60), None, DayReservation(usd, 0.0, 1.0)
+            )
+        except DayBudgetReachedError:
+            continue
+        number += 1
+    ledger.close()
+    return number

@@ -1,0 +1,74 @@
+"""Sessions that several processes judge, with the books of the endpoint beside the ledger's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judged import fill, told_session
+from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.telemetry.pipeline_steps import judge as judge_due
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+CONCURRENCY = 4
+JUDGE = {
+    "judge_model": "judge-1",
+    "judge_concurrency": CONCURRENCY,
+    "judge_input_usd_per_mtok": 1.0,
+    "judge_output_usd_per_mtok": 10.0,
+}
+LONG_AGO_S = -480 * DAY_S
+"""2025-02-06: past for the clock of any machine."""
+
+
+@dataclass
+class Site:
+    """Sessions, an endpoint, and the two sets of books: what was answered and what is kept."""
+
+    workplace: Workplace
+    endpoint: JudgeEndpoint
+    sessions: int
+    settings: dict[str, object]
+
+    def answered(self) -> int:
+        """Whole answers that were handed to the system's socket."""
+        return sum(each.answered for each in self.endpoint.requests)
+
+    def scores(self) -> list[Score]:
+        """All scorings."""
+        scores = ScoreStore(self.workplace.ledger)
+        return [each for day in scores.dates() for each in scores.on_date(day)]
+
+    def kept(self) -> int:
+        """Replies in the ledger."""
+        return sum(len(each.turn_log) for each in self.scores())
+
+    def at_stake_usd(self) -> float:
+        """What counts against the budget of the day."""
+        return sum(
+            (each.booked_cost_usd or 0.0) + (each.reserved_cost_usd or 0.0)
+            for each in self.scores()
+        )
+
+    def finish(self) -> None:
+        """One more run, which nobody disturbs."""
+        judge_due(self.workplace.stores)
+
+
+@contextmanager
+def site(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, sessions: int, text: str = "", **settings: object
+) -> Iterator[Site]:
+    """Sessions that are due, and an endpoint that takes 30 ms for an answer."""
+    given = {**JUDGE, **settings}
+    with open_judge_endpoint(0.03, keep_bodies=False) as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        with open_workplace(folder, OPENAI_BASE_URL=endpoint.base_url, **given) as workplace:
+            told = (told_session(f"s{n}", LONG_AGO_S + n, text) for n in range(sessions))
+            fill(workplace, *told)
+            yield Site(workplace, endpoint, sessions, given)

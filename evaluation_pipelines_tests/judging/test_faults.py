@@ -1,0 +1,231 @@
+"""Everything an endpoint can do wrong, and what the ledger says of it afterwards."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
+    choices_null,
+    cut_by_length,
+    garbage,
+    half_a_body,
+    hangs,
+    html,
+    http_error,
+    prose_score,
+    rate_limited,
+    refuses,
+    reset,
+    says,
+    score_reply,
+)
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+
+KEY = "s1#baseline-1"
+
+
+@pytest.fixture
+def judged(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
+    """One session, and little patience."""
+    with open_judged(tmp_path, judge.base_url, judge_timeout_seconds=0.5) as opened:
+        fill(opened.workplace, told_session("s1"))
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits between attempts are tested with the client: here they are short."""
+    limits = "evaluation_pipelines.judging.endpoint.client.CallLimits"
+    monkeypatch.setattr(f"{limits}.__init__.__defaults__", _SHORT)
+
+
+_SHORT = (8, None, None, 300, 4000, 0.0, 3, 0.01, 0.02, 120, 5, 30)
+"""The defaults of ``CallLimits`` with waits of 10 and 20 ms."""
+
+
+@pytest.mark.parametrize(
+    ("turn", "fault"),
+    [
+        ("score", rate_limited("0.01")),
+        ("score", http_error(500)),
+        ("score", http_error(408)),
+        ("score", hangs()),
+        ("score", reset()),
+        ("score", half_a_body()),
+        ("score", garbage()),
+        ("score", choices_null()),
+        ("missing-tools", rate_limited("0.01")),
+        ("missing-tools", reset()),
+    ],
+)
+def test_a_fault_that_passes_is_not_noticed(
+    judged: Judged, judge: JudgeEndpoint, turn: str, fault: Scripted
+) -> None:
+    judge.script_turn(turn, fault)
+
+    assert len(judged.run().totals) == 1
+    score = judged.score(KEY)
+    assert (score.status, score.error_message) == ("completed", None)
+    assert sum(each.attempts for each in score.turn_log) == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (http_error(500), "score-1: the endpoint answered 500: status 500"),
+        (rate_limited("0.01"), "score-1: the endpoint answered 429: slow down"),
+        (hangs(), "score-1: the endpoint gave no whole answer within 0.5 s"),
+        (reset(), "score-1: the endpoint broke off its answer"),
+        (half_a_body(), "score-1: the endpoint broke off its answer"),
+        (garbage(), "score-1: the endpoint answered 200, but the answer is no"),
+        (html(), "score-1: the endpoint answered 200, but the answer is no"),
+        (choices_null(), "score-1: the endpoint answered 200, but the answer is no"),
+    ],
+)
+def test_a_fault_that_stays_fails_the_scoring_which_is_due_again_the_next_night(
+    judged: Judged, judge: JudgeEndpoint, fault: Scripted, reason: str
+) -> None:
+    judge.script(fault, fault, fault)
+
+    report = judged.run()
+    score = judged.score(KEY)
+    assert (score.status, score.retriable, score.attempt) == ("failed", True, 1)
+    assert (score.error_message or "").startswith(reason)
+    assert report.failed.total() == 1
+    assert len(judge.requests) == 3
+    assert judged.run().states == {"failed": 1}  # not the same night
+    judged.now += timedelta(hours=20)
+    assert len(judged.run().totals) == 1
+    assert [each.attempt for each in judged.scores(KEY)] == [1, 2]
+
+
+def test_after_three_attempts_a_session_is_left_alone(judged: Judged, judge: JudgeEndpoint) -> None:
+    judge.always(http_error(500))
+    for _ in range(4):
+        judged.run()
+        judged.now += timedelta(hours=20)
+
+    assert [each.status for each in judged.scores(KEY)] == ["failed"] * 3
+    assert judged.run().states == {"failed": 1}
+    judge.always(Scripted())
+    assert len(judged.run(asked=ExtraDue(force=True)).totals) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ([http_error(400, "too long", "context_length_exceeded")], "score-1: the endpoint"),
+        ([http_error(422, "no such field")], "score-1: the endpoint answered 422"),
+        ([refuses()], "the judge refused (refusal)"),
+        ([says("I'm sorry, I cannot do that."), says("I cannot.")], "the judge refused: "),
+    ],
+)
+def test_what_will_not_pass_fails_for_good(
+    judged: Judged, judge: JudgeEndpoint, answers: list[Scripted], reason: str
+) -> None:
+    judge.script(*answers)
+    judged.run()
+
+    score = judged.score(KEY)
+    assert (score.status, score.retriable) == ("failed", False)
+    assert (score.error_message or "").startswith(reason)
+    judged.now += timedelta(days=9)
+    assert judged.run().states == {"failed": 1}
+    assert len(judge.requests) == len(answers)
+    assert len(judged.run(asked=ExtraDue(force=True)).totals) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ([says("")], "the judge's answer was empty"),
+        ([cut_by_length()], "the judge's answer was cut by the token limit"),
+        ([says(score_reply(101)), says(score_reply(101))], "no verdict, even after a reminder"),
+        ([prose_score(), prose_score()], "no verdict, even after a reminder"),
+        ([says(score_reply("67/100")), says("72.5")], "no verdict, even after a reminder"),
+    ],
+)
+def test_an_answer_that_is_no_verdict_fails_and_its_words_are_kept(
+    judged: Judged, judge: JudgeEndpoint, answers: list[Scripted], reason: str
+) -> None:
+    judge.script(*answers)
+    judged.run()
+
+    score = judged.score(KEY)
+    assert (score.status, score.retriable, score.total_score) == ("failed", True, None)
+    assert (score.error_message or "").startswith(reason)
+    assert [each.text for each in score.turn_log] == [each.text for each in answers]
+    assert score.judge_cost_usd is not None
+    assert score.booked_cost_usd == pytest.approx(score.judge_cost_usd, abs=1e-8)
+
+
+def test_a_score_completes_without_the_missing_tools_and_says_why(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.always(http_error(500), "missing-tools")
+
+    assert len(judged.run().totals) == 1
+    score = judged.score(KEY)
+    assert (score.status, score.missing_tools_analysis) == ("completed", None)
+    assert score.missing_tools_error == "the endpoint answered 500: status 500"
+
+
+def test_what_may_have_been_charged_counts_against_the_budget(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.script(hangs(), hangs(), hangs())
+    report = judged.run()
+
+    score = judged.score(KEY)
+    assert (score.judge_cost_usd, score.turn_log) == (None, ())
+    # 3 requests of more than 1 000 tokens of reply at 10 USD a million
+    assert score.booked_cost_usd is not None
+    assert score.booked_cost_usd > 0.03
+    assert report.booked_usd == pytest.approx(score.booked_cost_usd)
+
+
+def test_an_endpoint_that_is_down_stops_the_run_and_leaves_the_rest_due(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, *(told_session(f"t{n}", 60 * n) for n in range(39)))
+    judge.always(http_error(503))
+
+    report = judged.run()
+    assert report.is_endpoint_down
+    assert "the judge endpoint is down: 5 calls in a row failed" in (report.stopped or "")
+    # Those that found it out have failed; nobody else is to blame.
+    assert 5 <= report.failed.total() < 20
+    assert report.failed.total() + report.deferred["endpoint_down"] == 40
+    assert len(judge.requests) < 100
+    judge.always(Scripted())
+    healed = judged.run()
+    assert len(healed.totals) == 40 - report.failed.total()
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_an_endpoint_that_refuses_everybody_stops_the_run_at_once(
+    judged: Judged, judge: JudgeEndpoint, status: int
+) -> None:
+    judge.always(http_error(status))
+
+    report = judged.run()
+    assert report.is_endpoint_down
+    assert f"the endpoint answered {status}" in (report.stopped or "")
+    assert judged.score(KEY).status == "in_progress"  # nobody holds it, no attempt is lost
+    judge.always(Scripted())
+    assert len(judged.run().totals) == 1
+    assert judged.score(KEY).attempt == 1
+
+
+def test_a_slow_endpoint_is_waited_for(judged: Judged, judge: JudgeEndpoint) -> None:
+    judge.always(Scripted(delay_s=0.3))
+
+    assert len(judged.run().totals) == 1
+    score = judged.score(KEY)
+    assert score.latency_ms is not None
+    assert score.latency_ms >= 600

@@ -1,0 +1,237 @@
+"""Judge runs from telemetry to the ledger, with an endpoint that does what it should."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import says, score_reply
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.otlp_builders import claude, line
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+"""When the sessions of the builders begin."""
+
+
+def test_every_session_is_judged_in_two_turns_and_once(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, *(told_session(f"s{n}", 60 * n) for n in range(3)))
+    judge.script_turn("score", says(score_reply(64)))
+
+    report = judged.run()
+    assert (report.candidates, len(report.totals), report.calls) == (3, 3, 6)
+    assert 64 in report.totals
+    assert sorted(judge.turns()) == ["missing-tools"] * 3 + ["score"] * 3
+    again = judged.run()
+    assert (again.candidates, again.states["scored"], again.summary()) == (0, 3, "nothing is due")
+    assert len(judge.requests) == 6
+
+
+def test_a_score_holds_all_that_is_known_of_it(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judge.script_turn("score", says(score_reply(64)))
+    judged.run(triggered_by="schedule")
+
+    score = judged.score("s1#baseline-1")
+    assert (score.status, score.total_score, score.attempt) == ("completed", 64, 1)
+    assert score.criteria_scores == {
+        "logical_flow": 17,
+        "consistency": 18,
+        "tool_relevance": 14,
+        "synthesis_quality": 15,
+    }
+    assert (score.failure_tags, score.sample_totals) == (["missed_available_tool"], [64])
+    assert (score.score_spread, score.missing_tools_error) == (None, None)
+    assert score.missing_tools_analysis is not None
+    assert "Grep" in score.missing_tools_analysis
+    assert (score.score_triggered_by, score.judge_model) == ("schedule", "judge-1")
+    assert (score.rubric, score.judge_profile_id) == ("agent-methodology", "default")
+    assert (score.content_level, score.truncated, score.injection_suspected) == (
+        "full",
+        False,
+        False,
+    )
+    assert [each.turn for each in score.turn_log] == ["score-1", "missing-tools"]
+    # 1 USD a million tokens in, cached or not, and 10 out: the prices of these tests.
+    assert score.input_tokens is not None
+    assert score.cached_tokens is not None
+    assert score.output_tokens is not None
+    cost = (score.input_tokens + score.cached_tokens) / 1e6 + score.output_tokens / 1e5
+    assert score.judge_cost_usd == pytest.approx(cost)
+    assert score.booked_cost_usd == pytest.approx(cost, abs=1e-8)
+    events = ScoreStore(judged.workplace.ledger).events(score.score_id)
+    assert [(each.type, each.phase) for each in events] == [
+        ("scoring.started", None),
+        ("scoring.progress", "analyzing_methodology"),
+        ("scoring.progress", "identifying_missing_tools"),
+        ("scoring.completed", None),
+    ]
+
+
+def test_the_judge_reads_the_session_and_is_never_told_who_made_it(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(
+        judged.workplace,
+        told_session("s1", agent__id="codesmith-7", user__email="a@example.com"),
+    )
+    judged.run()
+
+    prompt = judge.requests[0].body["messages"][0]["content"]
+    for shown in ("Mend the parser of s1", "src/parser.py", "string not found", "It is mended"):
+        assert shown in prompt
+    assert "codesmith-7" not in prompt
+    assert judged.score("s1#baseline-1").agent_id == "codesmith-7"
+
+
+def test_a_session_that_still_goes_on_or_has_no_text_is_not_judged(judged: Judged) -> None:
+    silent = line(
+        claude("user_prompt", 0, session__id="silent"),
+        claude("tool_result", 1, session__id="silent", tool_name="Read", success="true"),
+    )
+    fill(judged.workplace, told_session("s1"), silent)
+    # The session ended three seconds after noon; half an hour later it may still go on.
+    judged.now = NOON + timedelta(minutes=30)
+    assert judged.run().states == {"not_terminal": 2}
+    judged.now = NOON + timedelta(minutes=31)
+
+    report = judged.run()
+    assert (report.states, len(report.totals)) == ({"due": 1, "too_thin": 1}, 1)
+    assert judged.run().states == {"scored": 1, "too_thin": 1}
+    assert len(judged.run(asked=ExtraDue(include_thin=True)).totals) == 1
+
+
+def test_a_session_that_goes_on_is_due_again_and_its_old_score_stays(judged: Judged) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judged.run()
+    more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
+    fill(judged.workplace, line(more))
+
+    assert len(judged.run().totals) == 1
+    before, after = judged.scores("s1#baseline-1")
+    assert before.content_hash != after.content_hash
+    assert (before.status, after.status, after.attempt) == ("completed", "completed", 1)
+
+
+def test_force_judges_again_what_is_scored(judged: Judged) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judged.run()
+
+    assert len(judged.run(asked=ExtraDue(force=True)).totals) == 1
+    assert [each.status for each in judged.scores("s1#baseline-1")] == ["completed"] * 2
+
+
+def test_what_does_not_fit_is_deferred_and_the_oldest_comes_first(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, *(told_session(f"s{n}", -60 * n) for n in range(5)))
+
+    report = judged.run(max_sessions=2)
+    assert (len(report.totals), dict(report.deferred)) == (2, {"max_sessions": 3})
+    assert [n for n in range(5) if judged.scores(f"s{n}#baseline-1")] == [3, 4]
+    assert dict(judged.run(max_sessions=2).deferred) == {"max_sessions": 1}
+    assert [n for n in range(5) if judged.scores(f"s{n}#baseline-1")] == [1, 2, 3, 4]
+    assert judged.run().totals
+    assert len(judge.requests) == 10
+
+
+def test_samples_are_asked_for_and_the_lower_median_counts(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judge.script_turn("score", *(says(score_reply(total)) for total in (70, 60, 64, 62)))
+
+    report = judged.run(overrides=PlanOverrides(samples=4))
+    score = judged.score("s1#baseline-1")
+    assert (report.totals, score.total_score, report.calls) == ([62], 62, 5)
+    assert sorted(score.sample_totals or ()) == [60, 62, 64, 70]
+    # Mean 64, squares 36 + 16 + 0 + 4 = 56, over 3: the root of 18.667.
+    assert score.score_spread == pytest.approx(4.3205, abs=1e-4)
+
+
+def test_a_sample_of_the_sessions_is_the_same_sample_every_time(judged: Judged) -> None:
+    fill(judged.workplace, *(told_session(f"s{n}", 60 * n) for n in range(8)))
+
+    few = judged.run(overrides=PlanOverrides(sample_rate=0.4))
+    assert 0 < len(few.totals) < 8
+    assert few.states["sampled_out"] == 8 - len(few.totals)
+    again = judged.run(overrides=PlanOverrides(sample_rate=0.4))
+    assert (again.candidates, again.states["scored"]) == (0, len(few.totals))
+
+
+def test_an_ungiven_form_is_asked_for_once_and_the_answer_counts(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judge.script_turn("score", says("Rather good work, 64 points."))
+
+    report = judged.run()
+    assert judge.turns() == ["score", "reminder", "missing-tools"]
+    assert report.calls == 3
+    score = judged.score("s1#baseline-1")
+    assert score.status == "completed"
+    assert score.score_analysis == "Rather good work, 64 points."
+
+
+def test_the_fence_is_another_one_for_each_scoring(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judged.run()
+    judged.run(asked=ExtraDue(force=True))
+
+    first, second = (each.body["messages"][0] for each in judge.requests if each.turn == "score")
+    boundaries = [
+        each["content"].rpartition("end of material ")[2][:32] for each in (first, second)
+    ]
+    assert len(set(boundaries)) == 2
+    assert all(len(each) == 32 and each.isalnum() for each in boundaries)
+
+
+def test_the_second_turn_goes_on_from_the_very_words_of_the_first(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judged.run()
+
+    first, second = (each.body["messages"] for each in judge.requests)
+    assert second[: len(first)] == first
+    assert [each["role"] for each in second] == ["user", "assistant", "user"]
+    assert judged.score("s1#baseline-1").cached_tokens
+
+
+def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_told(tmp_path: Path) -> None:
+    with open_judged(tmp_path, "http://127.0.0.1:9", OPENAI_BASE_URL=None) as judged:
+        fill(judged.workplace, told_session("s1"))
+        report = judged.run()
+
+    assert report.candidates == 0
+    assert report.summary() == (
+        "nothing was judged: no judge endpoint is configured: set OPENAI_BASE_URL to an "
+        "OpenAI-compatible endpoint, or OPENAI_API_KEY to use OpenAI's own"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "overrides", "message"),
+    [
+        ({"judge_rubric": "mine"}, None, "EVAL_JUDGE_RUBRIC names the rubric mine"),
+        (
+            {},
+            PlanOverrides(profile="mine"),
+            "there is no profile mine with a judge",
+        ),
+        ({"judge_model": None}, None, "set EVAL_JUDGE_MODEL"),
+    ],
+)
+def test_a_rubric_or_profile_that_is_not_there_is_named(
+    tmp_path: Path, settings: dict[str, str], overrides: PlanOverrides | None, message: str
+) -> None:
+    with (
+        open_judged(tmp_path, "http://127.0.0.1:9", **settings) as judged,
+        pytest.raises(JudgeNotReadyError, match=message),
+    ):
+        judged.run(overrides=overrides)

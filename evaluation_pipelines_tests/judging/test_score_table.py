@@ -1,0 +1,127 @@
+"""The table of the judge's scores, as analysts and later steps read it."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+
+from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.schemas import JUDGE_SCORES
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
+from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, told_session
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.workplace import NOW
+
+
+def table(judged: Judged) -> list[dict[str, object]]:
+    """Rows of the date, made anew."""
+    stores = judged.workplace.stores
+    (built,) = Build(stores, [JUDGE_SCORES.name], clock=lambda: NOW).run([JUNE_1])
+    assert isinstance(built, DateBuilt)
+    return stores.lake.read(JUDGE_SCORES, [JUNE_1]).to_dicts()
+
+
+def test_a_row_says_what_the_ledger_says(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judge.script_turn("score", says(score_reply(64)))
+    judged.run()
+
+    (row,) = table(judged)
+    score = judged.score("s1#baseline-1")
+    assert (row["score_id"], row["status"], row["total_score"]) == (
+        score.score_id,
+        "completed",
+        64.0,
+    )
+    assert json.loads(str(row["criteria_scores"])) == score.criteria_scores
+    assert json.loads(str(row["sample_totals"])) == [64]
+    assert row["failure_tags"] == ["missed_available_tool"]
+    assert (row["is_current"], row["current_prompt_used"]) == (True, True)
+    assert row["completed_at"] == NOW == datetime(2026, 12, 1, tzinfo=UTC)
+    assert row["judge_cost_usd"] == score.judge_cost_usd
+
+
+def test_every_scoring_has_its_row_whatever_became_of_it(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(judged.workplace, told_session("s1"))
+    judge.script(http_error(400, "no"))
+    judged.run()
+    judged.run(asked=ExtraDue(force=True))
+    fill(judged.workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
+    judged.run()
+
+    rows = table(judged)
+    assert sorted((row["status"], row["is_current"], row["attempt"]) for row in rows) == [
+        ("completed", False, 2),
+        ("completed", True, 1),
+        ("failed", False, 1),
+    ]
+    (failed,) = (row for row in rows if row["status"] == "failed")
+    assert failed["error_message"] == "score-1: the endpoint answered 400: no"
+    assert (failed["total_score"], failed["criteria_scores"]) == (None, None)
+
+
+def test_a_date_without_scores_has_an_empty_table(judged: Judged) -> None:
+    fill(judged.workplace, told_session("s1"))
+
+    assert table(judged) == []
+
+
+def test_the_same_scores_give_the_same_file(judged: Judged) -> None:
+    fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(4)))
+    judged.run()
+    table(judged)
+    path = judged.workplace.lake.partition(JUDGE_SCORES, JUNE_1)
+    before = path.read_bytes()
+
+    table(judged)
+    assert path.read_bytes() == before
+
+
+def test_dates_are_unpublished_until_the_lake_shows_what_the_ledger_has(judged: Judged) -> None:
+    """A run that is killed after it has judged leaves such a date."""
+    fill(judged.workplace, told_session("s1"), told_session("s2", DAY_S))
+    stores = judged.workplace.stores
+    assert unpublished_dates(stores) == set()
+    judged.run()
+    days = {JUNE_1, date(2026, 6, 2)}
+    assert unpublished_dates(stores) == days
+    assert unpublished_dates(stores, [JUNE_1]) == {JUNE_1}
+
+    assert publish_scores(stores, [JUNE_1], clock=lambda: NOW) == []
+    assert unpublished_dates(stores) == {date(2026, 6, 2)}
+    publish_scores(stores, days, clock=lambda: NOW)
+    assert unpublished_dates(stores) == set()
+    judged.now += timedelta(hours=1)
+    judged.run(asked=ExtraDue(force=True))
+    assert unpublished_dates(stores) == days
+
+
+def test_news_makes_the_tables_that_hang_on_it_due_and_no_news_does_not(judged: Judged) -> None:
+    fill(judged.workplace, told_session("s1"))
+    stores = judged.workplace.stores
+    judged.run()
+    assert RebuildQueue(stores.ledger).pending(NOW) == []
+
+    publish_scores(stores, [JUNE_1], clock=lambda: NOW)
+    assert [each.session_date for each in RebuildQueue(stores.ledger).pending(NOW)] == [JUNE_1]
+    Build(stores, clock=lambda: NOW).run([JUNE_1])
+    publish_scores(stores, [JUNE_1], clock=lambda: NOW)
+    assert RebuildQueue(stores.ledger).pending(NOW) == []
+
+
+def test_a_damaged_file_of_scores_is_written_anew(judged: Judged) -> None:
+    fill(judged.workplace, told_session("s1"))
+    stores = judged.workplace.stores
+    judged.run()
+    table(judged)
+    path = stores.lake.partition(JUDGE_SCORES, JUNE_1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+
+    assert unpublished_dates(stores) == {JUNE_1}
+    publish_scores(stores, [JUNE_1], clock=lambda: NOW)
+    assert path.read_bytes() == whole

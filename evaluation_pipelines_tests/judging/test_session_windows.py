@@ -1,0 +1,115 @@
+"""Which events belong to a session window: the same as the sessions were made from."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.judging.domain.due import Window
+from evaluation_pipelines.judging.session_windows import key_of, read_events, read_windows
+from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines_tests.judged import fill, told_session
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+
+def masque(name: str, second: float, masque: str) -> bytes:
+    """A prompt of a session under a masque."""
+    prompt = f"{masque} asks at {second:g}"
+    return line(claude("user_prompt", second, session__id=name, prompt=prompt), masque__name=masque)
+
+
+def events_of(
+    workplace: Workplace, windows: Sequence[Window]
+) -> dict[tuple[str, str], pl.DataFrame]:
+    """Events of windows of any dates."""
+    found: dict[tuple[str, str], pl.DataFrame] = {}
+    for day in {each.session_date for each in windows}:
+        of_day = [each for each in windows if each.session_date == day]
+        found |= read_events(workplace.lake, day, of_day)
+    return found
+
+
+def texts(workplace: Workplace) -> dict[str, list[str]]:
+    """Prompts of each window, in order."""
+    lake = workplace.lake
+    days = lake.partitions(AGENT_EVENTS)
+    windows = read_windows(lake, days, NOW, 30)
+    found = events_of(workplace, windows)
+    assert found.keys() == {key_of(each) for each in windows}
+    prompts = {key: [text for text in events["content"] if text] for key, events in found.items()}
+    return {f"{organization}: {key}": each for (organization, key), each in prompts.items()}
+
+
+def test_each_window_has_its_own_events_and_no_others(workplace: Workplace) -> None:
+    fill(
+        workplace,
+        masque("s1", 0, "Codesmith"),
+        masque("s1", 60, "Scout"),
+        masque("s1", 120, "Codesmith"),
+        masque("s2", 30, "Scout"),
+    )
+
+    assert texts(workplace) == {
+        "default: s1#codesmith-1": ["Codesmith asks at 0"],
+        "default: s1#scout-1": ["Scout asks at 60"],
+        "default: s1#codesmith-2": ["Codesmith asks at 120"],
+        "default: s2#scout-1": ["Scout asks at 30"],
+    }
+
+
+def test_an_id_that_two_organizations_use_is_two_sessions(workplace: Workplace) -> None:
+    fill(
+        workplace,
+        line(claude("user_prompt", 0, session__id="s1", prompt="ours")),
+        line(
+            claude("user_prompt", DAY_S, session__id="s1", prompt="theirs"),
+            organization__id="acme",
+        ),
+    )
+
+    assert texts(workplace) == {
+        "acme: s1#baseline-1": ["theirs"],
+        "default: s1#baseline-1": ["ours"],
+    }
+
+
+def test_a_window_whose_session_went_on_meanwhile_is_absent(workplace: Workplace) -> None:
+    fill(workplace, told_session("s1"), told_session("s2"))
+    days = workplace.lake.partitions(AGENT_EVENTS)
+    before = read_windows(workplace.lake, days, NOW, 30)
+    fill(workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
+
+    assert events_of(workplace, before).keys() == {("default", "s2#baseline-1")}
+
+
+def test_only_the_sessions_that_are_named_are_read(workplace: Workplace) -> None:
+    fill(workplace, told_session("s1"), told_session("s2"))
+    days = workplace.lake.partitions(AGENT_EVENTS)
+
+    (one,) = read_windows(workplace.lake, days, NOW, 30, ["s2", "s9"])
+    assert (one.session_id, one.is_terminal) == ("s2", True)
+    assert not read_windows(workplace.lake, days, one.ended_at + timedelta(minutes=30), 30)[
+        0
+    ].is_terminal
+
+
+@pytest.mark.parametrize("cli", ["claude_code", "codex", "gemini_cli", "qwen_code", "opencode"])
+def test_the_windows_of_genuine_telemetry_hold_all_of_its_events(
+    workplace: Workplace, cli: str
+) -> None:
+    fill(workplace, Capture(cli).file("as sent").read_bytes())
+    lake, days = workplace.lake, workplace.lake.partitions(AGENT_EVENTS)
+    windows = read_windows(lake, days, NOW, 30)
+    found = events_of(workplace, windows)
+
+    ids = [event_id for events in found.values() for event_id in events["event_id"]]
+    told = ("masque_don", "masque_doff")
+    events = workplace.events()
+    sent = [row["event_id"] for row in events.to_dicts() if row["event_name"] not in told]
+    assert sorted(ids) == sorted(sent)
+    prompts = {key: (each["event_name"] == "user_prompt").sum() for key, each in found.items()}
+    rows = workplace.sessions().to_dicts()
+    assert prompts == {(row["organization_id"], row["session_key"]): row["prompts"] for row in rows}

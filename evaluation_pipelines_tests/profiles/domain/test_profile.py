@@ -1,0 +1,197 @@
+"""What a profile may say, what is refused, and which changes need a new version."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.profiles.domain.profile import (
+    JudgeProfile,
+    ProfileError,
+    differences,
+    parse_profile,
+    share_points,
+)
+from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
+
+VALID: dict[str, Any] = {
+    "id": "p",
+    "version": 1,
+    "name": "P",
+    "match_labels": ["code"],
+    "method": "heuristic",
+    "criteria": [{"id": "response_time"}],
+}
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    parsed = parse_profile(VALID, "p.yaml")
+
+    assert (parsed.scale.min, parsed.scale.max) == (0, 100)
+    assert parsed.quality_risk_fraction == 0.4
+    assert (parsed.samples, parsed.sample_rate, parsed.enabled) == (1, 1.0, True)
+    assert parsed.criteria[0].weight == 1
+    limits = parsed.thresholds
+    assert (limits.response_time_best_s, limits.response_time_worst_s) == (10, 120)
+    assert (limits.token_efficiency_best, limits.token_efficiency_worst) == (0.5, 5)
+    assert (limits.tool_count_best, limits.tool_count_worst) == (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"id": "../etc"}, r"  id: String should match pattern"),
+        ({"version": 0}, r"  version: .*greater than or equal to 1"),
+        ({"match_labels": []}, r"  match_labels: "),
+        ({"match_labels": ["a", "a"]}, r"match_labels: a occurs more than once"),
+        ({"method": "guess"}, r"  method: .*'heuristic', 'llm' or 'hybrid'"),
+        ({"criteria": []}, r"a heuristic profile needs criteria"),
+        ({"criteria": criteria(a=1) * 2}, r"criteria: a occurs more than once"),
+        ({"criteria": criteria(a=0)}, r"  criteria.0.weight: .*greater than 0"),
+        ({"criteria": criteria(a=float("inf"))}, r"  criteria.0.weight: .*finite"),
+        ({"method": "llm"}, r"method llm needs a rubric"),
+        ({"method": "hybrid", "rubric": "r"}, r"method hybrid needs criteria that are computed"),
+        (
+            {"method": "llm", "rubric": "r", "criteria": criteria(performance__quality=1)},
+            r"a judged criterion has no dot in its id: performance.quality",
+        ),
+        ({"scale": {"min": 5, "max": 5}}, r"  scale: min must be below max, not 5.0 and 5.0"),
+        (
+            {"thresholds": {"response_time_best_s": 120}},
+            r"  thresholds: response_time_best_s must be below response_time_worst_s",
+        ),
+        ({"thresholds": {"respones_time": 1}}, r"  thresholds.respones_time: Extra inputs"),
+        ({"wieghts": 1}, r"  wieghts: Extra inputs are not permitted"),
+        ({"frozen_until": "2026-12-01T00:00:00"}, r"  frozen_until: .*timezone"),
+        ({"quality_risk_fraction": 40}, r"  quality_risk_fraction: .*less than or equal to 1"),
+        ({"disqualifiers": ["(?=a)"]}, r"'\(\?=a\)' cannot be searched for: .*(\n.*)*look-around"),
+        ({"disqualifiers": [r"(a)\1"]}, r"backreferences are not supported"),
+        ({"disqualifiers": ["("]}, r"unclosed group"),
+        ({"disqualifiers": ["a{1000}{1000}"]}, r"exceeds size limit"),
+        ({"disqualifiers": ["a" * 1001]}, r"  disqualifiers.0: .*at most 1000"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_field_and_reason(
+    change: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ProfileError, match=complaint) as refused:
+        parse_profile(VALID | change, "p.yaml")
+    assert str(refused.value).startswith("p.yaml is not a judge profile:\n  ")
+
+
+@pytest.mark.parametrize("values", [None, [], "text", 3])
+def test_a_file_that_holds_no_mapping_is_refused(values: object) -> None:
+    with pytest.raises(ProfileError, match=r"^p.yaml: a profile is a mapping of fields, not"):
+        parse_profile(values, "p.yaml")
+
+
+def test_an_llm_profile_without_criteria_has_the_four_of_its_rubric() -> None:
+    assert judged_profile().judge_points == {
+        "logical_flow": 25,
+        "consistency": 25,
+        "tool_relevance": 25,
+        "synthesis_quality": 25,
+    }
+    assert judged_profile().computed == ()
+
+
+def test_a_hybrid_computes_what_can_be_computed_and_lets_the_rest_be_judged() -> None:
+    mixed = judged_profile(
+        method="hybrid", criteria=criteria(tool_count=2, taste=1, performance__quality=3)
+    )
+
+    assert [each.id for each in mixed.computed] == ["tool_count", "performance.quality"]
+    assert [each.id for each in mixed.judged] == ["taste"]
+    assert mixed.judge_points == {"taste": 100}
+
+
+def test_everything_of_an_llm_profile_is_judged_even_what_could_be_computed() -> None:
+    strict = judged_profile(criteria=criteria(tool_count=1, taste=3))
+
+    assert strict.computed == ()
+    assert strict.judge_points == {"tool_count": 25, "taste": 75}
+
+
+def test_points_are_shared_by_largest_remainder() -> None:
+    # 100/3 = 33.33: 33 each, and the point that is left goes to the first.
+    assert share_points({"a": 1, "b": 1, "c": 1}) == {"a": 34, "b": 33, "c": 33}
+    # 60.6 and 39.4: 60 + 39 = 99, the larger remainder is .6.
+    assert share_points({"a": 60.6, "b": 39.4}) == {"a": 61, "b": 39}
+    # 0.1 of 100 is none, yet a criterion without points could not be judged.
+    assert share_points({"a": 999, "b": 1}) == {"a": 99, "b": 1}
+
+
+def test_more_criteria_than_points_are_refused() -> None:
+    with pytest.raises(ProfileError, match="101 judged criteria: 100 points are for 100 at most"):
+        share_points({f"c{number}": 1 for number in range(101)})
+
+
+@given(st.lists(st.floats(0.01, 1000), min_size=1, max_size=100))
+def test_points_always_add_up_to_100_and_nobody_gets_none(weights: list[float]) -> None:
+    points = share_points({f"c{number}": each for number, each in enumerate(weights)})
+
+    assert sum(points.values()) == 100
+    assert min(points.values()) >= 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"criteria": criteria(response_time=2)},
+        {"criteria": [{"id": "response_time", "description": "other words for the judge"}]},
+        {"scale": {"min": 0, "max": 10}},
+        {"method": "llm", "rubric": "r"},
+        {"rubric": "r"},
+        {"thresholds": {"tool_count_worst": 20}},
+        {"disqualifiers": ["rm"]},
+    ],
+)
+def test_what_a_score_means_is_part_of_the_content(change: dict[str, Any]) -> None:
+    assert profile(**change).content_hash != profile().content_hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "Other"},
+        {"match_labels": ["code"]},
+        {"enabled": False},
+        {"sample_rate": 0.5},
+        {"samples": 3},
+        {"model": "m"},
+        {"quality_risk_fraction": 0.5},
+        {"frozen_until": "2026-12-01T00:00:00Z"},
+    ],
+)
+def test_what_may_change_freely_is_not(change: dict[str, Any]) -> None:
+    assert profile(**change).content_hash == profile().content_hash
+
+
+def test_differences_are_named_field_by_field() -> None:
+    before = profile(criteria=criteria(response_time=1, tool_count=1))
+    after = profile(version=2, criteria=criteria(response_time=3), scale={"max": 10})
+
+    assert {name: (old, new) for name, old, new in differences(before, after)} == {
+        "version": ("1", "2"),
+        "criteria.response_time": (
+            '{"description":"","id":"response_time","name":"","weight":1.0}',
+            '{"description":"","id":"response_time","name":"","weight":3.0}',
+        ),
+        "criteria.tool_count": (
+            '{"description":"","id":"tool_count","name":"","weight":1.0}',
+            "-",
+        ),
+        "scale.max": ("100.0", "10.0"),
+    }
+    assert differences(before, before) == []
+
+
+def test_a_score_of_any_scale_can_be_put_on_100() -> None:
+    assert profile(scale={"min": 1, "max": 5}).scale.to_100(4) == 75  # (4 - 1) / (5 - 1)
+
+
+def test_a_profile_comes_back_from_json_as_it_was() -> None:
+    whole = judged_profile(frozen_until="2026-12-01T00:00:00Z", disqualifiers=[r"\brm\b"])
+
+    assert JudgeProfile.model_validate_json(whole.model_dump_json()) == whole

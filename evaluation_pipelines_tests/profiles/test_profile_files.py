@@ -1,0 +1,122 @@
+"""Profile files: the shipped ones are sound, the user's take their place, faults are told."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.profiles.profile_files import (
+    SHIPPED,
+    keep_profile,
+    read_profile,
+    read_profiles,
+)
+from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
+
+PROFILE = """\
+id: mine
+version: {version}
+name: Mine
+match_labels: [code]
+method: heuristic
+criteria:
+  - id: tool_count
+"""
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_the_shipped_profiles_are_sound(tmp_path: Path) -> None:
+    files = read_profiles(tmp_path / "none")
+
+    assert files.faults == ()
+    methods = {profile.id: profile.method for _, profile in files.profiles}
+    assert methods == {
+        "code-hybrid": "hybrid",
+        "efficiency-simple": "heuristic",
+        "general-performance": "heuristic",
+        "incident-llm": "llm",
+    }
+    for path, profile in files.profiles:
+        assert path.stem == profile.id
+        assert unknown_criteria(profile) == []
+
+
+def test_profiles_of_the_users_folder_come_beside_the_shipped_ones(tmp_path: Path) -> None:
+    write(tmp_path, "b.yaml", PROFILE.format(version=2))
+    write(tmp_path, "a.yml", PROFILE.format(version=1))
+    write(tmp_path, ".hidden.yaml", "no")
+    files = read_profiles(tmp_path)
+
+    mine = [(path.name, each.version) for path, each in files.profiles if each.id == "mine"]
+    assert mine == [("a.yml", 1), ("b.yaml", 2)]
+    assert len(files.profiles) == 2 + 4
+
+
+def test_one_with_the_id_of_a_shipped_profile_takes_its_place(tmp_path: Path) -> None:
+    own = PROFILE.format(version=2).replace("id: mine", "id: code-hybrid", 1)
+    write(tmp_path, "code.yaml", own)
+    found = [each for _, each in read_profiles(tmp_path).profiles if each.id == "code-hybrid"]
+
+    assert [(each.version, each.name) for each in found] == [(2, "Mine")]
+
+
+def test_a_file_that_cannot_be_used_is_told_and_the_others_count(tmp_path: Path) -> None:
+    write(tmp_path, "good.yaml", PROFILE.format(version=1))
+    write(tmp_path, "twice.yaml", PROFILE.format(version=1))
+    write(tmp_path, "cut.yaml", "id: [")
+    write(tmp_path, "list.yaml", "- 1")
+    files = read_profiles(tmp_path)
+
+    assert [each.id for _, each in files.profiles].count("mine") == 1
+    told = "\n".join(files.faults)
+    assert "cut.yaml is not YAML" in told
+    assert "list.yaml: a profile is a mapping" in told
+    assert "twice.yaml: mine version 1 is in" in told
+    assert "good.yaml too" in told
+    assert len(files.faults) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("!!python/object/apply:os.system ['true']", "is not YAML"),
+        ("a: &a [1]\nb: *a", "aliases"),
+        ("\x00", "is not YAML"),
+        ("[" * 5000, "is not YAML"),
+        ("id: 2026-99-99", "is not"),
+        ("x" * 1_000_001, "is larger than 1000000 bytes"),
+    ],
+)
+def test_a_hostile_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = write(tmp_path, "p.yaml", text)
+
+    with pytest.raises(ProfileError, match=complaint):
+        read_profile(path)
+
+
+def test_a_profile_is_kept_as_it_was_written(tmp_path: Path) -> None:
+    text = f"# why: because\n{PROFILE.format(version=1)}"
+    source = write(tmp_path / "elsewhere", "draft.yaml", text)
+    folder = tmp_path / "profiles"
+    place = keep_profile(folder, read_profile(source), source)
+
+    assert place == folder / "mine.yaml"
+    assert place.read_text() == text
+    assert [each.name for each in folder.iterdir()] == ["mine.yaml"]
+
+
+def test_a_file_that_lies_in_the_folder_stays_where_it_is(tmp_path: Path) -> None:
+    source = write(tmp_path, "named-by-me.yaml", PROFILE.format(version=1))
+
+    assert keep_profile(tmp_path, read_profile(source), source) == source
+    assert [each.name for each in tmp_path.iterdir()] == ["named-by-me.yaml"]
+
+
+def test_the_shipped_folder_is_part_of_the_package() -> None:
+    assert SHIPPED.parents[1].name == "evaluation_pipelines"

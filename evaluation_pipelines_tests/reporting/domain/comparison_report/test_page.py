@@ -1,0 +1,315 @@
+"""The report as HTML and markdown: what is in it, and what its charts show."""
+
+import itertools
+import re
+from datetime import timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
+from evaluation_pipelines.reporting.domain.comparison_report.distributions import trend
+from evaluation_pipelines.reporting.domain.comparison_report.drawing import AxisScale, shortened
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
+    markdown_report,
+    picture,
+)
+from evaluation_pipelines.reporting.domain.comparison_report.markup import Cell, escaped, table
+from evaluation_pipelines.reporting.domain.comparison_report.page import colours, html_page
+from evaluation_pipelines.reporting.domain.comparison_report.sections import quoted, span_line
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import (
+    SINCE,
+    UNTIL,
+    audits,
+    compared,
+    run,
+    sample,
+    scores,
+    three_models,
+)
+
+
+class Page(HTMLParser):
+    """Texts and tags of a page; fails on a tag that is never closed."""
+
+    VOID = frozenset({"meta", "link", "br"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """A tag opens."""
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        """A tag that closes itself."""
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """A tag closes: the one that was opened last."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Text between tags."""
+        self.texts.append(data)
+
+
+def spread_over_days(rows: list[Row]) -> list[Row]:
+    """Every run a while before the one after it."""
+    step = timedelta(days=28) / (len(rows) + 1)
+    order = sorted(rows, key=lambda row: int(str(row["session_key"])[1:].partition("#")[0]) % 100)
+    return [row | {"started_at": SINCE + step * at} for at, row in enumerate(order)]
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    return compared(
+        [
+            *spread_over_days(three_models()),
+            *sample("few", scores(80, 3), 400),
+            *sample("a", scores(80, 3), 500, classification_label="simple"),
+            run(900, None, reason="it has not ended yet"),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def page(found: Comparison) -> str:
+    return html_page(found)
+
+
+def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
+    parsed = Page(page)
+    assert parsed.tags.count("script") == 1
+    assert not {"img", "iframe", "object"} & set(parsed.tags)
+    assert "default-src 'none'" in page
+    assert re.findall(r"https?://[^\"' ]+", page.replace("http://www.w3.org/2000/svg", "")) == []
+
+
+def test_the_answer_comes_first(page: str) -> None:
+    texts = [
+        each.strip()
+        for each in Page(
+            page[page.index("<main>") :]
+            .partition("<script>")[0]
+            .replace("<main>", "")
+            .replace("</main>", "")
+        ).texts
+    ]
+    told = [each for each in texts if each]
+    assert told[1] == "Which model is worth its money?"
+    assert told[3].startswith("code: take cedar (provider-a) or aspen (provider-a) for quality")
+
+
+def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
+    for heading in (
+        "What quality costs",
+        "How far apart the models are, on the same mix of tasks",
+        "How the scores are spread",
+        "How the mean went",
+        "code: every two models",
+        "The worst sessions",
+        "What was left out, and why",
+        "How these figures are made",
+        "it has not ended yet",
+        "Too few runs to compare models: simple.",
+        "other groups of runs",
+    ):
+        assert heading in page
+    assert "evaluation-pipelines scorecards query --session &#x27;s" in page
+    assert page.count("<svg") == 4
+
+
+def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
+    assert 'data-v="0.4"' in page
+    assert 'data-v=""' in page  # a rank that is not there
+
+
+def test_markdown_says_the_same(found: Comparison) -> None:
+    text = markdown_report(found)
+    assert text.startswith("# Which model is worth its money?\n")
+    assert "**code: take cedar \\(provider\\-a\\) or aspen" in text
+    for heading in ("## The worst sessions", "## What was left out, and why", "### Every two"):
+        assert heading in text
+    assert "<" not in text
+
+
+def test_an_empty_comparison_is_a_page_too() -> None:
+    nothing = compared([])
+    Page(html_page(nothing))
+    assert "There is no scored session in this time." in html_page(nothing)
+    assert "There is no scored session in this time." in markdown_report(nothing)
+
+
+def test_an_alert_stands_above_the_answer() -> None:
+    rows = [
+        *sample("a", scores(70, 25, 4, 1), 0, started_at=UNTIL - timedelta(days=3)),
+        *sample("a", scores(85, 40, 4, 2), 100, started_at=UNTIL - timedelta(days=20)),
+    ]
+    found = compared(rows)
+    html = html_page(found)
+    assert html.index("Got worse") < html.index("code: only a (provider-a)")
+    assert "Did a model get worse?" in markdown_report(found)
+    assert '<span class="tag bad">alert</span>' in html
+
+
+def test_judged_models_show_what_people_would_have_said() -> None:
+    judged: dict[str, Any] = {
+        "effective_source": "scorecard",
+        "profile_id": "p",
+        "profile_version": 1,
+        "automatic": 80.0,
+        "automatic_profile_id": "p",
+        "automatic_profile_version": 1,
+    }
+    rows = [
+        *sample("a", scores(80, 40, seed=1), 0, **judged),
+        *sample("b", scores(60, 40, seed=2), 100, **judged),
+    ]
+    said: list[Row] = [
+        {
+            "organization_id": "default",
+            "session_key": row["session_key"],
+            "profile_id": "p",
+            "label": 72.0,
+            "is_random": True,
+        }
+        for row in rows[:35]
+    ]
+    html = html_page(compared(rows, audits=audits(*said)))
+    assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in html
+    why = "not corrected: 0 of the 30 audited sessions that it takes."
+    assert f"b (provider-a): automatic mean 80.0; {why}" in html
+    alone = html_page(compared(rows[:40], audits=audits(*said)))
+    assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in alone
+
+
+def test_models_of_a_finding_keep_their_colours_in_all_charts(found: Comparison) -> None:
+    first = findings(found)[0]
+    assert colours(first) == {
+        "aspen (provider-a)": 0,
+        "birch (provider-a)": 1,
+        "cedar (provider-a)": 2,
+        "few (provider-a)": 3,
+    }
+
+
+def test_the_scatter_puts_cost_on_the_right_place(found: Comparison) -> None:
+    first = findings(found)[0]
+    drawn = scatter(first.models, colours(first))
+    assert drawn is not None
+    # $0 is at 60, $0.5 at 620: $0.4 at 60 + 0.8 * 560 = 508.
+    assert '<circle cx="508.0"' in drawn
+    assert drawn.count("<circle") == 3
+    shown = picture(first)
+    assert shown is not None
+    assert shown.startswith("![Mean cost of a run against mean score](data:image/svg+xml;base64,")
+    assert scatter([], {}) is None
+    assert forest([]) is None
+
+
+def test_pictures_are_left_out_where_there_is_nothing_to_see() -> None:
+    rows = [row | {"cost_usd": None} for row in three_models()[:48]]
+    (only,) = findings(compared(rows))
+    assert picture(only) is None
+    unseen = compared([run(at, 80.0, model="a") for at in range(30)], Question(SINCE, UNTIL))
+    (alone,) = findings(unseen)
+    assert trend(alone, unseen.runs.clear(), (SINCE, UNTIL), colours(alone)) is None
+
+
+def test_the_trend_draws_means_of_enough_runs_only() -> None:
+    days = [0] * 27 + [4] * 3 + [10] * 2  # days after the beginning
+    rows = [
+        run(at, float(50 + day), model="a", started_at=SINCE + timedelta(days=day, hours=1))
+        for at, day in enumerate(days)
+    ]
+    found = compared(rows)
+    (only,) = findings(found)
+    drawn = trend(only, found.runs, (SINCE, UNTIL), colours(only))
+    assert drawn is not None
+    # Two stretches of two days (27 and 3 runs), and the dot of the legend.
+    assert drawn.count("<circle") == 3
+    assert "27 runs" in drawn
+    assert "2 runs<" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.0, 10.0], [0, 2, 4, 6, 8, 10]),
+        ([71.2, 89.0], [70, 75, 80, 85, 90]),
+        ([5.0, 5.0], [4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6]),
+        ([0.0, 0.0], [-0.1, -0.05, 0, 0.05, 0.1]),
+    ],
+)
+def test_scales_end_at_round_numbers(values: list[float], ticks: list[float]) -> None:
+    scale = AxisScale(values, 0, 100)
+    assert scale.ticks()[0] <= min(values)
+    assert scale.ticks()[-1] >= max(values)
+    assert scale.ticks() == pytest.approx(ticks)
+    assert [scale(scale.low), scale(scale.high)] == pytest.approx([0, 100])
+
+
+def test_long_names_are_cut_and_texts_escaped() -> None:
+    assert shortened("a" * 40, 10) == "aaaaaaaaa…"
+    assert escaped("a" * 300) == "a" * 199 + "…"
+    assert escaped("<b>\n\u202e") == "&lt;b&gt;  "
+    assert "&lt;i&gt;" in table(["<i>"], [[Cell("x")]], sortable=False)
+    assert "<button" not in table(["x"], [[Cell("x")]], sortable=False)
+    assert quoted("it's") == "'it'\\''s'"
+
+
+def test_sentences_of_the_report_are_never_cut(found: Comparison) -> None:
+    assert "…" not in html_page(found)
+    names = [f"{letter * 60}" for letter in "abcdef"]
+    page = html_page(compared([each for at, name in enumerate(names) for each in _forty(name, at)]))
+    assert all(f"with {name}" in page for name in names)
+
+
+def _forty(model: str, number: int) -> list[Row]:
+    return sample(model, scores(80, 40, seed=number + 1), 100 * number)
+
+
+def test_names_of_models_at_the_same_place_stand_below_each_other() -> None:
+    rows = [each for at, name in enumerate(("ash", "bay", "elm")) for each in _forty(name, at)]
+    only = findings(compared(rows))[0]
+    drawn = scatter(only.models, colours(only))
+    assert drawn is not None
+    found = re.findall(r'y="([0-9.]+)"[^>]*>(ash|bay|elm) ', drawn)
+    heights = sorted(float(y) for y, _ in found)
+    assert len(heights) == 3
+    assert all(low + 20 <= high for low, high in itertools.pairwise(heights))
+
+
+def test_the_time_range_and_what_narrows_it_are_said(found: Comparison) -> None:
+    assert span_line(found) == (
+        "Sessions that started from 2026-10-24 until 2026-11-21 (UTC). Made 2026-11-21 06:00."
+    )
+    narrowed = compared(
+        [run(1)],
+        Question(SINCE, UNTIL, label="code", profile="p", organization="o"),
+        as_of=UNTIL - timedelta(days=1),
+    )
+    assert span_line(narrowed) == (
+        "Sessions that started from 2026-10-24 until 2026-11-21 (UTC), label code, profile p, "
+        "organization o, with scores as of 2026-11-20. Made 2026-11-21 06:00."
+    )
+
+
+def test_unknown_ends_are_left_out(found: Comparison) -> None:
+    alone = found.models.filter(pl.col("model") == "nobody")
+    assert alone.is_empty()
+    one = compared([run(1)])
+    assert "80.0" in html_page(one)

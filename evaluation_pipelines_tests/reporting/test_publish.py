@@ -1,0 +1,225 @@
+"""The analysts' database: complete, described, read-only, and in nobody's way."""
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from evaluation_pipelines.definitions import defs
+from evaluation_pipelines.reporting.analysts_database import SCHEMA_VERSION, AnalyticsError
+from evaluation_pipelines.reporting.publish import LEFT_OUT, publish_analytics
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    TABLES,
+    Table,
+)
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+HOLD_IT_OPEN = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "read_only")
+print(connection.sql("select count(*) from agent_sessions").fetchall()[0][0], flush=True)
+sys.stdin.readline()
+print(connection.sql("select count(*) from agent_sessions").fetchall()[0][0], flush=True)
+"""
+
+
+def work(session: str, second: float = 0) -> bytes:
+    """One line: a prompt and a successful call of a session."""
+    return line(
+        claude("user_prompt", second, session__id=session),
+        claude("tool_result", second + 1, session__id=session, tool_name="Bash", success="true"),
+    )
+
+
+def ask(path: Path, query: str) -> list[tuple[object, ...]]:
+    """Rows of a query on a published database."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return connection.sql(query).fetchall()
+
+
+@pytest.fixture
+def published(workplace: Workplace) -> Path:
+    """A database with one session."""
+    workplace.land("logs.jsonl", work("s1"))
+    workplace.ingest()
+    workplace.build()
+    return publish_analytics(workplace.stores, NOW).link
+
+
+def test_it_holds_the_rows_of_the_lake(workplace: Workplace, published: Path) -> None:
+    assert ask(published, "select session_key, total_tools from agent_sessions") == [
+        ("s1#baseline-1", 1)
+    ]
+    assert ask(published, "select count(*) from agent_events") == [(2,)]
+    composite = workplace.performance()["composite"].item()
+    assert ask(published, "select composite, tool_mix['shell'] from sessions") == [(composite, 1)]
+    assert ask(published, "select version, published_at from schema_version") == [
+        (SCHEMA_VERSION, NOW)
+    ]
+
+
+def test_every_table_and_column_says_what_it_is(published: Path) -> None:
+    nameless = """
+        select table_name, column_name from duckdb_columns()
+        where comment is null and not internal
+    """
+    assert ask(published, nameless) == []
+    said = """
+        select column_name, comment from duckdb_columns()
+        where table_name = 'session_performance'
+        order by column_index
+    """
+    meant = [(each.name, each.description) for each in SESSION_PERFORMANCE.columns]
+    assert ask(published, said) == meant
+    tables = """
+        select comment from duckdb_tables()
+        union all
+        select comment from duckdb_views() where not internal
+    """
+    assert (None,) not in ask(published, tables)
+
+
+def test_every_table_is_published_or_left_out_for_a_reason(published: Path) -> None:
+    """An asset that nobody publishes fails here."""
+    tables = "select table_name from duckdb_columns() where not internal"
+    there = {name for (name,) in ask(published, tables)}
+    known = {each.name for each in TABLES}
+    assert there == known - LEFT_OUT.keys() | {"sessions", "current_scorecards", "schema_version"}
+    assert set(LEFT_OUT) <= known
+    reports = {"analytics_database", "model_comparison_report"}
+    assets = {each.to_user_string() for each in defs().resolve_all_asset_keys()}
+    assert assets - reports <= there | LEFT_OUT.keys()
+
+
+def test_what_a_schema_version_promised_is_there(published: Path) -> None:
+    """A column that is renamed, removed or of another type needs a new version and a new list.
+
+    ``python -m evaluation_pipelines_tests.telemetry.schema_promise`` writes that.
+    """
+    promised = promise_of(SCHEMA_VERSION).read_text("utf-8").splitlines()
+    there = columns_of(published)
+    assert sorted(set(promised) - set(there)) == []
+    tables = {line.split(".")[0] for line in there}
+    assert {line.split(".")[0] for line in promised} == tables, "a new table is promised, too"
+
+
+def test_a_database_of_an_empty_lake_has_all_tables_with_their_types(workplace: Workplace) -> None:
+    link = publish_analytics(workplace.stores, NOW).link
+    with duckdb.connect(str(link), read_only=True) as connection:
+        for table in (each for each in TABLES if each.name not in LEFT_OUT):
+            empty = connection.table(table.name).pl()
+            assert empty.columns == [each.name for each in table.columns]
+            assert empty.is_empty()
+
+
+def test_types_are_the_same_with_and_without_rows(tmp_path: Path) -> None:
+    types = """
+        select table_name, column_name, data_type from duckdb_columns()
+        where not internal order by all
+    """
+    found = []
+    for name, lines in (("empty", b""), ("full", work("s1"))):
+        with open_workplace(tmp_path / name) as workplace:
+            workplace.land("logs.jsonl", lines)
+            workplace.ingest()
+            workplace.build()
+            link = publish_analytics(workplace.stores, NOW).link
+            found.append(ask(link, types))
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize(
+    ("table", "column"), [(SESSION_EVALUATIONS, "excluded_by"), (AGENT_SESSIONS, "tool_mix")]
+)
+def test_files_from_before_a_column_was_added_have_nulls_there(
+    workplace: Workplace, table: Table, column: str
+) -> None:
+    (file,) = workplace.lake.folder(table, None).rglob("*.parquet")
+    pl.read_parquet(file).drop(column).write_parquet(file)
+    link = publish_analytics(workplace.stores, NOW).link
+    counted = f"select count(*), count({column}) from {table.name}"  # noqa: S608 - our names
+    assert ask(link, counted) == [(1, 0)]
+
+
+def test_it_cannot_be_written_to_by_those_who_may_only_read(published: Path) -> None:
+    assert published.is_symlink()
+    assert published.resolve().stat().st_mode & 0o777 == 0o444
+
+
+def test_the_shells_of_years_ago_can_open_it(published: Path) -> None:
+    """The format is the oldest that they know; DuckDB writes its newest one unless told."""
+    query = "select tags['storage_version'] from duckdb_databases() where not internal"
+    assert ask(published, query) == [("v1.0.0+",)]
+
+
+@pytest.mark.parametrize("mode", ["read_only", "read_write"])
+def test_an_open_session_keeps_its_state_and_stops_nobody(
+    workplace: Workplace, published: Path, mode: str
+) -> None:
+    analyst = subprocess.Popen(
+        [sys.executable, "-c", HOLD_IT_OPEN, str(published), mode],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with analyst:
+        assert analyst.stdout is not None
+        assert analyst.stdout.readline() == "1\n"
+        workplace.land("more.jsonl", work("s2", 60))
+        workplace.ingest()
+        workplace.build()
+        for again in range(3):
+            publish_analytics(workplace.stores, NOW + timedelta(seconds=again + 1))
+        assert ask(published, "select count(*) from agent_sessions") == [(2,)]
+        out, _ = analyst.communicate("go on\n", timeout=30)
+    assert out == "1\n"
+    assert analyst.returncode == 0
+
+
+def test_only_the_last_two_files_are_kept(workplace: Workplace, published: Path) -> None:
+    for again in range(4):
+        publish_analytics(workplace.stores, NOW + timedelta(seconds=again + 1))
+    files = sorted((published.parent / "analytics_files").iterdir())
+    assert len(files) == 2
+    assert published.resolve() == files[-1].resolve()
+
+
+def test_a_damaged_partition_leaves_the_database_of_before(
+    workplace: Workplace, published: Path
+) -> None:
+    before = published.resolve()
+    for path in workplace.lake.files(AGENT_SESSIONS):
+        path.write_bytes(b"not parquet")
+    with pytest.raises(AnalyticsError, match="the database of before is still there"):
+        publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
+    assert published.resolve() == before
+    assert list((published.parent / "analytics_files").iterdir()) == [before]
+
+
+def test_a_lake_with_odd_characters_in_its_path_is_no_problem(tmp_path: Path) -> None:
+    with open_workplace(tmp_path / "it's [the] *lake*") as workplace:
+        workplace.land("logs.jsonl", work("s1"))
+        workplace.ingest()
+        workplace.build()
+        link = publish_analytics(workplace.stores, NOW).link
+        assert ask(link, "select count(*) from agent_events") == [(2,)]
+        assert ask(link, "select count(*) from sessions") == [(1,)]
+
+
+def test_polars_reads_the_same_numbers_from_the_files(
+    workplace: Workplace, published: Path
+) -> None:
+    files = workplace.lake.files(SESSION_PERFORMANCE)
+    assert pl.read_parquet(files)["composite"].to_list() == [
+        row[0] for row in ask(published, "select composite from session_performance")
+    ]

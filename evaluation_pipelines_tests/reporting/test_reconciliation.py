@@ -1,0 +1,272 @@
+"""The books of a day: they balance, show what is beside the day, and find what was lost."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
+from evaluation_pipelines.reporting.reconciliation.table import settled_books
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    Table,
+)
+from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+DAY = date(2026, 6, 1)
+
+
+@pytest.fixture
+def built(workplace: Workplace) -> Workplace:
+    """Two sessions of two events each."""
+    workplace.land("logs.jsonl", session("s1") + session("s2", 60))
+    workplace.ingest()
+    workplace.build()
+    return workplace
+
+
+def books(workplace: Workplace, day: date = DAY, now: datetime = NOW) -> DayBooks:
+    return settled_books(workplace.stores, day, now)
+
+
+def told(found: DayBooks) -> dict[str, str]:
+    return {each.name: str(each) for each in found.equations}
+
+
+def broken(workplace: Workplace) -> dict[str, str]:
+    found = books(workplace)
+    assert found.is_balanced == all(each.is_balanced for each in found.equations)
+    return {each.name: str(each) for each in found.equations if not each.is_balanced}
+
+
+def beside(found: DayBooks) -> dict[str, int]:
+    return {each.what: each.number for each in found.beside}
+
+
+def without_first(path: Path) -> None:
+    """Take the first row out of a file."""
+    pl.read_parquet(path)[1:].write_parquet(path)
+
+
+def without_one_of(table: Table) -> Callable[[Workplace], None]:
+    return lambda workplace: without_first(workplace.lake.partition(table, DAY))
+
+
+def without_a_landed_row(workplace: Workplace) -> None:
+    (part,) = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, DAY)
+    without_first(workplace.lake.root / part.path)
+
+
+def without_a_part_in_the_manifest(workplace: Workplace) -> None:
+    with workplace.ledger.engine.begin() as connection:
+        connection.execute(sa.delete(PARTS))
+
+
+def without_a_card(workplace: Workplace) -> None:
+    (path,) = workplace.lake.root.glob(f"scorecards/session_date={DAY}/*.parquet")
+    without_first(path)
+
+
+def with_an_event_from_nowhere(workplace: Workplace) -> None:
+    path = workplace.lake.partition(AGENT_EVENTS, DAY)
+    events = pl.read_parquet(path)
+    alien = events[:1].with_columns(event_id=pl.lit(b"sixteen bytes ..."))
+    pl.concat([events, alien]).write_parquet(path)
+
+
+def with_a_score_without_session(workplace: Workplace) -> None:
+    path = workplace.lake.partition(SESSION_EVALUATIONS, DAY)
+    rows = pl.read_parquet(path)
+    stray = rows[:1].with_columns(session_key=pl.lit("s9#baseline-1"), card_id=None)
+    pl.concat([rows, stray]).write_parquet(path)
+
+
+def test_a_day_balances_with_what_was_sent_twice_and_what_belongs_to_no_session(
+    built: Workplace,
+) -> None:
+    built.land("again.jsonl", session("s1"))
+    built.land("odd.jsonl", line(claude("user_prompt", 5, session__id="")) + b"{\n")
+    built.ingest()
+    built.build()
+
+    found = books(built)
+    assert found.is_balanced
+    # Two sessions of two events, and the two of s1 once more.
+    assert told(found)["every_event_is_kept_once"] == (
+        "6 events filed under the day = 4 in agent_events + 2 sent or logged again"
+    )
+    assert told(found)["every_session_is_in_one_state"].endswith("= 2 scored")
+    # They name no day of their own: they stand under the day on which they were read.
+    read_on = beside(books(built, NOW.date()))
+    assert read_on["events without a session"] == 1
+    assert read_on["lines or records in quarantine"] == 1
+    assert beside(found)["events without a session"] == 0
+    stored = built.lake.read(EVALUATION_BOOKS, [DAY])
+    assert stored.equals(found.sessions)
+
+
+def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, start_date=date(2026, 6, 1)) as workplace:
+        # Noon of May 31st is filed under June 1st; June 2nd is tomorrow as of these books.
+        lines = [session("s0", -86_400), session("s1"), session("s2", 86_400)]
+        workplace.land("logs.jsonl", b"".join(lines))
+        workplace.ingest()
+        workplace.build()
+        found = books(workplace, now=datetime(2026, 6, 1, 20, tzinfo=UTC))
+
+        assert found.is_balanced
+        assert told(found)["every_event_is_filed"] == (
+            "6 events counted by ingest, all days together = "
+            "4 filed under days of the partitions' range + 2 filed under days outside of it"
+        )
+        assert beside(found)["events from before the first partition"] == 2
+        assert beside(found)["events under days outside the partitions' range"] == 2
+        notes = [each.note for each in found.beside]
+        assert any(each.endswith("built by hand only: 2026-06-02") for each in notes)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "names", "sentence"),
+    [
+        (
+            without_a_landed_row,
+            {"landed_parts_are_whole", "every_kept_event_has_landed"},
+            (
+                "4 events filed under the day, but 3 in the files of agent_events_landed: "
+                "1 not accounted for"
+            ),
+        ),
+        (
+            without_a_part_in_the_manifest,
+            {"every_event_is_filed", "every_event_is_kept_once", "every_kept_event_has_landed"},
+            ("4 events counted by ingest, all days together, but 0: 4 not accounted for"),
+        ),
+        (
+            without_one_of(AGENT_EVENTS),
+            {"every_event_is_kept_once"},
+            "4 events filed under the day, but 3 in agent_events: 1 not accounted for",
+        ),
+        (
+            with_an_event_from_nowhere,
+            {"every_event_is_kept_once", "every_kept_event_has_landed"},
+            "4 events filed under the day, but 5 in agent_events: 1 too many",
+        ),
+        (
+            without_one_of(AGENT_SESSIONS),
+            {"every_session_has_a_window", "every_score_has_its_session"},
+            (
+                "2 sessions that sent events, but 1 with a window in agent_sessions: "
+                "1 not accounted for"
+            ),
+        ),
+        (
+            without_one_of(SESSION_PERFORMANCE),
+            {"every_window_has_its_performance"},
+            (
+                "2 session windows in agent_sessions, but 1 in session_performance: "
+                "1 not accounted for"
+            ),
+        ),
+        (
+            without_one_of(SESSION_EVALUATIONS),
+            {"every_session_is_in_one_state"},
+            "2 session windows in agent_sessions, but 1 scored: 1 not accounted for",
+        ),
+        (
+            with_a_score_without_session,
+            {"every_score_has_its_session"},
+            (
+                "1 scores of windows or content that agent_sessions does not have, but 0: "
+                "1 not accounted for"
+            ),
+        ),
+        (
+            without_a_card,
+            {"every_card_is_there"},
+            (
+                "2 sessions evaluated by a card, but 1 with that card in scorecards: "
+                "1 not accounted for"
+            ),
+        ),
+    ],
+)
+def test_whatever_is_lost_or_invented_breaks_the_books_and_is_named(
+    built: Workplace, spoil: Callable[[Workplace], None], names: set[str], sentence: str
+) -> None:
+    assert broken(built) == {}
+    spoil(built)
+    found = broken(built)
+    assert found.keys() == names
+    assert sentence in found.values()
+
+
+def test_unbalanced_books_are_not_written_and_hold_no_date_back(built: Workplace) -> None:
+    before = built.lake.read(EVALUATION_BOOKS, [DAY])
+    without_one_of(SESSION_EVALUATIONS)(built)
+    (failed,) = Build(built.stores, [EVALUATION_BOOKS.name], clock=lambda: NOW).run([DAY])
+
+    assert isinstance(failed, DateFailed)
+    assert "books_balance" in failed.error
+    assert "every_session_is_in_one_state: 2 session windows" in failed.error
+    assert failed.broken is not None
+    (rule,) = (each for each in failed.broken.rules if each.rule == "books_balance")
+    assert rule.examples == ("every_session_is_in_one_state: default, s1#baseline-1",)
+    assert built.lake.read(EVALUATION_BOOKS, [DAY]).equals(before)
+    touched = RebuildQueue(built.ledger).get(DAY)
+    assert touched is not None
+    assert (touched.is_built, touched.attempts, touched.last_error) == (True, 0, None)
+
+
+def test_what_has_landed_and_is_not_built_yet_waits_and_is_shown(built: Workplace) -> None:
+    built.land("logs.jsonl", session("s3", 120), "ab")
+    built.ingest()
+
+    found = books(built)
+    assert (found.is_balanced, found.waits) == (True, "due to be built")
+    assert told(found)["every_event_is_kept_once"].endswith(
+        "= 4 in agent_events + 2 waiting for the build of the day"
+    )
+    (made,) = built.build()
+    assert isinstance(made, DateBuilt)
+    assert (made.rows["evaluation_books"], books(built).waits) == (3, None)
+
+
+def test_a_date_that_was_given_up_does_not_balance(built: Workplace) -> None:
+    built.land("logs.jsonl", session("s3", 120), "ab")
+    built.ingest()
+    touched = RebuildQueue(built.ledger).get(DAY)
+    assert touched is not None
+    RebuildQueue(built.ledger).mark_failed(DAY, touched.version, "disk full", NOW, max_attempts=1)
+
+    assert broken(built) == {
+        "every_event_is_kept_once": "6 events filed under the day, but 4 in agent_events: "
+        "2 not accounted for"
+    }
+    assert books(built).waits == "given up after failed builds: disk full"
+
+
+def test_a_day_without_any_telemetry_has_empty_books(workplace: Workplace) -> None:
+    found = books(workplace)
+    assert (found.is_balanced, found.sessions.height, found.judge_cost_usd) == (True, 0, 0.0)
+
+
+def test_books_are_not_read_while_somebody_builds_the_day(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, lease_seconds=1) as workplace:
+        lock = workplace.lake.locks / f"build-{DAY}.lock"
+        with file_lock(lock, 1), pytest.raises(LakeError, match="2026-06-01 is being built"):
+            books(workplace)

@@ -1,0 +1,170 @@
+"""The portable score, worked out by hand."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.reputation.domain.agent_score import (
+    agent_record,
+    agent_scores,
+    lifecycle,
+    unknown_agent,
+    withheld,
+)
+from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS
+from evaluation_pipelines_tests.reputation.reputation_signals import at
+
+NOW = at("2026-11-20T12:00:00")
+_NAMES = (
+    "organization_id",
+    "agent_id",
+    "evaluation_id",
+    "evaluated_at",
+    "passed",
+    "latency_ms",
+    "latency_budget_ms",
+    "model",
+)
+_SCHEMA = pl.Schema(
+    [
+        *((name, AGENT_EVALUATIONS.schema[name]) for name in _NAMES),
+        ("evaluations_in_all", pl.Int64()),
+    ]
+)
+
+
+def window(
+    passed: Iterable[bool], latency_ms: float | None = None, in_all: int | None = None
+) -> pl.DataFrame:
+    """Evaluations of one agent, the newest first, a minute apart; the budget is 100 ms."""
+    outcomes = list(passed)
+    rows = [
+        (
+            "org",
+            "scout",
+            f"e{index:04}",
+            NOW - timedelta(minutes=index),
+            each,
+            latency_ms,
+            100.0,
+            "m",
+            in_all or len(outcomes),
+        )
+        for index, each in enumerate(outcomes)
+    ]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def score_of(evaluations: pl.DataFrame) -> dict[str, object]:
+    return agent_scores(evaluations, window([]), NOW).to_dicts()[0]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected", "state"),
+    [
+        # The sum is 400 * 1 + 250 * 0.5 + 200 * min(n, 50) / 50 + 150 * n / 500
+        (1, 529, "calibrating"),  # 400 + 125 + 4 + 0.3 = 529.3
+        (49, 735, "calibrating"),  # 400 + 125 + 196 + 14.7 = 735.7
+        (50, 740, "active"),  # 400 + 125 + 200 + 15 = 740
+        (499, 874, "active"),  # 400 + 125 + 200 + 149.7 = 874.7
+        (500, 875, "mature"),  # 400 + 125 + 200 + 150
+    ],
+)
+def test_an_agent_that_always_passes_at_half_its_budget(
+    number: int, expected: int, state: str
+) -> None:
+    row = score_of(window([True] * number, latency_ms=50.0))
+    assert (row["score"], row["lifecycle"], row["streak"]) == (expected, state, number)
+    assert row["identity_id"] == str(identity_id("org", "scout"))
+
+
+def test_the_501st_evaluation_pushes_the_oldest_out_of_the_window() -> None:
+    row = score_of(window([True] * 500, in_all=501))
+    # No latency is known: 400 + 0 + 200 + 150.
+    assert (row["score"], row["eval_count"], row["evaluations_in_all"]) == (750, 500, 501)
+    assert row["lifecycle"] == "mature"
+
+
+def test_a_failure_breaks_the_streak_where_it_lies() -> None:
+    # Newest first: 10 passes, a failure, 89 passes. 99 of 100 passed.
+    row = score_of(window([True] * 10 + [False] + [True] * 89))
+    # 400 * 0.99 + 0 + 200 * 10 / 50 + 150 * 100 / 500 = 396 + 40 + 30
+    assert (row["streak"], row["score"]) == (10, 466)
+
+
+def test_latency_beyond_the_budget_is_worth_nothing_and_never_negative() -> None:
+    # 400 + 250 * max(0, 1 - 3) + 200 * 1 / 50 + 150 * 1 / 500 = 404.3
+    assert score_of(window([True], latency_ms=300.0))["score"] == 404
+
+
+def test_only_known_latencies_count() -> None:
+    some = pl.concat([window([True] * 2, latency_ms=20.0), window([True] * 2)[1:]])
+    row = score_of(some)
+    assert row["avg_latency_ms"] == 20.0
+    # 400 + 250 * 0.8 + 200 * 3 / 50 + 150 * 3 / 500 = 400 + 200 + 12 + 0.9
+    assert row["score"] == 612
+
+
+def test_floating_noise_does_not_cost_a_point() -> None:
+    # 400 * 0.7 + 0 + 0 + 150 * 10 / 500 = 283, though 0.7 * 400 is a little less in binary.
+    assert score_of(window([False] * 3 + [True] * 7))["score"] == 283
+
+
+def test_the_order_of_arrival_does_not_matter_and_ties_are_broken_by_the_id() -> None:
+    evaluations = window([True, True, False, True]).with_columns(evaluated_at=pl.lit(NOW))
+    # All at one time: the newest is the greatest id, e0003, then e0002, which failed.
+    expected = score_of(evaluations)
+    assert expected["streak"] == 1
+    assert score_of(evaluations.sample(fraction=1, shuffle=True, seed=3)) == expected
+
+
+def test_the_interval_of_the_pass_rate_is_that_of_the_beta_distribution() -> None:
+    row = score_of(window([True] * 10))
+    # Beta(11, 1) has the distribution function x^11: quantiles 0.05^(1/11) and 0.95^(1/11).
+    assert row["pass_rate_low"] == pytest.approx(0.05 ** (1 / 11))
+    assert row["pass_rate_high"] == pytest.approx(0.95 ** (1 / 11))
+
+
+def test_the_window_is_split_by_model_and_compared_with_30_days_before() -> None:
+    evaluations = pl.concat(
+        [window([True, False]), window([True] * 4)[2:].with_columns(model=pl.lit("n"))]
+    )
+    row = agent_scores(evaluations, window([True] * 50), NOW).to_dicts()[0]
+    assert row["by_model"] == [
+        {"model": "m", "evaluations": 2, "pass_rate": 0.5},
+        {"model": "n", "evaluations": 2, "pass_rate": 1.0},
+    ]
+    assert row["score_30d_ago"] == 615  # 400 + 0 + 200 + 150 * 50 / 500
+
+
+def test_the_number_is_withheld_while_an_agent_is_calibrating_now_or_was_30_days_before() -> None:
+    row = agent_scores(window([True] * 50), window([True] * 49), NOW)
+    assert withheld(row)["score"].to_list() == [615]
+    assert row["score_30d_ago"].to_list() == [None]
+    assert withheld(agent_scores(window([True] * 49), window([]), NOW))["score"].to_list() == [None]
+
+
+def test_the_record_has_the_same_fields_for_a_known_and_an_unknown_agent() -> None:
+    unknown = unknown_agent("org", "scout", NOW)
+    known = agent_record(agent_scores(window([True] * 50), window([]), NOW).to_dicts()[0])
+    assert list(known) == list(unknown)
+    assert unknown == {
+        "agent_id": "scout",
+        "organization_id": "org",
+        "score": 0,
+        "lifecycle": "new",
+        "eval_count": 0,
+        "window_size": 500,
+        "pass_rate": 0.0,
+        "avg_latency_ms": None,
+        "streak": 0,
+        "updated_at": NOW,
+    }
+
+
+def test_an_agent_without_evaluations_is_new() -> None:
+    assert lifecycle(0) == "new"
+    assert agent_scores(window([]), window([]), NOW).is_empty()

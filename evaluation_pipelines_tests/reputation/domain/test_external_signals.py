@@ -1,0 +1,154 @@
+"""Lines of other systems: what they mean, and why some cannot be used."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from evaluation_pipelines.reputation.domain.external_signals import (
+    EVENT_TYPES,
+    UnusableLineError,
+    read_evaluation,
+    read_signal,
+)
+from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, SIGNAL_CATEGORIES
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SIGNAL = {
+    "timestamp": "2026-11-20T12:00:00Z",
+    "event_type": "payment_failed",
+    "reference_type": "transaction",
+    "reference_id": "t-1",
+    "agent_id": "scout",
+}
+EVALUATION = {
+    "evaluation_id": "gate-1",
+    "agent_id": "scout",
+    "evaluated_at": "2026-11-20T13:00:00+01:00",
+    "passed": True,
+    "source": "gate",
+}
+UUID_1 = "00000000-0000-0000-0000-000000000001"
+
+
+def signal(deltas: dict[str, float] | None = None, **changes: Any) -> dict[str, Any]:
+    line = {name: value for name, value in (SIGNAL | changes).items() if value != "absent"}
+    return read_signal(msgspec.json.encode(line), NOW, deltas or {})
+
+
+def evaluation(**changes: Any) -> dict[str, Any]:
+    line = {name: value for name, value in (EVALUATION | changes).items() if value != "absent"}
+    return read_evaluation(msgspec.json.encode(line), NOW)
+
+
+def test_a_signal_that_gives_only_what_it_must_means_what_its_event_type_usually_does() -> None:
+    row = signal()
+    assert list(row) == REPUTATION_EVENTS.schema.names()
+    assert (row["category"], row["score_delta"], row["confidence"]) == ("economic", -0.7, 1.0)
+    assert row["identity_id"] == str(identity_id("default", "scout"))
+    assert row["timestamp"] == datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_what_a_signal_gives_comes_before_settings_and_settings_before_the_usual() -> None:
+    assert signal(score_delta=0.25)["score_delta"] == 0.25
+    assert signal({"payment_failed": -0.2})["score_delta"] == -0.2
+    assert signal({"payment_failed": -0.2}, score_delta=0.25)["score_delta"] == 0.25
+    assert signal(category="task_quality")["category"] == "task_quality"
+    assert signal(event_id=UUID_1, identity_id=UUID_1)["event_id"] == UUID_1
+
+
+def test_an_event_type_of_ones_own_needs_a_category_and_a_delta() -> None:
+    own: dict[str, Any] = {"event_type": "audit_passed", "category": "identity_hygiene"}
+    assert signal(**own, score_delta=0.5)["score_delta"] == 0.5
+    assert signal({"audit_passed": 0.4}, **own)["score_delta"] == 0.4
+    with pytest.raises(UnusableLineError, match="give score_delta"):
+        signal(**own)
+    with pytest.raises(UnusableLineError, match="give a category"):
+        signal(event_type="audit_passed", score_delta=0.5)
+
+
+def test_a_signal_without_an_id_gets_one_from_all_that_it_says_wherever_its_time_is_told() -> None:
+    first = signal(attributes={"b": "2", "a": "1"})
+    assert signal(attributes={"a": "1", "b": "2"})["event_id"] == first["event_id"]
+    same = signal(attributes={"a": "1", "b": "2"}, timestamp="2026-11-20T13:00:00+01:00")
+    assert same["event_id"] == first["event_id"]
+    assert same["attributes"] == [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
+    others = [signal(), signal(reference_id="t-2"), signal(score_delta=-0.7), signal(agent_id="b")]
+    assert len({each["event_id"] for each in [first, *others]}) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"timestamp": "absent"}, "missing required field `timestamp`"),
+        ({"timestamp": "2026-11-20T12:00:00"}, "Expected `datetime` with a timezone"),
+        ({"timestamp": "1999-12-31T23:59:59Z"}, "before 2000"),
+        ({"timestamp": "0001-01-01T00:00:00+12:00"}, "before 2000"),
+        ({"timestamp": "2028-01-01T00:00:00Z"}, "a year ahead"),
+        ({"score_delta": 1.01}, "<= 1.0"),
+        ({"score_delta": -1.01}, ">= -1.0"),
+        ({"confidence": 1.5}, "<= 1.0"),
+        ({"reference_type": "rumour"}, "Invalid enum value 'rumour'"),
+        ({"category": "looks"}, "Invalid enum value 'looks'"),
+        ({"reference_id": ""}, "length >= 1"),
+        ({"agent_id": "absent"}, "neither identity_id nor agent_id"),
+        ({"event_id": "no uuid"}, "Invalid UUID"),
+        ({"attributes": {"a": 1}}, "Expected `str`"),
+    ],
+)
+def test_a_signal_that_cannot_be_used_says_why(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnusableLineError, match=reason):
+        signal(**changes)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"no json",
+        b"[]",
+        b'{"agent_id": "\xff"}',
+        b'{"agent_id": "\\ud800"}',
+        b'{"x": ' + b"[" * 100_000,
+        b'{"x": 1e999}',
+        b"\0",
+    ],
+)
+def test_whatever_else_stands_in_a_line_is_told_apart(line: bytes) -> None:
+    with pytest.raises(UnusableLineError):
+        read_signal(line, NOW, {})
+    with pytest.raises(UnusableLineError):
+        read_evaluation(line, NOW)
+
+
+def test_an_evaluation_has_the_budget_of_a_gate_unless_it_says_otherwise() -> None:
+    row = evaluation()
+    assert set(row) == set(AGENT_EVALUATIONS.schema)
+    assert (row["latency_ms"], row["latency_budget_ms"]) == (None, 100.0)
+    assert row["evaluated_at"] == datetime(2026, 11, 20, 12, tzinfo=UTC)
+    given = evaluation(latency_ms=5, latency_budget_ms=50.0, model="m", organization_id="o")
+    assert (given["latency_ms"], given["latency_budget_ms"]) == (5.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"source": "session"}, "kept for the sessions"),
+        ({"latency_ms": -1}, ">= 0.0"),
+        ({"latency_budget_ms": 0}, "> 0.0"),
+        ({"passed": "yes"}, "Expected `bool`"),
+        ({"evaluated_at": (NOW + timedelta(days=367)).isoformat()}, "a year ahead"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_used_says_why(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnusableLineError, match=reason):
+        evaluation(**changes)
+
+
+def test_every_event_type_has_a_category_and_a_delta_in_range() -> None:
+    assert all(
+        category in SIGNAL_CATEGORIES and -1 <= delta <= 1
+        for category, delta in EVENT_TYPES.values()
+    )

@@ -1,0 +1,164 @@
+"""Signals of other systems: loaded once, bad lines told apart, good ones beside them kept."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from evaluation_pipelines.reputation import external_signals
+from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.reputation.external_signals import changed_files, load_external_signals
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.storage.clickhouse import open_clickhouse
+from evaluation_pipelines_tests.clickhouse_databases import database
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+REVIEW = {
+    "timestamp": "2026-11-20T12:00:00Z",
+    "event_type": "review_positive",
+    "reference_type": "attestation",
+    "reference_id": "review-1",
+    "agent_id": "scout",
+}
+GATE = {
+    "evaluation_id": "gate-1",
+    "agent_id": "scout",
+    "evaluated_at": "2026-11-20T12:00:00+01:00",
+    "passed": True,
+    "source": "gate",
+}
+
+
+def lines(*objects: dict[str, Any]) -> bytes:
+    return b"".join(msgspec.json.encode(each) + b"\n" for each in objects)
+
+
+def load(
+    workplace: Workplace, reputation_store: ReputationStore, minutes: int = 0
+) -> list[dict[str, Any]]:
+    now = NOW + timedelta(minutes=minutes)
+    return load_external_signals(workplace.stores, reputation_store, now).to_dicts()
+
+
+def test_good_lines_load_and_bad_ones_are_told_with_their_line_and_reason(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    bad = b'{"event_type": "payment_failed"}\nno json at all\n'
+    far = {**REVIEW, "score_delta": 1.5}
+    workplace.land("signals/a.jsonl", lines(REVIEW) + bad + b"\n\n" + lines(far))
+    workplace.land("evaluations/b.jsonl", lines(GATE, {**GATE, "source": "session"}))
+
+    evaluations, signals = load(workplace, reputation_store)
+
+    assert (signals["path"], signals["lines"], signals["accepted"]) == ("signals/a.jsonl", 4, 1)
+    assert [each["line"] for each in signals["rejects"]] == [2, 3, 6]
+    assert "timestamp" in signals["rejects"][0]["reason"]
+    assert "<= 1" in signals["rejects"][2]["reason"]
+    assert (evaluations["accepted"], evaluations["rejected"]) == (1, 1)
+    # 'review_positive' is worth 0.8 where the signal says nothing else; 0.40 * 0.8 = 0.32.
+    row = reputation_store.scores_as_of(NOW).to_dicts()[0]
+    assert row["identity_id"] == str(identity_id("default", "scout"))
+    assert row["overall_score"] == pytest.approx(0.32)
+    assert reputation_store.evaluations(NOW).to_dicts()[0]["evaluated_at"].hour == 11
+
+
+def test_a_file_that_grows_is_loaded_again_and_nothing_counts_twice(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", lines(REVIEW) + b'{"timestamp": "2026-')
+    first = load(workplace, reputation_store)[0]
+    assert (first["lines"], first["accepted"], first["rejected"]) == (1, 1, 0)
+
+    rest = msgspec.json.encode({**REVIEW, "reference_id": "review-2"})
+    workplace.land("signals/a.jsonl", lines(REVIEW) + rest + b"\n" + lines(REVIEW))
+    second = load(workplace, reputation_store, minutes=1)[0]
+    assert (second["accepted"], second["repeated"]) == (3, 1)
+    assert reputation_store.scores_as_of(NOW)["total_events"].to_list() == [2]
+
+
+def test_a_file_that_did_not_change_is_not_read_again(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", lines(REVIEW))
+    first = load(workplace, reputation_store)
+    assert load(workplace, reputation_store, minutes=1) == first
+
+
+def test_a_link_that_leads_out_of_the_landing_folder_is_not_followed(
+    workplace: Workplace, reputation_store: ReputationStore, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(lines(REVIEW))
+    workplace.land("signals/a.jsonl", lines(REVIEW))
+    (workplace.landing.root / "signals" / "b.jsonl").symlink_to(outside)
+    assert [each["path"] for each in load(workplace, reputation_store)] == ["signals/a.jsonl"]
+
+
+def test_a_file_that_is_gone_stays_in_the_list_and_its_signals_stay_loaded(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    path = workplace.land("signals/a.jsonl", lines(REVIEW))
+    load(workplace, reputation_store)
+    path.unlink()
+    assert [each["path"] for each in load(workplace, reputation_store, minutes=1)] == [
+        "signals/a.jsonl"
+    ]
+    assert reputation_store.scores_as_of(NOW)["total_events"].to_list() == [1]
+
+
+def test_files_are_loaded_again_into_another_clickhouse(
+    workplace: Workplace, reputation_store: ReputationStore, embedded_engine: str
+) -> None:
+    workplace.land("signals/a.jsonl", lines(REVIEW))
+    load(workplace, reputation_store)
+    assert changed_files(workplace.stores) == []
+    with database(embedded_engine) as dsn, open_clickhouse(dsn) as clickhouse:
+        other = ReputationStore(clickhouse)
+        other.migrate(NOW + timedelta(hours=1))
+        load(workplace, other, minutes=61)
+        assert other.scores_as_of(NOW)["total_events"].to_list() == [1]
+
+
+def test_files_that_differ_from_what_was_loaded_are_found_without_clickhouse(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", lines(REVIEW))
+    workplace.land("evaluations/b.jsonl", lines(GATE))
+    assert [each.path for each in changed_files(workplace.stores)] == [
+        "signals/a.jsonl",
+        "evaluations/b.jsonl",
+    ]
+    load(workplace, reputation_store)
+    workplace.land("evaluations/b.jsonl", lines({**GATE, "evaluation_id": "gate-2"}), "ab")
+    assert [each.path for each in changed_files(workplace.stores)] == ["evaluations/b.jsonl"]
+
+
+def test_of_two_lines_with_one_id_the_later_one_counts_also_over_files_and_batches(
+    workplace: Workplace, reputation_store: ReputationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_signals, "_ROWS_AT_A_TIME", 2)
+    one = {**GATE, "evaluated_at": "2026-11-19T12:00:00Z"}
+    others = [{**GATE, "evaluation_id": f"gate-{number}"} for number in range(2, 5)]
+    workplace.land("evaluations/a.jsonl", lines(GATE, *others, {**one, "agent_id": "first"}))
+    workplace.land("evaluations/b.jsonl", lines({**one, "agent_id": "second"}))
+    load(workplace, reputation_store)
+    found = reputation_store.evaluations(NOW).select("evaluation_id", "agent_id").rows()
+    assert sorted(found) == [
+        ("gate-1", "second"),
+        ("gate-2", "scout"),
+        ("gate-3", "scout"),
+        ("gate-4", "scout"),
+    ]
+
+
+def test_a_line_over_the_limit_and_a_last_one_without_an_end_are_told(
+    reputation_store: ReputationStore, tmp_path: Path
+) -> None:
+    with open_workplace(tmp_path / "other", max_line_bytes=400) as workplace:
+        long = {**REVIEW, "attributes": {"a": "b" * 500}}
+        workplace.land("signals/a.jsonl", lines(long, REVIEW) + b'{"times')
+        (row,) = load(workplace, reputation_store)
+    assert (row["lines"], row["accepted"], row["rejected"], row["unfinished"]) == (2, 1, 1, True)
+    assert row["rejects"][0]["reason"] == "too long"

@@ -1,0 +1,292 @@
+"""Sessions in ClickHouse: one signal each, as they are scored now."""
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.reputation.domain.identity import identity_id, session_event_id
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.updates import (
+    BridgeResult,
+    bridge_sessions,
+    export_agent_scores,
+    export_reputation,
+    read_reputation,
+    scored_agents,
+    signals_without_session,
+    weekly_scores,
+)
+from evaluation_pipelines.schemas import (
+    AGENT_EVALUATIONS,
+    AGENT_SCORES,
+    AGENT_SESSIONS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.clickhouse import (
+    ClickHouse,
+    ClickHouseError,
+    ClickHouseUnavailableError,
+    open_clickhouse,
+)
+from evaluation_pipelines_tests.builders import START, session, sessions_frame
+from evaluation_pipelines_tests.clickhouse_databases import database
+from evaluation_pipelines_tests.workplace import Workplace
+
+DAY, NEXT = date(2026, 11, 2), date(2026, 11, 3)
+NOW = START + timedelta(hours=5)
+
+
+def evaluated(key: str, score: float | None, **columns: Any) -> dict[str, Any]:
+    """One row of SESSION_EVALUATIONS: agent ``scout``, ended five minutes after the start."""
+    row = {
+        "session_key": key,
+        "session_id": key,
+        "organization_id": "default",
+        "agent_id": "scout",
+        "source_cli": "codex",
+        "started_at": START,
+        "ended_at": START + timedelta(minutes=5),
+        "status": "completed",
+        "effective_100": score,
+        "effective_source": "none" if score is None else "composite",
+        "session_date": DAY,
+    }
+    return dict.fromkeys(SESSION_EVALUATIONS.schema) | row | columns
+
+
+def put(workplace: Workplace, day: date, *rows: dict[str, Any]) -> None:
+    """Let the lake hold these sessions of a date, each with its row of AGENT_SESSIONS."""
+    sessions = [
+        session(
+            session_key=row["session_key"],
+            ended_at=row["ended_at"],
+            mean_api_ms=1200.0,
+            explicit_end=row.pop("explicit_end", True),
+            session_date=day,
+        )
+        for row in rows
+    ]
+    workplace.lake.write(sessions_frame(sessions), AGENT_SESSIONS, day)
+    frame = pl.DataFrame(rows, schema=SESSION_EVALUATIONS.schema, orient="row")
+    workplace.lake.write(frame.with_columns(session_date=pl.lit(day)), SESSION_EVALUATIONS, day)
+
+
+def scout(reputation_store: ReputationStore) -> dict[str, Any] | None:
+    return reputation_store.score_as_of(str(identity_id("default", "scout")), NOW)
+
+
+def test_a_score_that_changes_or_goes_changes_the_one_signal_and_the_evaluation_of_its_session(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    put(workplace, DAY, evaluated("a", 100.0), evaluated("b", 70.0))
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY], NOW) == BridgeResult(2, 2, 0)
+    row = scout(reputation_store)
+    assert row is not None
+    # ((100 - 50) / 50 + (70 - 50) / 50) / 2 = (1 + 0.4) / 2
+    assert (row["total_events"], row["task_quality_score"]) == (2, pytest.approx(0.7))
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY], NOW) == BridgeResult(2, 0, 0)
+
+    # A person says 20 of the second one.
+    override = evaluated("b", 20.0, effective_source="override", confidence=1.0)
+    put(workplace, DAY, evaluated("a", 100.0), override)
+    later = NOW + timedelta(minutes=1)
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY], later) == BridgeResult(
+        2, 1, 0
+    )
+    row = scout(reputation_store)
+    assert row is not None
+    # (1 + (20 - 50) / 50) / 2 = (1 - 0.6) / 2; by confidence (1 * 0.5 - 0.6 * 1) / 1.5 * 0.40
+    assert (row["total_events"], row["task_quality_score"]) == (2, pytest.approx(0.2))
+    assert row["weighted_overall"] == pytest.approx(-0.1 / 1.5 * 0.40)
+    assert reputation_store.evaluations(NOW)["passed"].to_list() == [False, True]
+
+    # The second one loses its score, the first one is no more.
+    put(workplace, DAY, evaluated("b", None))
+    later = NOW + timedelta(minutes=2)
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY], later) == BridgeResult(
+        0, 0, 2
+    )
+    assert scout(reputation_store) is None
+    assert reputation_store.evaluations(NOW).is_empty()
+    assert signals_without_session(workplace.stores, reputation_store, [DAY]) == []
+
+    # And gets one again.
+    put(workplace, DAY, evaluated("b", 60.0))
+    later = NOW + timedelta(minutes=3)
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY], later) == BridgeResult(
+        1, 1, 0
+    )
+    row = scout(reputation_store)
+    assert row is not None
+    assert (row["total_events"], row["task_quality_score"]) == (1, pytest.approx(0.2))
+
+
+def test_a_session_that_goes_on_or_changes_its_agent_stays_one_signal(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    put(workplace, DAY, evaluated("a", 100.0))
+    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW)
+    resumed = evaluated("a", 60.0, ended_at=START + timedelta(hours=3), agent_id="other")
+    put(workplace, DAY, resumed)
+    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW + timedelta(minutes=1))
+    assert scout(reputation_store) is None
+    ids = [str(session_event_id("default", "a"))]
+    (signal,) = reputation_store.live(REPUTATION_EVENTS, ids).to_dicts()
+    assert signal["timestamp"] == START + timedelta(hours=3)
+    assert reputation_store.live(AGENT_EVALUATIONS, ids)["agent_id"].to_list() == ["other"]
+
+
+def test_a_session_that_begins_on_another_day_is_not_taken_back_by_the_one_it_left(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    # As after telemetry was ingested anew, in another order: the later part was read first.
+    put(workplace, NEXT, evaluated("a", 100.0), evaluated("b", 50.0))
+    bridge_sessions(workplace.stores, reputation_store, [NEXT], NOW)
+    put(workplace, DAY, evaluated("a", 100.0))
+    put(workplace, NEXT)
+    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW + timedelta(minutes=1))
+    left = [str(session_event_id("default", "b"))]
+    assert signals_without_session(workplace.stores, reputation_store, [NEXT]) == left
+    later = NOW + timedelta(minutes=2)
+    assert bridge_sessions(workplace.stores, reputation_store, [NEXT], later) == BridgeResult(
+        0, 0, 1
+    )
+    assert signals_without_session(workplace.stores, reputation_store, [DAY, NEXT]) == []
+    row = scout(reputation_store)
+    assert row is not None
+    assert (row["total_events"], row["task_quality_score"]) == (1, 1.0)
+    assert reputation_store.evaluations(NOW)["evaluations_in_all"].to_list() == [1]
+
+
+def test_dates_are_worked_on_by_themselves(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    put(workplace, DAY, evaluated("a", 100.0))
+    put(workplace, NEXT, evaluated("b", 100.0))
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY, NEXT], NOW) == BridgeResult(
+        2, 2, 0
+    )
+    put(workplace, NEXT)
+    assert bridge_sessions(workplace.stores, reputation_store, [DAY], NOW) == BridgeResult(1, 0, 0)
+    assert signals_without_session(workplace.stores, reputation_store, [DAY, NEXT]) == [
+        str(session_event_id("default", "b"))
+    ]
+    assert bridge_sessions(workplace.stores, reputation_store, [], NOW) == BridgeResult(0, 0, 0)
+    assert signals_without_session(workplace.stores, reputation_store, []) == []
+
+
+def test_a_session_that_runs_is_evaluated_when_it_has_been_silent_for_long_enough(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    running = evaluated("a", 60.0, explicit_end=None, effective_source="override")
+    put(workplace, DAY, running)
+    soon = START + timedelta(minutes=20)
+    bridge_sessions(workplace.stores, reputation_store, [DAY], soon)
+    assert scout(reputation_store) is not None
+    assert reputation_store.evaluations(NOW).is_empty()
+    # It ended at minute 5, and 30 minutes of silence are an end.
+    bridge_sessions(workplace.stores, reputation_store, [DAY], START + timedelta(minutes=36))
+    assert reputation_store.evaluations(NOW)["latency_ms"].to_list() == [1200.0]
+
+
+class CutOff(ClickHouse):
+    """Loses its connection in the middle of one insert; counts those that came through."""
+
+    inserts_left = 1_000
+
+    def insert(self, table: str, frame: pl.DataFrame) -> None:
+        """Write the rows, or half of them."""
+        if not frame.is_empty():
+            self.inserts_left -= 1
+        if self.inserts_left == 0:
+            super().insert(table, frame.head(frame.height // 2))
+            raise ClickHouseUnavailableError("connection lost")
+        super().insert(table, frame)
+
+
+def everything(store: ReputationStore, sessions: list[str]) -> list[pl.DataFrame]:
+    """What counts of these sessions, and what follows from it."""
+    ids = [str(session_event_id("default", each)) for each in sessions]
+    tables = (REPUTATION_EVENTS, AGENT_EVALUATIONS)
+    live = [store.live(table, ids).drop("revision").sort(table.order) for table in tables]
+    totals = store.scores_as_of(NOW).select("identity_id", "total_events")
+    return [*live, totals, scored_agents(store, NOW)]
+
+
+@pytest.mark.slow
+def test_a_load_that_is_cut_off_in_any_of_its_inserts_is_completed_by_the_next_one(
+    workplace: Workplace, embedded_engine: str
+) -> None:
+    keys = [f"s{number}" for number in range(8)]
+    found, cut_off = [], 0
+    for inserts in range(1, 9):
+        with database(embedded_engine) as dsn, open_clickhouse(dsn) as clickhouse:
+            broken = CutOff(clickhouse._client)
+            store = ReputationStore(broken)
+            store.migrate(NOW)
+            put(workplace, DAY, *(evaluated(key, 100.0) for key in keys[:6]))
+            bridge_sessions(workplace.stores, store, [DAY], NOW)
+            # Two are as they were, two move, two lose their score, two are new.
+            longer = {"ended_at": START + timedelta(minutes=9), "agent_id": "other"}
+            moved = [evaluated(key, 80.0, **longer) for key in keys[2:4]]
+            lost = [evaluated(key, None) for key in keys[4:6]]
+            new = [evaluated(key, 20.0) for key in keys[6:]]
+            put(workplace, DAY, *(evaluated(key, 100.0) for key in keys[:2]), *moved, *lost, *new)
+            broken.inserts_left = inserts
+            try:
+                bridge_sessions(workplace.stores, store, [DAY], NOW + timedelta(minutes=1))
+            except ClickHouseUnavailableError:
+                cut_off += 1
+            broken.inserts_left = 1_000
+            bridge_sessions(workplace.stores, store, [DAY], NOW + timedelta(minutes=2))
+            found.append(everything(store, keys))
+    # Which sessions there are; then new rows, old places and lost scores, of two tables.
+    assert cut_off == 1 + 2 * 3
+    assert all(
+        mine.equals(clean) for each in found for mine, clean in zip(each, found[-1], strict=True)
+    )
+    events, evaluations, _, agents = found[-1]
+    assert (events.height, evaluations.height) == (6, 6)
+    assert agents.select("agent_id", "eval_count").rows() == [("other", 2), ("scout", 4)]
+
+
+def test_scores_are_published_to_the_lake(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    put(workplace, DAY, *(evaluated(f"s{number}", 75.0) for number in range(50)))
+    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW)
+    identities = export_reputation(workplace.stores, reputation_store)
+    agents = export_agent_scores(workplace.stores, reputation_store, NOW)
+    assert workplace.lake.read_whole(REPUTATION_SCORES).equals(identities)
+    assert workplace.lake.read_whole(AGENT_SCORES).equals(agents)
+    assert identities["task_quality_score"].to_list() == [0.5]
+    # The sum is 400 * 1 + 250 * (1 - 1200 / 120000) + 200 * 50 / 50 + 150 * 50 / 500
+    # = 400 + 247.5 + 200 + 15 = 862.5
+    assert agents["score"].to_list() == [862]
+    assert scored_agents(reputation_store, NOW, ["nobody"]).is_empty()
+
+
+def test_weeks_are_those_up_to_now(workplace: Workplace, reputation_store: ReputationStore) -> None:
+    put(workplace, DAY, evaluated("a", 100.0))
+    bridge_sessions(workplace.stores, reputation_store, [DAY], NOW)
+    weeks = weekly_scores(
+        reputation_store, str(identity_id("default", "scout")), START + timedelta(days=14, hours=1)
+    )
+    known = [week["overall_score"] if week else None for week in weeks]
+    assert known == [None] * 10 + [pytest.approx(0.4)] * 3
+
+
+def test_who_only_looks_makes_nothing(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path / "data")
+    with (
+        pytest.raises(ClickHouseError, match=r"holds no reputation yet. Run .* reputation update"),
+        read_reputation(settings),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []

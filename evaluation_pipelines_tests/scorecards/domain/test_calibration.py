@@ -1,0 +1,198 @@
+"""Agreement of judge and human, by hand and against values of the literature."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.schemas import OVERRIDES
+from evaluation_pipelines.scorecards.domain.calibration import agreements, kappa, spearman, streaks
+from evaluation_pipelines_tests.builders import at
+
+
+def told(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:
+    """OVERRIDES of automatic and human score, in the order they were made."""
+    defaults: dict[str, Any] = {
+        "profile_id": "p",
+        "profile_version": 1,
+        "source": "audit",
+        "state": "live",
+    }
+    rows = [
+        dict.fromkeys(OVERRIDES.schema, None)
+        | defaults
+        | {
+            "override_id": str(number),
+            "session_key": f"s{number}#baseline-1",
+            "automatic_100": automatic,
+            "override_100": human,
+            "made_at": at(number),
+        }
+        | columns
+        for number, (automatic, human) in enumerate(pairs, start=1)
+    ]
+    return pl.DataFrame(rows, schema=OVERRIDES.schema, orient="row")
+
+
+def test_bias_and_mean_error_with_students_intervals() -> None:
+    (found,) = agreements(told((60, 50), (70, 70), (80, 90), (40, 20), (55, 50)))
+
+    # Errors 10, 0, -10, 20, 5: mean 5, deviations 5, -5, -15, 15, 0, variance 500 / 4 = 125.
+    # Half width: 2.776 * sqrt(125 / 5) = 13.88.
+    assert found.n == 5
+    assert found.bias.value == pytest.approx(5)
+    assert found.bias.interval == pytest.approx((-8.88, 18.88), abs=0.05)
+    # Absolute errors 10, 0, 10, 20, 5: mean 9, variance (1 + 81 + 1 + 121 + 16) / 4 = 55.
+    # Half width: 2.776 * sqrt(55 / 5) = 9.21.
+    assert found.mae.value == pytest.approx(9)
+    assert found.mae.interval == pytest.approx((-0.21, 18.21), abs=0.04)
+
+
+def test_spearman_is_the_correlation_of_ranks() -> None:
+    # Ranks 1 2 3 4 5 and 2 1 4 3 5: d² sums to 4; 1 - 6 * 4 / (5 * 24) = 0.8.
+    found = spearman([10, 20, 30, 40, 50], [22, 11, 44, 33, 99])
+
+    assert found.value == pytest.approx(0.8)
+    # atanh(0.8) = 1.0986; half width 1.96 * sqrt((1 + 0.32) / 2) = 1.5923.
+    assert found.interval == pytest.approx((-0.4569, 0.9909), abs=1e-3)
+
+
+def test_ties_share_their_mean_rank() -> None:
+    # Ranks 1.5 1.5 3 4 5 and 1 2 3 4 5. Deviations from 3: -1.5 -1.5 0 1 2 and -2 -1 0 1 2.
+    # Products 3 + 1.5 + 0 + 1 + 4 = 9.5; squares 9.5 and 10.
+    assert spearman([1, 1, 2, 3, 4], [1, 2, 3, 4, 5]).value == pytest.approx(
+        9.5 / (9.5 * 10) ** 0.5
+    )
+
+
+def test_perfect_order_needs_no_interval_and_no_spread_has_no_order() -> None:
+    assert spearman([1, 2, 3, 4, 5], [2, 4, 6, 8, 9]).interval == (1, 1)
+    assert spearman([5, 5, 5, 5, 5], [1, 2, 3, 4, 5]).value is None
+    assert spearman([1, 2, 3, 4, 5], [7, 7, 7, 7, 7]).value is None
+
+
+def test_kappa_weighs_distances_by_their_square() -> None:
+    # Bands 0 0 9 9 9 and 0 9 9 9 0. Observed: 2 of 5 are 81 apart: 32.4.
+    # Expected: 0s are 2 and 2, 9s are 3 and 3: 81 * (2*3 + 3*2) / 25 = 38.88.
+    found = kappa([0, 5, 99, 100, 95], [3, 95, 91, 100, 9])
+
+    value = 1 - 32.4 / 38.88
+    assert found.value == pytest.approx(value)
+    assert found.interval is not None
+    low, high = found.interval
+    assert -1 <= low < value < high <= 1
+
+
+def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
+    assert kappa([5, 25, 45, 65, 85], [9, 21, 49, 60, 80]).value == 1
+    assert kappa([51, 52, 53, 54, 55], [55, 54, 53, 52, 51]).value is None
+
+
+def test_kappa_has_no_interval_when_one_pair_makes_it() -> None:
+    # Without the last pair all are in one band, of which kappa knows nothing.
+    found = kappa([51, 52, 53, 54, 95], [55, 54, 53, 52, 91])
+
+    assert (found.value, found.interval) == (1, None)
+
+
+def test_few_pairs_give_no_interval_and_no_correlation() -> None:
+    (found,) = agreements(told((60, 50), (70, 70), (80, 90), (40, 20)))
+
+    assert (found.n, found.bias.value, found.bias.interval) == (4, 5, None)
+    assert found.spearman.value is None
+    assert found.kappa.value is None
+
+
+def test_the_audit_sample_stands_apart_and_so_does_every_version() -> None:
+    audit = told((50, 50))
+    chosen = told((50, 10), (50, 20), source="person")
+    imported = told((50, 30), source="import", session_key="s9#baseline-1")
+    second = told((50, 50), profile_version=2)
+    found = agreements(pl.concat([second, chosen, imported, audit]))
+
+    assert [(each.profile_version, each.sample, each.n) for each in found] == [
+        (1, "audit", 1),
+        (1, "chosen", 3),
+        (2, "audit", 1),
+    ]
+
+
+def test_of_one_content_the_newest_answer_of_each_sample_counts() -> None:
+    same = {"session_key": "s#baseline-1", "content_hash": "0"}
+    first, second = told((60, 50), (60, 40), **same).partition_by("override_id")
+    later = told(*[(60, 55)] * 3, source="person", **same)[2:]
+    # The reviewer thought again, 40; what somebody chose to say later leaves the sample alone.
+    found = agreements(pl.concat([second, first, later]))
+
+    assert [(each.sample, each.n, each.bias.value) for each in found] == [
+        ("audit", 1, 20),
+        ("chosen", 1, 5),
+    ]
+
+
+def test_what_had_no_automatic_score_is_left_out_and_what_is_stale_is_not() -> None:
+    assert agreements(told((None, 50))) == []
+    (stale,) = agreements(told((50, 50), state="stale"))  # true of the content it was about
+    assert stale.n == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "length", "too_high"),
+    [
+        ([10, 10, 10, 10, 10], 5, True),
+        ([-1, -1, -1, -1, -1, -1], 6, False),
+        ([10, -10, 10, 10, 10, 10], 4, True),
+        ([10, 10, 10, 10, 0, 10], 1, True),  # a confirmation in between
+        ([10, 10, 10, 10, -10], 1, False),
+    ],
+)
+def test_a_streak_is_the_newest_corrections_in_one_direction(
+    errors: list[float], length: int, too_high: bool
+) -> None:
+    (found,) = streaks(told(*[(50 + error, 50) for error in errors]))
+
+    assert (found.length, found.too_high) == (length, too_high)
+    assert found.wants_recalibration is (length >= 5)
+
+
+def test_one_session_that_is_corrected_five_times_is_one_correction() -> None:
+    (found,) = streaks(told(*[(60, 50)] * 5, session_key="s#baseline-1", content_hash="0"))
+
+    assert (found.length, found.wants_recalibration) == (1, False)
+
+
+def test_a_confirmation_ends_a_streak() -> None:
+    assert streaks(told((60, 50), (60, 50), (50, 50))) == []
+    assert streaks(told((None, 50))) == []
+
+
+def test_streaks_of_versions_are_apart() -> None:
+    both = pl.concat([told((60, 50)), told((40, 50), profile_version=2)])
+
+    assert [(each.profile_version, each.too_high) for each in streaks(both)] == [
+        (1, True),
+        (2, False),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=5, max_size=30),
+)
+def test_figures_keep_to_their_range(pairs: list[tuple[float, float]]) -> None:
+    (found,) = agreements(told(*pairs))
+
+    for figure, low, high in (
+        (found.bias, -100, 100),
+        (found.mae, 0, 100),
+        (found.spearman, -1, 1),
+        (found.kappa, -1, 1),
+    ):
+        if figure.value is not None:
+            assert low - 1e-9 <= figure.value <= high + 1e-9
+        if figure.interval is not None:
+            assert figure.interval[0] <= figure.interval[1]
+    assert found.mae.value is not None
+    assert found.bias.value is not None
+    assert abs(found.bias.value) <= found.mae.value + 1e-9

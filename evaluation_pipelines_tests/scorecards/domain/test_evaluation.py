@@ -1,0 +1,241 @@
+"""The precedence of the effective score, each step once with what it beats."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.profiles.domain.matching import assign
+from evaluation_pipelines.profiles.domain.registry import Registry
+from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
+from evaluation_pipelines.scorecards.domain.evaluation import (
+    NO_PROFILE,
+    NOT_ENDED,
+    evaluate,
+    with_risk,
+)
+from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
+from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines_tests.builders import at, sessions_frame
+from evaluation_pipelines_tests.scorecard_builders import (
+    REGISTERED_AT,
+    answered,
+    overrides,
+    profile,
+    registry,
+    result,
+    results,
+    said,
+)
+
+Row = dict[str, Any]
+
+
+def card(score: float, **columns: object) -> Row:
+    defaults: Row = {
+        "card_id": "card",
+        "organization_id": "default",
+        "session_key": "s1#baseline-1",
+        "content_hash": "0",
+        "profile_id": "p",
+        "profile_version": 1,
+        "scale_min": 0.0,
+        "scale_max": 10.0,
+        "overall_score": score,
+        "confidence": 0.9,
+        "fallback": False,
+        "disqualified": False,
+    }
+    return dict.fromkeys(SCORECARDS.schema, None) | defaults | columns
+
+
+def evaluated(
+    *,
+    cards: list[Row] | None = None,
+    told: list[Row] | None = None,
+    judged: list[Row] | None = None,
+    composite: float | None = 6.0,
+    ended: bool = True,
+    known: Registry | None = None,
+    unscored: Sequence[tuple[str, ...]] = (),
+    **columns: object,
+) -> Row:
+    """The evaluation of one session; ``excluded_by`` may be among the columns."""
+    rule = columns.pop("excluded_by", None)
+    profiles = registry(profile()) if known is None else known
+    sessions = sessions_frame([answered(**columns)]).with_columns(
+        composite=pl.lit(composite, pl.Float64),
+        is_terminal=pl.lit(ended),
+        excluded_by=pl.lit(rule, pl.String),
+    )
+    frame = evaluate(
+        sessions,
+        assign(sessions, profiles),
+        pl.DataFrame(cards or [], schema=SCORECARDS.schema, orient="row"),
+        pl.DataFrame(unscored, schema=UNSCORED, orient="row"),
+        overrides(*(told or [])),
+        results(*(judged or [])),
+    )
+    whole = with_risk(frame, profiles)
+    assert whole.schema == SESSION_EVALUATIONS.schema
+    (row,) = whole.rows(named=True)
+    return row
+
+
+def outcome(row: Row) -> tuple[Any, ...]:
+    return row["effective_100"], row["effective_source"], row["colour"], row["passed"]
+
+
+JUDGED = result(total_score=30.0)
+
+
+def test_a_live_override_comes_first() -> None:
+    row = evaluated(cards=[card(8)], told=[said(7, 20)], judged=[JUDGED])
+
+    assert outcome(row) == (20, "override", "red", False)
+    assert (row["override_id"], row["override_100"], row["scorecard_100"]) == ("7", 20, 80)
+    assert row["confidence"] == 1
+
+
+def test_nothing_counts_of_a_session_that_a_rule_leaves_out() -> None:
+    row = evaluated(cards=[card(8)], told=[said(7, 20)], judged=[JUDGED], excluded_by="robots")
+
+    assert outcome(row) == (None, "none", "not scored", None)
+    assert (row["card_id"], row["reason"]) == (None, "left out by the rule robots")
+    assert (row["scorecard_100"], row["override_100"]) == (80, 20)  # what was said stays readable
+
+
+def test_then_the_card_of_the_best_match() -> None:
+    row = evaluated(cards=[card(8)], judged=[JUDGED])
+
+    assert outcome(row) == (80, "scorecard", "green", True)
+    assert (row["card_id"], row["profile_id"], row["profile_version"]) == ("card", "p", 1)
+    assert (row["confidence"], row["reason"]) == (0.9, None)
+
+
+def test_then_the_total_of_the_judge() -> None:
+    row = evaluated(judged=[JUDGED])
+
+    assert outcome(row) == (30, "judge", "red", False)
+    assert row["confidence"] is None
+
+
+def test_then_ten_times_the_composite() -> None:
+    assert outcome(evaluated()) == (60, "composite", "yellow", True)
+    assert outcome(evaluated(status="failed")) == (60, "composite", "yellow", True)
+
+
+def test_then_nothing_but_failure_is_0() -> None:
+    assert outcome(evaluated(composite=None, status="failed")) == (0, "status", "red", False)
+
+
+def test_and_else_there_is_none() -> None:
+    row = evaluated(composite=None)
+
+    assert outcome(row) == (None, "none", "not scored", None)
+    assert (row["quality_risk"], row["confidence"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [
+        {"content_hash": "older"},
+        {"fallback": True},
+        {"profile_id": "q"},
+        {"profile_version": 2},
+        {"organization_id": "other"},
+    ],
+)
+def test_other_cards_do_not_count(useless: Row) -> None:
+    assert evaluated(cards=[card(8, **useless)])["effective_source"] == "composite"
+
+
+@pytest.mark.parametrize("useless", [{"content_hash": "older"}, {"profile_id": "q"}])
+def test_a_stale_override_and_one_of_another_profile_do_not_count(useless: Row) -> None:
+    row = evaluated(cards=[card(8)], told=[said(1, 20, **useless)])
+
+    assert outcome(row) == (80, "scorecard", "green", True)
+    assert row["override_id"] is None
+
+
+def test_a_judge_of_older_content_does_not_count() -> None:
+    older = result(content_hash="older")
+
+    assert evaluated(judged=[older])["effective_source"] == "composite"
+
+
+def test_a_session_that_has_not_ended_has_no_score() -> None:
+    for status in ("completed", "failed"):
+        row = evaluated(ended=False, status=status)
+        assert outcome(row) == (None, "none", "not scored", None)
+        assert row["reason"] == NOT_ENDED
+
+
+def test_what_was_said_of_its_very_content_counts_before_it_has_ended() -> None:
+    """An event that is no content opened it again: what it is worth has not changed."""
+    assert evaluated(ended=False, told=[said(1, 20)])["effective_source"] == "override"
+    assert evaluated(ended=False, cards=[card(8)])["effective_source"] == "scorecard"
+    assert evaluated(ended=False, judged=[JUDGED])["effective_source"] == "judge"
+
+
+def test_without_a_card_it_says_why() -> None:
+    why = [("default", "s1#baseline-1", "p", "the judge failed: refused")]
+    assert evaluated(unscored=why)["reason"] == "the judge failed: refused"
+    unmatched = evaluated(known=registry(profile(match_labels=["ops"])))
+    assert (unmatched["reason"], unmatched["profile_id"]) == (NO_PROFILE, None)
+
+
+@pytest.mark.parametrize(
+    ("score", "colour", "passed"),
+    [
+        (0.0, "red", False),
+        (4.9999, "red", False),
+        (5.0, "yellow", True),
+        (7.4999, "yellow", True),
+        (7.5, "green", True),
+        (10.0, "green", True),
+    ],
+)
+def test_colours_and_passing_at_their_limits(score: float, colour: str, passed: bool) -> None:
+    assert outcome(evaluated(cards=[card(score)]))[2:] == (colour, passed)
+
+
+@pytest.mark.parametrize(
+    ("score", "fraction", "is_risk"),
+    [(3.9999, 0.4, True), (4.0, 0.4, False), (6.0, 0.7, True), (0.0, 0.0, False)],
+)
+def test_a_risk_lies_below_the_fraction_of_the_profile(
+    score: float, fraction: float, is_risk: bool
+) -> None:
+    known = registry(profile(quality_risk_fraction=fraction))
+
+    assert evaluated(cards=[card(score)], known=known)["quality_risk"] is is_risk
+
+
+def test_without_a_profile_the_fraction_is_the_usual_one() -> None:
+    nobody = registry(profile(match_labels=["ops"], quality_risk_fraction=1.0))
+
+    assert evaluated(composite=3.99, known=nobody)["quality_risk"] is True
+    assert evaluated(composite=4.0, known=nobody)["quality_risk"] is False
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "explicit", "ended"),
+    [(1799, False, False), (1800, False, False), (1801, False, True), (0, True, True),
+     (1801, None, True), (0, None, False)],
+)  # fmt: skip
+def test_a_session_has_ended_when_it_said_so_or_was_silent_for_longer_than_the_limit(
+    silent_s: int, explicit: bool | None, ended: bool
+) -> None:
+    frame = sessions_frame([answered(explicit_end=explicit)])  # ended_at is second 300
+    now = pl.lit(at(300) + timedelta(seconds=silent_s)).cast(UTC_TIME)
+
+    assert frame.select(is_terminal(now, 30)).item() is ended
+
+
+def test_an_older_judge_gives_way_to_a_newer_one() -> None:
+    older = result(total_score=90.0, completed_at=REGISTERED_AT - timedelta(days=1))
+
+    assert evaluated(judged=[JUDGED, older])["effective_100"] == 30

@@ -1,0 +1,276 @@
+"""Cards: criteria weighed into one score, and what stands in the way of one."""
+
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
+from evaluation_pipelines.scorecards.domain.judged import KEYS
+from evaluation_pipelines.scorecards.domain.scorecard import (
+    NO_EVIDENCE,
+    NOT_JUDGED,
+    Cards,
+    card_id,
+    keep_times,
+    kept_cards,
+    score_cards,
+)
+from evaluation_pipelines_tests.builders import at
+from evaluation_pipelines_tests.scorecard_builders import (
+    answered,
+    criteria,
+    evidence_of,
+    judged_profile,
+    profile,
+    result,
+    results,
+)
+
+KEY = ("default", "s1#baseline-1")
+# 42 s a prompt: (120 - 42) / 110; 4 calls a prompt: 1 - 4 / 10.
+WORK: dict[str, Any] = {"active_s": 84.0, "prompts": 2, "total_tools": 8, "session_key": KEY[1]}
+RESPONSE, COUNT = 78 / 110, 0.6
+HYBRID: dict[str, Any] = {
+    "id": "j",
+    "method": "hybrid",
+    "criteria": criteria(tool_count=1, taste=3),
+}
+
+
+def disqualified(by: str | None) -> pl.DataFrame:
+    return pl.DataFrame([(*KEY, by is not None, by)], schema=TRIGGERED, orient="row")
+
+
+def cards_of(
+    version: JudgeProfile,
+    *judged: dict[str, object],
+    triggered: pl.DataFrame | None = None,
+    allow_fallback: bool = False,
+    **columns: object,
+) -> Cards:
+    """Cards of one session."""
+    return score_cards(
+        version,
+        evidence_of([answered(**(WORK | columns))]),
+        results(*judged),
+        TRIGGERED.to_frame() if triggered is None else triggered,
+        allow_fallback=allow_fallback,
+    )
+
+
+def card(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> dict[str, Any]:
+    made = cards_of(version, *judged, **more)
+    assert made.unscored.is_empty()
+    (row,) = made.cards.rows(named=True)
+    return row
+
+
+def why_none(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> str:
+    made = cards_of(version, *judged, **more)
+    assert made.cards.is_empty()
+    ((organization, session, profile_id, reason),) = made.unscored.rows()
+    assert (organization, session, profile_id) == (*KEY, version.id)
+    return str(reason)
+
+
+def scores(row: dict[str, Any]) -> dict[str, float | None]:
+    return {each["key"]: each["value"] for each in row["criteria_scores"]}
+
+
+def test_the_score_is_the_weighted_mean_on_the_scale() -> None:
+    row = card(profile(criteria=criteria(response_time=3, tool_count=1)))
+
+    assert row["overall_score"] == pytest.approx(100 * (3 * RESPONSE + COUNT) / 4)
+    assert scores(row) == pytest.approx({"response_time": 100 * RESPONSE, "tool_count": 60})
+    assert (row["method"], row["confidence"], row["fallback"]) == ("heuristic", 0.9, False)
+    assert row["reasoning"] == "response_time 70.9 x 3, tool_count 60.0 x 1"
+    assert (row["profile_id"], row["profile_version"], row["is_best_match"]) == ("p", 1, True)
+    assert (row["duration_ms"], row["content_hash"]) == (300_000, "0")
+
+
+def test_a_score_is_put_on_the_scale_of_the_profile() -> None:
+    row = card(profile(criteria=criteria(tool_count=1), scale={"min": 1, "max": 5}))
+
+    assert row["overall_score"] == pytest.approx(3.4)  # 1 + 0.6 * 4
+    assert scores(row) == {"tool_count": pytest.approx(3.4)}
+    assert (row["scale_min"], row["scale_max"]) == (1, 5)
+
+
+def test_an_unknown_criterion_drops_out_and_the_others_weigh_more() -> None:
+    weights = criteria(response_time=1, tool_effectiveness=50, tool_count=3)
+    row = card(profile(criteria=weights))
+
+    assert row["overall_score"] == pytest.approx(100 * (RESPONSE + 3 * COUNT) / 4)
+    assert scores(row)["tool_effectiveness"] is None
+    assert "tool_effectiveness unknown" in row["reasoning"]
+
+
+def test_a_criterion_that_nobody_computes_scores_the_midpoint_with_a_warning() -> None:
+    row = card(profile(criteria=criteria(charm=1, tool_count=1)))
+
+    assert row["overall_score"] == pytest.approx(55)  # (50 + 60) / 2
+    assert row["reasoning"] == (
+        "charm 50.0 x 1 (nobody computes this: midpoint), tool_count 60.0 x 1"
+    )
+
+
+def test_a_session_of_which_nothing_is_known_is_not_scored() -> None:
+    assert why_none(profile(criteria=criteria(tool_effectiveness=1))) == NO_EVIDENCE
+
+
+def test_an_llm_card_weighs_what_the_judge_gave() -> None:
+    row = card(judged_profile(), result(sample_totals=[50, 60, 70]))
+
+    assert row["overall_score"] == pytest.approx(70)  # (25 + 20 + 15 + 10) of 100
+    assert row["confidence"] == pytest.approx(0.8, abs=1e-6)
+    assert row["reasoning"] == (
+        "logical_flow 100.0 x 25, consistency 80.0 x 25, tool_relevance 60.0 x 25, "
+        "synthesis_quality 40.0 x 25\n\nToo hasty."
+    )
+
+
+def test_a_hybrid_weighs_both_and_averages_their_confidence() -> None:
+    row = card(judged_profile(**HYBRID), result(criteria_scores={"taste": 80}))
+
+    assert row["overall_score"] == pytest.approx(75)  # (60 * 1 + 80 * 3) / 4
+    assert row["confidence"] == pytest.approx(0.75)  # (0.9 * 1 + 0.7 * 3) / 4
+
+
+def test_confidence_is_averaged_over_what_is_known() -> None:
+    unknown = criteria(tool_effectiveness=1, taste=3)
+    row = card(
+        judged_profile(**(HYBRID | {"criteria": unknown})), result(criteria_scores={"taste": 80})
+    )
+
+    assert row["confidence"] == pytest.approx(0.7)
+    assert row["overall_score"] == pytest.approx(80)
+
+
+@pytest.mark.parametrize("version", [judged_profile(), judged_profile(**HYBRID)])
+def test_no_score_is_invented_when_no_judge_has_scored(version: JudgeProfile) -> None:
+    assert why_none(version) == NOT_JUDGED
+    assert why_none(version, result(content_hash="older")) == NOT_JUDGED
+    failed = result(status="failed", error_message="refused")
+    assert why_none(version, failed) == "the judge failed: refused"
+    assert why_none(version, result(status="pending")) == "the judge is at work"
+
+
+def test_a_judge_that_scored_no_criterion_of_the_profile_leaves_nothing_known() -> None:
+    assert why_none(judged_profile(), result(criteria_scores={})) == NO_EVIDENCE
+
+
+def test_a_placeholder_is_written_only_when_it_is_allowed() -> None:
+    failed = result(status="failed", error_message="refused")
+    row = card(judged_profile(**HYBRID), failed, allow_fallback=True)
+
+    assert (row["overall_score"], row["confidence"], row["fallback"]) == (50, 0.1, True)
+    assert row["reasoning"] == (
+        "a placeholder: the judge failed: refused; tool_count 60.0 x 1, taste unknown"
+    )
+
+
+def test_a_placeholder_is_not_written_where_a_score_is_or_is_to_come() -> None:
+    assert not card(judged_profile(), result(), allow_fallback=True)["fallback"]
+    pending = result(status="pending")
+    assert why_none(judged_profile(), pending, allow_fallback=True) == "the judge is at work"
+    nothing = profile(criteria=criteria(tool_effectiveness=1))
+    assert why_none(nothing, allow_fallback=True) == NO_EVIDENCE
+
+
+def test_a_disqualified_session_has_the_lowest_score_whatever_the_criteria_say() -> None:
+    strict = profile(
+        criteria=criteria(tool_count=1), disqualifiers=["rm", "dd"], scale={"min": 1, "max": 5}
+    )
+    row = card(strict, triggered=disqualified("dd"))
+
+    assert row["overall_score"] == 1
+    assert (row["disqualified"], row["disqualifier_triggered"]) == (True, "dd")
+    assert scores(row) == {"tool_count": pytest.approx(3.4)}
+    assert row["reasoning"] == "disqualified by dd; tool_count 3.4 x 1"
+
+
+def test_whether_it_is_disqualified_is_null_without_texts_and_false_without_disqualifiers() -> None:
+    strict = profile(disqualifiers=["rm"])
+
+    assert card(strict)["disqualified"] is None
+    assert card(strict, triggered=disqualified(None))["disqualified"] is False
+    assert card(profile())["disqualified"] is False
+
+
+def test_a_disqualified_session_needs_no_judge() -> None:
+    strict = judged_profile(disqualifiers=["rm"])
+    row = card(strict, triggered=disqualified("rm"), allow_fallback=True)
+
+    assert (row["overall_score"], row["fallback"], row["confidence"]) == (0, False, 0.9)
+    judged = card(strict, result(), triggered=disqualified("rm"))
+    assert (judged["overall_score"], judged["confidence"]) == (0, 0.7)
+
+
+def test_a_card_has_the_same_id_whenever_it_is_made_and_another_for_all_else() -> None:
+    ids = {
+        card_id(profile(), *KEY, "0"),
+        card_id(profile(), *KEY, "0"),
+        card_id(profile(), *KEY, "1"),
+        card_id(profile(version=2), *KEY, "0"),
+        card_id(profile(id="q"), *KEY, "0"),
+        card_id(profile(), "other", KEY[1], "0"),
+    }
+
+    assert len(ids) == 5
+
+
+def test_the_time_of_a_card_stays_while_its_score_does() -> None:
+    now = pl.lit(at(99)).cast(UTC_TIME)
+    made = cards_of(profile(criteria=criteria(tool_count=1))).cards
+    old = made.with_columns(scored_at=pl.lit(at(1)).cast(UTC_TIME))
+
+    def time_of(new: pl.DataFrame, before: pl.DataFrame) -> datetime:
+        found: datetime = keep_times(new, before, now)["scored_at"].item()
+        return found
+
+    assert time_of(made, old) == at(1)
+    assert time_of(made, old.clear()) == at(99)
+    assert time_of(made.with_columns(overall_score=pl.lit(1.0)), old) == at(99)
+    assert time_of(made.with_columns(confidence=pl.lit(0.5)), old) == at(99)
+
+
+def test_cards_of_content_that_is_no_more_are_kept() -> None:
+    old = cards_of(profile()).cards
+    again = pl.DataFrame([(*KEY, "0")], schema=KEYS, orient="row")
+    grown = pl.DataFrame([(*KEY, "1")], schema=KEYS, orient="row")
+
+    assert kept_cards(old, again).is_empty()
+    assert kept_cards(old, grown).equals(old)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.01, 100), st.one_of(st.none(), st.integers(0, 100))),
+        min_size=1,
+        max_size=6,
+    ),
+    st.floats(-100, 100),
+    st.floats(0.1, 100),
+)
+def test_a_score_lies_between_its_lowest_and_highest_known_criterion(
+    given_points: list[tuple[float, int | None]], low: float, width: float
+) -> None:
+    names = {f"c{number}": weight for number, (weight, _) in enumerate(given_points)}
+    version = judged_profile(criteria=criteria(**names), scale={"min": low, "max": low + width})
+    most = version.judge_points
+    points = {
+        name: None if each is None else round(each / 100 * most[name])
+        for name, (_, each) in zip(names, given_points, strict=True)
+    }
+    made = cards_of(version, result(criteria_scores=points)).cards
+    known = [low + each / most[name] * width for name, each in points.items() if each is not None]
+
+    assert made.height == bool(known)
+    for score in made["overall_score"]:
+        assert min(known) - 1e-9 <= score <= max(known) + 1e-9

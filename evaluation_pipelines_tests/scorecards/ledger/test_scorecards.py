@@ -1,0 +1,193 @@
+"""The ledger around scorecards: nothing twice, nothing lost, dates due when they should be."""
+
+import threading
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.ledger.override_store import (
+    AuditSample,
+    NewOverride,
+    OverrideStore,
+)
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
+from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+DAY = date(2026, 11, 19)
+
+
+def new(**fields: Any) -> NewOverride:
+    defaults: dict[str, Any] = {
+        "organization_id": "default",
+        "session_key": "s1",
+        "session_date": DAY,
+        "profile_id": "p",
+        "profile_version": 1,
+        "content_hash": "0",
+        "override_score": 20.0,
+        "scale_min": 0.0,
+        "scale_max": 100.0,
+        "automatic_score": None,
+        "is_confirmation": False,
+        "source": "person",
+        "annotator": "Ada",
+        "reason": "because",
+    }
+    return NewOverride(**(defaults | fields))
+
+
+def sample(session_key: str = "s1") -> AuditSample:
+    return AuditSample(DAY, "default", session_key, "p", "0", NOW)
+
+
+def event(number: int, day: date = DAY) -> Announcement:
+    return Announcement(f"id-{number}", "kind", day, "default", "s1", None, 50.0, "{}")
+
+
+def due(ledger: Ledger) -> list[date]:
+    return [each.session_date for each in RebuildQueue(ledger).pending(NOW)]
+
+
+def test_profiles_come_back_as_they_were_registered(ledger: Ledger) -> None:
+    whole = judged_profile(disqualifiers=["é"], frozen_until="2026-12-01T00:00:00Z")
+    ProfileStore(ledger).register(whole, NOW)
+    (found,) = ProfileStore(ledger).registry().versions
+
+    assert (found.profile, found.registered_at, found.rescore_history) == (whole, NOW, False)
+
+
+def test_a_refused_profile_changes_nothing(ledger: Ledger) -> None:
+    ProfileStore(ledger).register(profile(), NOW)
+    with pytest.raises(ProfileRefusedError):
+        ProfileStore(ledger).register(profile(criteria=criteria(tool_count=1)), NOW)
+
+    assert [each.profile for each in ProfileStore(ledger).registry().versions] == [profile()]
+
+
+def test_what_may_change_freely_changes_in_place(ledger: Ledger) -> None:
+    ProfileStore(ledger).register(profile(), NOW)
+    later = NOW + timedelta(days=1)
+    assert ProfileStore(ledger).register(profile(name="New"), later, rescore_history=True)
+    (found,) = ProfileStore(ledger).registry().versions
+
+    assert (found.profile.name, found.registered_at, found.rescore_history) == ("New", NOW, True)
+    assert ProfileStore(ledger).register(profile(name="New"), later) is None
+
+
+def test_a_freeze_by_hand_stays_when_the_file_is_read_again(ledger: Ledger) -> None:
+    ProfileStore(ledger).register(profile(), NOW)
+    ProfileStore(ledger).freeze("p", NOW + timedelta(days=1))
+    ProfileStore(ledger).register(profile(name="New"), NOW)
+
+    with pytest.raises(ProfileRefusedError, match="frozen until 2026-11-21"):
+        ProfileStore(ledger).register(profile(version=2), NOW)
+    ProfileStore(ledger).freeze("p", None)
+    assert ProfileStore(ledger).register(profile(version=2), NOW)
+
+
+def test_what_is_not_there_cannot_be_frozen(ledger: Ledger) -> None:
+    with pytest.raises(ProfileError, match="no profile p"):
+        ProfileStore(ledger).freeze("p", NOW)
+
+
+def test_an_override_makes_its_date_due_in_the_same_step(ledger: Ledger) -> None:
+    assert OverrideStore(ledger).add([new()], NOW) == [1]
+
+    assert due(ledger) == [DAY]
+    (row,) = OverrideStore(ledger).of_dates([DAY]).rows(named=True)
+    assert (row["override_id"], row["override_score"], row["made_at"]) == (1, 20, NOW)
+
+
+def test_overrides_are_all_kept_and_found_by_date(ledger: Ledger) -> None:
+    other = DAY - timedelta(days=1)
+    OverrideStore(ledger).add([new(), new(override_score=30.0)], NOW)
+    OverrideStore(ledger).add([new(session_date=other)], NOW)
+
+    assert OverrideStore(ledger).of_dates([DAY])["override_score"].to_list() == [20, 30]
+    assert OverrideStore(ledger).of_dates().height == 3
+    assert OverrideStore(ledger).of_dates([]).schema == OVERRIDE_ROWS
+    assert OverrideStore(ledger).add([], NOW) == []
+
+
+def test_a_sample_is_asked_about_once_and_an_audit_answers_it(ledger: Ledger) -> None:
+    assert OverrideStore(ledger).put_samples([sample(), sample("s2")]) == 2
+    assert OverrideStore(ledger).put_samples([sample()]) == 0
+    assert OverrideStore(ledger).put_samples([]) == 0
+
+    OverrideStore(ledger).add([new()], NOW)  # somebody else's opinion is no answer
+    (answer,) = OverrideStore(ledger).add([new(source="audit")], NOW)
+    OverrideStore(ledger).add([new(source="audit")], NOW)
+    assert {each.session_key: each.override_id for each in OverrideStore(ledger).samples()} == {
+        "s1": answer,
+        "s2": None,
+    }
+
+
+def test_an_event_is_recorded_once(ledger: Ledger) -> None:
+    events = EventStore(ledger)
+    assert events.record(DAY, [event(1), event(2)], NOW) == [event(1), event(2)]
+    assert events.record(DAY, [event(1), event(2), event(3)], NOW) == [event(3)]
+    assert events.record(DAY, [], NOW) == []
+
+    assert [each.event_id for each in events.after(0, 10)] == ["id-1", "id-2", "id-3"]
+
+
+def test_events_are_read_on_from_a_position(ledger: Ledger) -> None:
+    events = EventStore(ledger)
+    events.record(DAY, [event(number) for number in range(5)], NOW)
+    first = events.after(0, 2)
+    rest = events.after(first[-1].position, 10)
+
+    assert [each.event_id for each in (*first, *rest)] == [f"id-{n}" for n in range(5)]
+
+
+def test_an_event_that_another_run_recorded_meanwhile_is_not_doubled(url: str) -> None:
+    both, go = [open_ledger(url), open_ledger(url)], threading.Barrier(2)
+
+    def record(ledger: Ledger) -> None:
+        go.wait()
+        EventStore(ledger).record(DAY, [event(number) for number in range(200)], NOW)
+
+    threads = [threading.Thread(target=record, args=(each,)) for each in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(EventStore(both[0]).after(0, 1000)) == 200
+    for each in both:
+        each.close()
+
+
+def test_a_date_wakes_when_its_time_has_come_and_only_once(ledger: Ledger) -> None:
+    ScheduledRebuilds(ledger).expect(DAY, NOW)
+    assert ScheduledRebuilds(ledger).wake(NOW - timedelta(seconds=1)) == []
+    assert due(ledger) == []
+
+    assert ScheduledRebuilds(ledger).wake(NOW) == [DAY]
+    assert due(ledger) == [DAY]
+    assert ScheduledRebuilds(ledger).wake(NOW) == []
+
+
+def test_a_date_waits_for_the_time_it_was_given_last_or_not_at_all(ledger: Ledger) -> None:
+    later = NOW + timedelta(hours=1)
+    ScheduledRebuilds(ledger).expect(DAY, NOW)
+    ScheduledRebuilds(ledger).expect(DAY, later)
+    assert ScheduledRebuilds(ledger).wake(NOW) == []
+
+    ScheduledRebuilds(ledger).expect(DAY, None)
+    assert ScheduledRebuilds(ledger).wake(later) == []
+
+
+def test_dates_can_be_made_due_by_hand(ledger: Ledger) -> None:
+    RebuildQueue(ledger).touch([DAY], NOW)
+
+    assert due(ledger) == [DAY]

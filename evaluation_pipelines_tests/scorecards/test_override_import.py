@@ -1,0 +1,114 @@
+"""Overrides from a file: all or nothing, every bad row told, nothing stored twice."""
+
+import pytest
+
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.overrides import (
+    ImportResult,
+    OverrideError,
+    import_overrides,
+    overrides_with_states,
+)
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+HEADING = "session,score,annotator,reason,profile\n"
+
+
+@pytest.fixture
+def two_sessions(workplace: Workplace) -> Workplace:
+    workplace.land("logs.jsonl", session("s1") + session("s2", 60))
+    workplace.ingest()
+    workplace.build()
+    return workplace
+
+
+def take(workplace: Workplace, *rows: str, skip_bad: bool = False) -> ImportResult:
+    lines = [HEADING, *(f"{row}\n" for row in rows)]
+    return import_overrides(workplace.stores, lines, NOW, skip_bad=skip_bad)
+
+
+def scores(workplace: Workplace) -> list[float]:
+    found: list[float] = OverrideStore(workplace.ledger).of_dates()["override_score"].to_list()
+    return found
+
+
+def test_good_rows_are_stored_as_imported(two_sessions: Workplace) -> None:
+    done = take(two_sessions, 's1,20,Ada,"wrong, and late",', "s2#baseline-1,80.5,Bo,fine,")
+
+    assert done == ImportResult(2, 0, ())
+    rows = (
+        OverrideStore(two_sessions.ledger).of_dates().select("override_score", "reason", "source")
+    )
+    assert rows.rows() == [(20, "wrong, and late", "import"), (80.5, "fine", "import")]
+
+
+BAD = {
+    "s9,20,Ada,x,": "There is no session s9",
+    "s1,many,Ada,x,": "score 'many' is not a number",
+    "s1,,Ada,x,": "score '' is not a number",
+    "s1,nan,Ada,x,": "is not on the scale of general-performance, 0 to 100",
+    "s1,101,Ada,x,": "score 101 is not on the scale",
+    "s1,20,,x,": "annotator is empty",
+    "s1,20,Ada, ,": "reason is empty",
+    "s1,20,Ada,x,nope": "There is no profile nope",
+    "s1,20,Ada,x,,more": "it has more cells than the heading",
+    "s1,20": "annotator is empty",
+    f"s1,20,Ada,{'x' * 4001},": "reason has 4001 letters, 4000 are the most",
+}
+
+
+def test_every_bad_row_is_told_by_its_line_and_nothing_is_stored(two_sessions: Workplace) -> None:
+    done = take(two_sessions, "s2,80,Ada,good,", *BAD)
+
+    assert (done.stored, done.known) == (0, 0)
+    assert [number for number, _ in done.bad] == list(range(3, 3 + len(BAD)))
+    for (_, told), expected in zip(done.bad, BAD.values(), strict=True):
+        assert expected in told
+    assert scores(two_sessions) == []
+    assert RebuildQueue(two_sessions.ledger).pending(NOW) == []
+
+
+def test_good_rows_are_stored_beside_bad_ones_when_asked(two_sessions: Workplace) -> None:
+    done = take(two_sessions, "s2,80,Ada,good,", "s9,20,Ada,x,", skip_bad=True)
+
+    assert (done.stored, len(done.bad)) == (1, 1)
+    assert scores(two_sessions) == [80]
+
+
+def test_a_row_that_says_what_counts_already_is_not_stored_again(two_sessions: Workplace) -> None:
+    take(two_sessions, "s1,20,Ada,x,", "s1,20,Ada,x,")
+    assert scores(two_sessions) == [20]
+
+    assert take(two_sessions, "s1,20,Ada,x,", "s2,80,Ada,y,") == ImportResult(1, 1, ())
+    take(two_sessions, "s1,30,Ada,x,")
+    assert take(two_sessions, "s1,20,Ada,x,").stored == 1  # said again, after another score
+    assert scores(two_sessions) == [20, 80, 30, 20]
+
+
+def test_of_two_rows_for_one_session_the_last_counts(two_sessions: Workplace) -> None:
+    take(two_sessions, "s1,20,Ada,x,", "s1,30,Bo,y,")
+    found = overrides_with_states(two_sessions.stores)
+
+    assert found.select("override_100", "state").rows() == [(20, "replaced"), (30, "live")]
+
+
+@pytest.mark.parametrize("heading", ["", "session,score\n", "Session,score,annotator,reason\n"])
+def test_a_file_without_its_heading_is_refused(two_sessions: Workplace, heading: str) -> None:
+    with pytest.raises(OverrideError, match="the heading lacks"):
+        import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x\n"], NOW)
+
+
+def test_a_file_that_is_no_csv_is_refused(two_sessions: Workplace) -> None:
+    with pytest.raises(OverrideError, match=r"line \d is not CSV"):
+        import_overrides(two_sessions.stores, [HEADING, 's1,20,"Ada"x,y,\n'], NOW)
+
+
+def test_other_organizations_and_profiles_can_be_named(two_sessions: Workplace) -> None:
+    heading = "organization,profile,session,score,annotator,reason\n"
+    lines = [heading, "default,general-performance,s1,20,Ada,x\n", "other,,s1,20,Ada,x\n"]
+    done = import_overrides(two_sessions.stores, lines, NOW, skip_bad=True)
+
+    assert done.stored == 1
+    assert "There is no session s1" in done.bad[0][1]

@@ -1,0 +1,429 @@
+"""Scorecards in a whole pipeline: built again, grown, corrected, under new versions."""
+
+import hashlib
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.profiles.sync import set_profile, sync_profiles
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
+from evaluation_pipelines.scorecards import scoring_inputs
+from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
+from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
+from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.scorecard_builders import result, results
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+DAY = date(2026, 6, 1)
+ENDED = datetime.fromisoformat("2026-06-01T12:00:31Z")
+PROFILE = """\
+id: calls
+version: {version}
+name: Few calls
+match_labels: [{label}]
+method: heuristic
+criteria:
+  - id: tool_count
+thresholds:
+  tool_count_worst: {worst}
+{more}
+"""
+
+
+def work(session: str = "s1", second: float = 0, label: str = "simple", **call: object) -> bytes:
+    """A prompt, a shell call, a reply and an answered request: two tokens out for each in."""
+    named = {"session__id": session, "classification__label": label}
+    given = {"tool_name": "Bash", "success": "true", **call}
+    return line(
+        claude("user_prompt", second, **named),
+        claude("tool_result", second + 10, **given, **named),
+        claude("api_request", second + 20, input_tokens=100, output_tokens=200, cost_usd=0.01,
+               model="model-a", **named),
+    )  # fmt: skip
+
+
+def profile_file(
+    workplace: Workplace, version: int = 1, worst: int = 10, label: str = "simple", more: str = ""
+) -> Path:
+    """A profile of the user's own: one call of ten is 0.9."""
+    path = workplace.settings.profiles_dir / "calls.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PROFILE.format(version=version, worst=worst, label=label, more=more))
+    return path
+
+
+def build(workplace: Workplace, now: datetime = NOW) -> None:
+    """Ingest what landed and build what is due, at a time."""
+    Ingest(workplace.stores, lambda: now).run()
+    job = Build(workplace.stores, clock=lambda: now)
+    assert all(isinstance(each, DateBuilt) for each in job.run(job.pending_dates()))
+
+
+def cards(workplace: Workplace, profile_id: str = "calls") -> list[dict[str, Any]]:
+    found = workplace.lake.read(SCORECARDS, workplace.lake.partitions(SCORECARDS))
+    return found.filter(profile_id=profile_id).rows(named=True)
+
+
+def evaluation(workplace: Workplace) -> dict[str, Any]:
+    (row,) = workplace.lake.read(SESSION_EVALUATIONS, [DAY]).rows(named=True)
+    return row
+
+
+def digests(workplace: Workplace) -> dict[str, str]:
+    files = [
+        path for table in (SCORECARDS, SESSION_EVALUATIONS) for path in workplace.lake.files(table)
+    ]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def say(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
+    registry = sync_profiles(workplace.stores, now).registry
+    target = find_target(workplace.stores, registry, SessionName("s1"))
+    override(workplace.stores, target, HumanVerdict(score, "Ada", "because"), "person", now)
+
+
+@pytest.fixture
+def scored(workplace: Workplace) -> Workplace:
+    """One session under a profile of the user's and the shipped one for all."""
+    profile_file(workplace)
+    workplace.land("logs.jsonl", work())
+    build(workplace)
+    return workplace
+
+
+def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) -> None:
+    (mine,) = cards(scored)
+    assert mine["overall_score"] == pytest.approx(90)  # 1 call of 10
+    assert (mine["is_best_match"], mine["scored_at"]) == (True, NOW)
+    assert [each["is_best_match"] for each in cards(scored, "general-performance")] == [False]
+    # Two profiles list the label; neither has more labels or a higher version; c is before e.
+    assert [each["is_best_match"] for each in cards(scored, "efficiency-simple")] == [False]
+
+    row = evaluation(scored)
+    assert (row["effective_100"], row["effective_source"]) == (pytest.approx(90), "scorecard")
+    assert (row["profile_id"], row["card_id"]) == ("calls", mine["card_id"])
+    names = sorted(path.name for path in scored.lake.files(SCORECARDS, DAY))
+    assert names == [
+        "calls-v1.parquet",
+        "efficiency-simple-v1.parquet",
+        "general-performance-v1.parquet",
+    ]
+
+
+def test_building_again_changes_no_byte_and_announces_nothing_twice(scored: Workplace) -> None:
+    before, told = digests(scored), EventStore(scored.ledger).after(0, 100)
+    assert [each.kind for each in told] == ["evaluation.model_feedback"]
+    RebuildQueue(scored.ledger).touch([DAY], NOW)
+    build(scored, NOW + timedelta(days=1))
+
+    assert digests(scored) == before
+    assert EventStore(scored.ledger).after(0, 100) == told
+
+
+def test_a_low_score_is_a_risk_and_announced_as_one(workplace: Workplace) -> None:
+    profile_file(workplace, worst=1)
+    workplace.land("logs.jsonl", work())
+    build(workplace)
+
+    assert evaluation(workplace)["quality_risk"] is True
+    kinds = [each.kind for each in EventStore(workplace.ledger).after(0, 100)]
+    assert kinds == ["evaluation.model_feedback", "evaluation.quality_risk"]
+
+
+def test_a_session_that_grew_gets_a_new_card_and_keeps_the_old_one(scored: Workplace) -> None:
+    scored.land("more.jsonl", work(second=60))
+    later = NOW + timedelta(days=1)
+    build(scored, later)
+
+    old, new = sorted(cards(scored), key=lambda each: each["scored_at"])
+    assert (old["scored_at"], new["scored_at"]) == (NOW, later)
+    assert old["content_hash"] != new["content_hash"]
+    assert evaluation(scored)["card_id"] == new["card_id"]
+    assert len(EventStore(scored.ledger).after(0, 100)) == 2
+
+
+def test_an_override_counts_with_the_next_build_and_stands_beside_the_automatic_score(
+    scored: Workplace,
+) -> None:
+    say(scored, 20)
+    assert RebuildQueue(scored.ledger).pending(NOW)[0].session_date == DAY
+    build(scored)
+
+    (card,) = cards(scored)
+    assert (card["overall_score"], card["effective_score"]) == (pytest.approx(90), 20)
+    assert (card["human_override"]["annotator"], card["scored_at"]) == ("Ada", NOW)
+    row = evaluation(scored)
+    assert (row["effective_100"], row["effective_source"]) == (20, "override")
+    assert row["quality_risk"] is True
+    # The new score is news, and a low one: feedback before, feedback and risk now.
+    assert len(EventStore(scored.ledger).after(0, 100)) == 3
+
+
+def test_an_override_is_stale_when_the_session_has_grown(scored: Workplace) -> None:
+    say(scored, 20)
+    scored.land("more.jsonl", work(second=60))
+    build(scored)
+
+    row = evaluation(scored)
+    assert row["effective_source"] == "scorecard"
+    new = next(each for each in cards(scored) if each["card_id"] == row["card_id"])
+    assert new["human_override"]["stale"] is True
+    old = next(each for each in cards(scored) if each["card_id"] != row["card_id"])
+    assert (old["human_override"]["stale"], old["effective_score"]) == (False, 20)
+
+
+def test_a_confirmation_is_an_override_equal_to_the_score(scored: Workplace) -> None:
+    say(scored, None)
+    (row,) = OverrideStore(scored.ledger).of_dates([DAY]).rows(named=True)
+
+    assert row["is_confirmation"] is True
+    assert row["override_score"] == row["automatic_score"] == pytest.approx(90)
+
+
+def test_a_new_version_leaves_sessions_from_before_as_they_are(scored: Workplace) -> None:
+    before = digests(scored)
+    profile_file(scored, version=2, worst=2)
+    RebuildQueue(scored.ledger).touch([DAY], NOW)
+    build(scored, NOW)
+
+    assert digests(scored) == before
+
+
+def test_history_is_scored_again_when_asked_and_old_cards_stay(scored: Workplace) -> None:
+    path = profile_file(scored, version=2, worst=2)
+    old_file = scored.lake.folder(SCORECARDS, DAY) / "calls-v1.parquet"
+    before = old_file.read_bytes()
+    set_profile(scored.stores, path, NOW, rescore_history=True)
+    build(scored)
+
+    assert old_file.read_bytes() == before
+    by_version = {each["profile_version"]: each for each in cards(scored)}
+    assert by_version[2]["overall_score"] == pytest.approx(50)  # 1 call of 2
+    assert evaluation(scored)["card_id"] == by_version[2]["card_id"]
+
+
+def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workplace) -> None:
+    """A new version scores history, then the session grows: three cards were the best match."""
+    path = profile_file(scored, version=2, worst=2)
+    set_profile(scored.stores, path, NOW, rescore_history=True)
+    build(scored)
+    scored.land("more.jsonl", work(second=60))
+    later = NOW + timedelta(days=1)
+    build(scored, later)
+    link = publish_analytics(scored.stores, later).link
+    with duckdb.connect(str(link), read_only=True) as base:
+        kept = base.sql("select card_id from scorecards where is_best_match").fetchall()
+        current = base.sql(
+            "select profile_id, profile_version, is_best_match, card_id from current_scorecards"
+            " order by profile_id"
+        ).fetchall()
+
+    assert len(kept) == 3
+    assert [row[:3] for row in current] == [
+        ("calls", 2, True),
+        ("efficiency-simple", 1, False),
+        ("general-performance", 1, False),
+    ]
+    assert current[0][3] == evaluation(scored)["card_id"]
+
+
+def test_a_criterion_that_nobody_computes_is_told(workplace: Workplace) -> None:
+    path = profile_file(workplace)
+    path.write_text(path.read_text().replace("tool_count\n", "tool_cuont\n", 1))
+    workplace.land("logs.jsonl", work())
+    Ingest(workplace.stores, lambda: NOW).run()
+    (built,) = [made for made in _made(workplace) if made.table is SCORECARDS]
+    rule = next(each for each in built.rules if each.rule == "every_criterion_is_known")
+
+    assert (rule.passed, rule.severity) == (False, "warning")
+    assert rule.examples == ("calls version 1: tool_cuont",)
+    assert cards(workplace)[0]["overall_score"] == 50
+
+
+def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplace) -> None:
+    profile_file(workplace)
+    sync_profiles(workplace.stores, ENDED - timedelta(days=2))
+    profile_file(workplace, version=2, worst=2)
+    sync_profiles(workplace.stores, ENDED - timedelta(days=1))
+    workplace.land("logs.jsonl", work())
+    build(workplace)
+
+    assert [each["profile_version"] for each in cards(workplace)] == [2]
+
+
+def test_a_profile_that_is_refused_goes_on_as_it_was_and_is_told(scored: Workplace) -> None:
+    profile_file(scored, worst=2)  # other content, same version
+    (scored.settings.profiles_dir / "broken.yaml").write_text("id: [")
+    RebuildQueue(scored.ledger).touch([DAY], NOW)
+    (built,) = [
+        made
+        for made in _made(scored)
+        if made.table is SCORECARDS
+    ]  # fmt: skip
+    rule = next(each for each in built.rules if each.rule == "profiles_are_sound")
+
+    assert not rule.passed
+    assert "broken.yaml is not YAML" in rule.examples[0]
+    assert "make it version 2" in rule.examples[1]
+    assert [each["overall_score"] for each in cards(scored)] == [pytest.approx(90)]
+
+
+def _made(workplace: Workplace) -> list[Any]:
+    made: list[Any] = []
+    job = Build(
+        workplace.stores, on_made=lambda each: made.extend(each.values()), clock=lambda: NOW
+    )
+    job.run(job.pending_dates())
+    return made
+
+
+def test_a_session_that_has_not_ended_waits_and_wakes_without_new_telemetry(
+    workplace: Workplace,
+) -> None:
+    profile_file(workplace)
+    workplace.land("logs.jsonl", work())
+    just_after = ENDED + timedelta(minutes=1)
+    build(workplace, just_after)
+
+    assert cards(workplace) == []
+    row = evaluation(workplace)
+    assert (row["effective_source"], row["reason"]) == ("none", NOT_ENDED)
+    assert EventStore(workplace.ledger).after(0, 10) == []
+    job = Build(workplace.stores, clock=lambda: just_after + timedelta(minutes=28))
+    assert job.pending_dates() == []
+
+    build(workplace, just_after + timedelta(minutes=30))
+    assert len(cards(workplace)) == 1
+    assert evaluation(workplace)["effective_source"] == "scorecard"
+    assert len(EventStore(workplace.ledger).after(0, 10)) == 1
+
+
+def test_a_card_stays_while_its_session_is_open_again(scored: Workplace) -> None:
+    """A late hook event moves the end of a session and none of its content."""
+    before = cards(scored)
+    scored.land("late.jsonl", line(claude("hook_execution_start", 60, session__id="s1")))
+    build(scored, ENDED + timedelta(minutes=2))
+
+    assert cards(scored) == before
+    assert evaluation(scored)["effective_source"] == "scorecard"
+    assert len(EventStore(scored.ledger).after(0, 10)) == 1
+
+
+def test_a_disqualified_session_is_worth_nothing(workplace: Workplace) -> None:
+    profile_file(workplace, more="disqualifiers: ['rm -rf']")
+    parameters = '{"command": "rm -rf /srv"}'
+    workplace.land("logs.jsonl", work(tool_parameters=parameters))
+    build(workplace)
+
+    (card,) = cards(workplace)
+    assert (card["overall_score"], card["disqualifier_triggered"]) == (0, "rm -rf")
+    row = evaluation(workplace)
+    assert (row["effective_100"], row["disqualified"], row["quality_risk"]) == (0, True, True)
+
+
+def test_a_session_that_only_a_judge_can_score_has_no_card_and_says_so(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", work(label="incident"))
+    build(workplace)
+
+    assert cards(workplace, "incident-llm") == []
+    row = evaluation(workplace)
+    assert (row["effective_source"], row["profile_id"]) == ("composite", "incident-llm")
+    assert row["reason"] == "no judge has scored this content with this profile version"
+
+
+def test_a_placeholder_counts_nowhere(workplace: Workplace) -> None:
+    settings = workplace.settings.model_copy(update={"allow_fallback": True})
+    allowed = Workplace(settings, workplace.landing, workplace.lake, workplace.ledger)
+    workplace.land("logs.jsonl", work(label="incident"))
+    build(allowed)
+
+    (card,) = cards(workplace, "incident-llm")
+    assert (card["overall_score"], card["fallback"]) == (50, True)
+    row = evaluation(workplace)
+    assert (row["effective_source"], row["card_id"]) == ("composite", None)
+
+
+def test_scores_of_a_judge_become_cards_and_totals(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.land("logs.jsonl", work(label="incident"))
+    build(workplace)
+    content = evaluation(workplace)["content_hash"]
+    told = results(
+        result(judge_profile_id="incident-llm", content_hash=content, sample_totals=[50, 60, 70])
+    )
+    of_date = told.with_columns(session_date=pl.lit(DAY))
+    monkeypatch.setattr(scoring_inputs, "judge_results", lambda *_: of_date)
+    RebuildQueue(workplace.ledger).touch([DAY], NOW)
+    build(workplace)
+
+    (card,) = cards(workplace, "incident-llm")
+    assert card["overall_score"] == pytest.approx(70)
+    row = evaluation(workplace)
+    assert (row["effective_source"], row["judge_total"]) == ("scorecard", 70)
+    assert told.schema == JUDGE_RESULTS
+
+
+def test_what_is_named_wrongly_is_told(scored: Workplace) -> None:
+    registry = sync_profiles(scored.stores, NOW).registry
+    stores = scored.stores
+
+    with pytest.raises(SessionNotFoundError, match="There is no session s9"):
+        find_target(stores, registry, SessionName("s9"))
+    with pytest.raises(SessionNotFoundError, match="There is no session s1"):
+        find_target(stores, registry, SessionName("s1", organization="other"))
+    with pytest.raises(ProfileError, match="There is no profile nope"):
+        find_target(stores, registry, SessionName("s1", profile="nope"))
+    with pytest.raises(ProfileError, match="incident-llm does not score s1, whose label is simple"):
+        find_target(stores, registry, SessionName("s1", profile="incident-llm"))
+
+
+def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workplace) -> None:
+    lines = [
+        line(claude("user_prompt", 0, session__id="s1"), organization__id=name)
+        for name in ("a", "b")
+    ]
+    workplace.land("logs.jsonl", b"".join(lines))
+    build(workplace)
+    registry = sync_profiles(workplace.stores, NOW).registry
+
+    with pytest.raises(SessionNotFoundError, match=r"several windows.* of a, .* of b"):
+        find_target(workplace.stores, registry, SessionName("s1"))
+    target = find_target(workplace.stores, registry, SessionName("s1#baseline-1", organization="b"))
+    assert target.session["organization_id"] == "b"
+
+
+def test_without_any_matching_profile_there_is_nothing_to_correct(workplace: Workplace) -> None:
+    off = PROFILE.format(version=2, worst=9, label="'*'", more="enabled: false")
+    folder = workplace.settings.profiles_dir
+    folder.mkdir(parents=True)
+    (folder / "g.yaml").write_text(off.replace("id: calls", "id: general-performance"))
+    workplace.land("logs.jsonl", work(label="research"))
+    build(workplace)
+
+    row = evaluation(workplace)
+    assert (row["profile_id"], row["reason"]) == (None, "no profile matches its label")
+    registry = sync_profiles(workplace.stores, NOW).registry
+    with pytest.raises(ProfileError, match="no profile matches s1, whose label is research"):
+        find_target(workplace.stores, registry, SessionName("s1"))
+
+
+def test_cards_of_the_lake_are_those_of_the_schema(scored: Workplace) -> None:
+    for path in scored.lake.files(SCORECARDS):
+        assert pl.read_parquet_schema(path) == SCORECARDS.schema

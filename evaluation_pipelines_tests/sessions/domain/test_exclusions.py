@@ -1,0 +1,45 @@
+"""Rules of the user's: which session each leaves out, and which rules are refused."""
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.sessions.domain.exclusions import excluded_by
+from evaluation_pipelines.settings.exclusions import Rules, check_rules
+from evaluation_pipelines_tests.builders import session, sessions_frame
+
+
+def test_the_first_rule_of_which_everything_fits_leaves_a_session_out() -> None:
+    rules = {
+        "robots": {"user_id": "ci", "team_id": "platform"},
+        "sandbox": {"organization_id": "sandbox"},
+        "ci": {"user_id": "ci"},
+    }
+    sessions = sessions_frame(
+        [
+            session(user_id="ci", team_id="platform", organization_id="sandbox"),
+            session(user_id="ci", organization_id="sandbox"),
+            session(user_id="ci", team_id="search"),
+            session(user_id="ada", team_id="platform"),
+            session(),
+        ]
+    )
+    found = sessions.with_columns(excluded_by(rules))["excluded_by"].to_list()
+    assert found == ["robots", "sandbox", "ci", None, None]
+    without = sessions.with_columns(excluded_by({}))["excluded_by"]
+    assert (without.dtype, without.to_list()) == (pl.String(), [None] * 5)
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ({"all": {}}, "'all' must have a name, and name at least one column"),
+        ({" ": {"user_id": "ci"}}, "must have a name"),
+        ({"long": {"user_id": "ci", "prompt": "x"}}, "'long' names prompt, which is none of: org"),
+    ],
+)
+def test_a_rule_that_leaves_out_everything_or_names_no_column_is_refused(
+    rules: Rules, why: str
+) -> None:
+    check_rules({"ci": {"user_id": "ci", "masque": "Scout"}})
+    with pytest.raises(ValueError, match=why):
+        check_rules(rules)

@@ -1,0 +1,137 @@
+"""What a masque is worth: differences of means with Welch's interval, worked out by hand."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.schemas import MASQUE_LIFT
+from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
+from evaluation_pipelines_tests.builders import Row, session, sessions_frame
+
+
+def lifts(
+    rows: list[Row], composites: Sequence[float | None], fewest: int = 5
+) -> list[dict[str, Any]]:
+    """Rows of the table; the composites are given in the order of the sessions."""
+    numbered = [row | {"session_key": f"s{n}#x-1"} for n, row in enumerate(rows)]
+    sessions = sessions_frame(numbered)
+    performance = sessions.select("organization_id", "session_key").with_columns(
+        composite=pl.Series(composites, dtype=pl.Float64)
+    )
+    return masque_lift(sessions, performance, fewest).to_dicts()
+
+
+def worn(masque: str = "Scout", **columns: Any) -> Row:
+    return session(masque=masque, attribution="clean", **columns)
+
+
+def of(row: dict[str, Any], measure: str) -> list[Any]:
+    names = ("difference", "low", "high", "state")
+    return [row[f"{measure}_{name}"] for name in names]
+
+
+def test_the_interval_is_welchs() -> None:
+    # Scout 6 7 8 9 10: mean 8, variance 2.5. Baseline 3 4 4 4 5: mean 4, variance 0.5.
+    # se^2 = 2.5 / 5 + 0.5 / 5 = 0.6, se = 0.774597
+    # degrees of freedom: 0.6^2 / (0.5^2 / 4 + 0.1^2 / 4) = 0.36 / 0.065 = 5.538462
+    # t(0.975; 5.538462) = 2.4972, from the table between 2.5706 (5) and 2.4469 (6)
+    # 4 +- 2.4972 * 0.774597 = 4 +- 1.9343
+    (row,) = lifts([worn()] * 5 + [session()] * 5, [6, 7, 8, 9, 10, 3, 4, 4, 4, 5])
+
+    difference, low, high, state = of(row, "composite")
+    assert (difference, state) == (4.0, "shown")
+    assert 4 - 2.5706 * 0.774597 < low < 4 - 2.4469 * 0.774597
+    assert low == pytest.approx(4 - 1.9343, abs=1e-4)
+    assert high == pytest.approx(8 - low)
+    assert (row["composite_mean"], row["composite_baseline_mean"]) == (8.0, 4.0)
+    assert (row["sessions"], row["baseline_sessions"]) == (5, 5)
+
+
+def test_all_four_measures_are_compared() -> None:
+    others = [
+        session(tools_failed=failed, cost_usd=cost, active_s=active)
+        for failed, cost, active in [(1, 0.10, 100.0)] * 5
+    ]
+    scouts = [
+        worn(tools_failed=failed, cost_usd=cost, active_s=active)
+        for failed, cost, active in [(3, 0.05, 160.0)] * 5
+    ]
+    (row,) = lifts(scouts + others, [5.0] * 10)
+
+    # Without any variance the interval is the difference itself. 3 / 10 - 1 / 10 = 0.2
+    assert of(row, "failure_rate") == [*[pytest.approx(0.2)] * 3, "shown"]
+    assert of(row, "cost_usd") == [*[pytest.approx(-0.05)] * 3, "shown"]
+    assert of(row, "active_s") == [60.0, 60.0, 60.0, "shown"]
+    assert of(row, "composite") == [0.0, 0.0, 0.0, "shown"]
+
+
+@pytest.mark.parametrize(("scouts", "others", "n"), [(4, 9, 4), (9, 3, 3), (2, 0, 0)])
+def test_with_too_few_sessions_on_a_side_it_says_how_many_there_are(
+    scouts: int, others: int, n: int
+) -> None:
+    (row,) = lifts([worn()] * scouts + [session()] * others, [5.0] * (scouts + others))
+
+    assert of(row, "composite") == [None, None, None, f"not yet: {n} of 5"]
+    assert (row["composite_mean"], row["composite_baseline_mean"]) == (None, None)
+    assert (row["sessions"], row["baseline_sessions"]) == (scouts, others)
+
+
+def test_a_measure_counts_the_sessions_in_which_it_is_known() -> None:
+    rows = [worn(cost_usd=None)] * 2 + [worn()] * 4 + [session()] * 6
+    (row,) = lifts(rows, [5.0] * 5 + [None] + [5.0] * 6)
+
+    assert of(row, "cost_usd") == [None, None, None, "not yet: 4 of 5"]
+    assert (row["cost_usd_sessions"], row["cost_usd_baseline_sessions"]) == (4, 6)
+    assert of(row, "composite")[3] == "shown"
+    assert row["composite_sessions"] == 5
+
+
+def test_a_session_without_calls_has_no_failure_rate_and_an_infinite_cost_is_none() -> None:
+    rows = [worn(total_tools=0, tools_failed=0, cost_usd=float("inf"))] * 5 + [session()] * 5
+    (row,) = lifts(rows, [5.0] * 10)
+
+    assert row["failure_rate_state"] == row["cost_usd_state"] == "not yet: 0 of 5"
+    assert row["active_s_state"] == "shown"
+
+
+@pytest.mark.parametrize("attribution", ["mixed", "remainder"])
+def test_mixed_sessions_and_remainders_are_left_out(attribution: str) -> None:
+    odd = session(attribution=attribution, masque="Scout" if attribution == "mixed" else None)
+    (row,) = lifts([worn()] * 5 + [session()] * 5 + [odd] * 5, [8.0] * 5 + [4.0] * 5 + [0.0] * 5)
+
+    assert (row["sessions"], row["baseline_sessions"]) == (5, 5)
+    assert of(row, "composite")[0] == 4.0
+
+
+def test_organizations_masques_and_kinds_of_task_are_apart() -> None:
+    rows = [
+        worn(task_class="debug"),
+        worn(task_class="review"),
+        worn("Critic", task_class="debug"),
+        worn(task_class="debug", organization_id="other"),
+        session(task_class="debug"),
+    ]
+    found = lifts(rows, [5.0] * 5)
+
+    keys = MASQUE_LIFT.key
+    assert [tuple(row[name] for name in (*keys, "baseline_sessions")) for row in found] == [
+        ("default", "Critic", "debug", 1),
+        ("default", "Scout", "debug", 1),
+        ("default", "Scout", "review", 0),
+        ("other", "Scout", "debug", 0),
+    ]
+
+
+def test_it_says_which_dates_it_covers() -> None:
+    days = [date(2026, 11, day) for day in (5, 9, 2)]
+    rows = [worn(session_date=days[0]), worn(session_date=days[1]), session(session_date=days[2])]
+    (row,) = lifts(rows, [5.0] * 3)
+
+    assert (row["first_date"], row["last_date"]) == (days[2], days[1])
+
+
+def test_without_any_masque_there_is_no_row() -> None:
+    assert lifts([session()], [5.0]) == []

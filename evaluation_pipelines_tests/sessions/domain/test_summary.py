@@ -1,0 +1,190 @@
+"""The score of one session as people and programs read it."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.sessions.domain.performance import score_sessions
+from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
+from evaluation_pipelines_tests.builders import session, sessions_frame
+
+
+def row(**columns: object) -> dict[str, Any]:
+    """A row of ``agent_sessions`` joined with its row of ``session_performance``."""
+    sessions = sessions_frame([session(**columns)])
+    return sessions.row(0, named=True) | score_sessions(sessions).row(0, named=True)
+
+
+def test_the_yaml_of_a_session() -> None:
+    # quality 9.0, autonomy 10 / 2 * 2, productivity 9 / 5 * 10 capped, 600 / 1000 * 10,
+    # 10 - 0.09 / 9 * 100; composite 2.7 + 2.5 + 2.0 + 0.9 + 0.9
+    assert to_yaml(session_summary(row(masque="Code Reviewer"))) == (
+        "masque: Code Reviewer\n"
+        "duration_min: 5\n"
+        "dimensions:\n"
+        "  quality: 9.0\n"
+        "  autonomy: 10.0\n"
+        "  productivity: 10.0\n"
+        "  token_efficiency: 6.0\n"
+        "  cost_efficiency: 9.0\n"
+        "composite: 9.0\n"
+        "recommendation: keep\n"
+        "stats:\n"
+        "  total_cost: 0.09\n"
+        "  total_tools: 10\n"
+        "  tools_ok: 9\n"
+        "  tool_success_pct: 90\n"
+        "  prompts: 2\n"
+        "  total_tokens: 1000\n"
+        "  cache_tokens: 600\n"
+    )
+
+
+def test_the_yaml_of_an_unscorable_session_says_why() -> None:
+    nothing = row(
+        total_tools=0,
+        tools_ok=0,
+        total_tokens=None,
+        cache_read_tokens=None,
+        cost_usd=None,
+        active_s=0.0,
+    )
+
+    assert to_yaml(session_summary(nothing)) == (
+        "masque: baseline\n"
+        "duration_min: 1\n"
+        "dimensions:\n"
+        "  quality: null\n"
+        "  autonomy: null\n"
+        "  productivity: null\n"
+        "  token_efficiency: null\n"
+        "  cost_efficiency: null\n"
+        "composite: null\n"
+        "recommendation: null\n"
+        "reason: no tool call with a known outcome\n"
+        "stats:\n"
+        "  total_cost: null\n"
+        "  total_tools: 0\n"
+        "  tools_ok: 0\n"
+        "  tool_success_pct: null\n"
+        "  prompts: 2\n"
+        "  total_tokens: null\n"
+        "  cache_tokens: null\n"
+    )
+
+
+def test_a_partial_session_has_no_reason_and_null_where_unknown() -> None:
+    summary = session_summary(row(cost_usd=None))
+
+    assert "reason" not in summary
+    assert summary["dimensions"]["cost_efficiency"] is None
+    assert summary["stats"]["total_cost"] is None
+    assert summary["composite"] == Decimal("9.0")
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "expected"),
+    [
+        ({"cost_usd": 0.1}, "total_cost", "0.10"),
+        ({"cost_usd": 0.0}, "total_cost", "0.00"),
+        ({"cost_usd": 0.005}, "total_cost", "0.01"),
+        ({"cost_usd": 1.005}, "total_cost", "1.01"),  # 1.00499999999999989... in binary
+        ({"cost_usd": 0.0949999999999999}, "total_cost", "0.10"),  # 0.095 but for noise
+        ({"cost_usd": 1e25}, "total_cost", "10000000000000000000000000.00"),
+        ({"cost_usd": 1e300}, "total_cost", f"1{'0' * 300}.00"),
+        ({"cost_usd": float("inf")}, "total_cost", "null"),
+        ({"tools_ok": 1, "total_tools": 8}, "tool_success_pct", "13"),  # 12.5
+        ({"tools_ok": 2, "total_tools": 3}, "tool_success_pct", "67"),
+        ({"active_s": 29.0}, "duration_min", "1"),
+        ({"active_s": 89.0}, "duration_min", "1"),
+        ({"active_s": 150.0}, "duration_min", "3"),  # 2.5
+        ({"tools_ok": 1, "total_tools": 8}, "quality", "1.3"),  # 1.25
+        ({"tools_ok": 8, "total_tools": 8}, "quality", "10.0"),
+    ],
+    ids=str,
+)
+def test_numbers_are_rounded_half_up_to_fixed_places(
+    columns: dict[str, object], key: str, expected: str
+) -> None:
+    lines = to_yaml(session_summary(row(**columns))).splitlines()
+
+    assert f"{key}: {expected}" in [line.strip() for line in lines]
+
+
+def test_the_composite_is_printed_as_the_recommendation_took_it() -> None:
+    kept = row() | {"composite": 6.95, "recommendation": "keep"}
+
+    assert session_summary(kept)["composite"] == Decimal("7.0")
+
+
+@pytest.mark.parametrize(
+    "masque",
+    [
+        "null",
+        "true",
+        "1.5",
+        "a: b",
+        "- x",
+        "#c",
+        "!!python/object:os.system",
+        "'",
+        "two\nlines",
+        "",
+    ],
+)
+def test_a_name_that_looks_like_yaml_stays_a_name(masque: str) -> None:
+    assert yaml.safe_load(to_yaml(session_summary(row(masque=masque))))["masque"] == masque
+
+
+@given(masque=st.text())
+def test_any_name_is_read_back_as_it_was_and_adds_no_key(masque: str) -> None:
+    summary = session_summary(row(masque=masque))
+
+    read_back = yaml.safe_load(to_yaml(summary))
+
+    assert read_back["masque"] == masque
+    assert list(read_back) == list(summary)
+
+
+def test_names_keep_their_letters() -> None:
+    assert to_yaml(session_summary(row(masque="審査員"))).startswith("masque: 審査員\n")
+
+
+def test_the_record_keeps_every_bit_and_says_which_session_it_is() -> None:
+    assert session_record(row(tools_ok=2, total_tools=3, active_s=100.0, cost_usd=0.123456)) == {
+        "session_key": "s1#baseline-1",
+        "session_id": "s1",
+        "source_cli": "claude_code",
+        "scorable": True,
+        "masque": "baseline",
+        "duration_min": 100.0 / 60,
+        "dimensions": {
+            "quality": 2 / 3 * 10,
+            "autonomy": 3.0,
+            "productivity": 10.0,
+            "token_efficiency": 6.0,
+            "cost_efficiency": 10 - 0.123456 / 2 * 100,
+        },
+        # 0.30 * 6.6667 + 0.25 * 3 + 0.20 * 10 + 0.15 * 6 + 0.10 * 3.8272
+        "composite": pytest.approx(2.0 + 0.75 + 2.0 + 0.9 + 0.38272),
+        "recommendation": "review",
+        "stats": {
+            "total_cost": 0.123456,
+            "total_tools": 3,
+            "tools_ok": 2,
+            "tool_success_pct": 2 / 3 * 100,
+            "prompts": 2,
+            "total_tokens": 1000,
+            "cache_tokens": 600,
+        },
+    }
+
+
+def test_the_record_of_an_unscorable_session_says_why_after_the_recommendation() -> None:
+    keys = list(session_record(row(total_tools=0, tools_ok=0)))
+
+    assert keys[keys.index("recommendation") + 1] == "reason"

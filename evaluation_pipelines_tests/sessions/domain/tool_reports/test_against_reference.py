@@ -1,0 +1,117 @@
+"""The package and a plain loop over all pairs of calls find the same in random sessions."""
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation_pipelines.sessions.domain.tool_reports import similar
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
+from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
+    call,
+    reports,
+    rows_frame,
+    said,
+)
+
+WORDS = "greeting invoice_total checkout cart.py search_index test_cart.py stock now it a".split()
+TOOLS = ("Read", "Grep", "Edit", "Write", "Bash", "mcp__tracker__find_issue")
+
+
+def parameters_of(random: Random) -> str | None:
+    """Texts that differ by a letter or two, other values, names that are missing, or nothing."""
+    if random.random() < 0.1:
+        return None
+    values: dict[str, Any] = {"path": f"src/{random.choice(WORDS)}/{random.choice('abc')}.py"}
+    if random.random() < 0.5:
+        values["query"] = " ".join(random.choices(WORDS, k=random.randint(0, 4)))
+    if random.random() < 0.3:
+        values["lines"] = random.choice([1, 2, [1, 2], None, True, "2"])
+    if random.random() < 0.3:
+        values["description"] = random.choice(WORDS)
+    if random.random() < 0.1:
+        values |= {f"name_{number}": "the same" for number in range(9)}
+    if random.random() < 0.1:
+        values = {}
+    return json.dumps(values)
+
+
+def session_of(random: Random, session_id: str) -> list[Row]:
+    """Up to 25 calls, half of them like the one before; texts of some sessions are logged."""
+    logs, rows = random.random() < 0.6, list[Row]()
+    tool, parameters = "Read", parameters_of(random)
+    for number in range(random.randint(1, 25)):
+        if random.random() < 0.6:
+            tool, parameters = random.choice(TOOLS), parameters_of(random)
+        text = " ".join(random.choices(WORDS, k=random.randint(0, 3))) if logs else None
+        outcome = random.choices(("ok", "failed", "denied"), (5, 5, 1))[0]
+        rows.append(
+            call(
+                tool,
+                outcome,
+                session_id=session_id,
+                parameters=parameters,
+                said=text,
+                prompt=f"p{number // 6}",
+            )
+        )
+        if logs and random.random() < 0.2:
+            rows.append(said(random.choice(("prompt", "reply")), random.choice(WORDS), session_id))
+    return rows
+
+
+def as_reference(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report in the words of the reference."""
+
+    def places(name: str) -> list[dict[str, Any]] | None:
+        found: list[dict[str, Any]] | None = report[name]
+        return found
+
+    repeats, corrected = places("repeats"), places("corrections")
+    loops, wasted = places("loops"), places("wasted")
+    return {
+        "repeats": repeats
+        if repeats is None
+        else {each["call"]: (each["original"], each["similarity"]) for each in repeats},
+        "corrections": corrected
+        if corrected is None
+        else {each["call"]: each["corrected_by"] for each in corrected},
+        "loops": loops
+        if loops is None
+        else [(each["first_call"], each["last_call"]) for each in loops],
+        "wasted": wasted if wasted is None else {each["call"] for each in wasted},
+        "effectiveness_score": report["effectiveness_score"],
+    }
+
+
+@settings(max_examples=16)
+@given(st.integers(0, 2**32), st.sampled_from([0, 2, 64]))
+def test_both_find_the_same_in_every_session(seed: int, crowded: int) -> None:
+    # Many sets in a block are compared in another way than few: all three mixtures are tried.
+    with patch.object(similar, "_CROWDED", crowded), patch.object(similar, "_STRIPE", 3):
+        compare(seed)
+
+
+def compare(seed: int) -> None:
+    """Compare the reports of eight random sessions."""
+    random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
+    rows = [row for number in range(8) for row in session_of(random, f"s{number}")]
+    placed = rows_frame(rows).to_dicts()
+    found = {each["session_id"]: as_reference(each) for each in reports(rows)}
+
+    for session_id, each in found.items():
+        wanted = reference.report([row for row in placed if row["session_id"] == session_id])
+        score = wanted.pop("effectiveness_score")
+        assert each.pop("effectiveness_score") == pytest.approx(score, abs=1e-9)
+        found_repeats, repeats = each.pop("repeats"), wanted.pop("repeats")
+        assert (found_repeats is None) == (repeats is None)
+        assert {number: pytest.approx(pair) for number, pair in (repeats or {}).items()} == (
+            found_repeats or {}
+        )
+        assert each == wanted

@@ -1,0 +1,83 @@
+"""Losses of many sessions, by tool and by model, worked out by hand."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
+    call,
+    rows_frame,
+    sessions_of,
+)
+
+ROWS = [
+    # Session 1, model a, 0.09 USD for 1000 tokens: two reads of which one repeats, a failed Bash.
+    call("Read"),
+    call("Read"),
+    call("Bash", "failed", parameters={"command": "make"}),
+    # Session 2, model b, cost unknown: two failed calls, of one the size is not known.
+    call("Bash", "failed", session_id="s2", parameters=None),
+    call("Read", "failed", session_id="s2", parameters=None, returned_bytes=None),
+    # Session 3, model b: only a refused call.
+    call("Read", "denied", session_id="s3"),
+]
+
+
+def frames(rows: list[Row]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Reports and sessions."""
+    sessions = sessions_of(rows).with_columns(
+        model=pl.when(session_id="s1").then(pl.lit("a")).otherwise(pl.lit("b")),
+        cost_usd=pl.when(session_id="s1").then("cost_usd"),
+    )
+    return tool_reports(rows_frame(rows), sessions), sessions
+
+
+def picked(row: dict[str, Any], *names: str) -> list[Any]:
+    return [row[name] for name in names]
+
+
+COUNTS = (
+    "sessions",
+    "calls",
+    "failed",
+    "corrected",
+    "repeated",
+    "wasted",
+    "lost_calls",
+    "lost_pct",
+)
+MONEY = ("lost_tokens", "lost_usd", "cost_share_usd", "known_sessions")
+
+
+def test_tools_are_summed_over_sessions_the_worst_first() -> None:
+    bash, read = lost_by_tool(*frames(ROWS)).to_dicts()
+
+    assert picked(bash, "tool", *COUNTS) == ["Bash", 2, 2, 2, 0, 0, None, 2.0, 100.0]
+    # Session 1: 400 / 4 tokens, of 0.00009 USD each, and 1 of 3 calls of 0.09 USD; session 2: 100.
+    assert picked(bash, *MONEY) == [200.0, pytest.approx(0.009), pytest.approx(0.03), 2]
+    # Session 1: a repeat, 0.5; session 2: failed; 1.5 of 3 calls.
+    assert picked(read, "tool", *COUNTS) == ["Read", 2, 3, 1, 0, 1, None, 1.5, 50.0]
+    # 400 * 0.5 / 4, where the size is known; 0.5 of 3 calls of 0.09 USD.
+    assert picked(read, *MONEY) == [50.0, pytest.approx(0.0045), pytest.approx(0.015), 1]
+
+
+def test_models_are_summed_over_sessions_the_worst_first() -> None:
+    b, a = lost_by_model(*frames(ROWS)).to_dicts()
+
+    # Session 3 made no call that counts.
+    assert picked(b, "model", *COUNTS) == ["b", 1, 2, 2, None, None, None, 2.0, 100.0]
+    assert picked(b, *MONEY) == [None, None, None, 0]
+    assert picked(a, "model", *COUNTS) == ["a", 1, 3, 1, 0, 1, None, 1.5, 50.0]
+    # 50 + 100 tokens; 1.5 of 3 calls of 0.09 USD.
+    assert picked(a, *MONEY) == [150.0, pytest.approx(0.0135), pytest.approx(0.045), 1]
+
+
+def test_no_reports_are_no_rows() -> None:
+    reports, sessions = frames(ROWS)
+
+    assert lost_by_tool(reports.clear(), sessions).is_empty()
+    assert lost_by_model(reports.clear(), sessions).is_empty()

@@ -1,0 +1,96 @@
+"""Rows of tool calls, prompts and replies as the query gives them, and their reports."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
+from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
+from evaluation_pipelines_tests.builders import START, Row, at, session, sessions_frame
+
+
+def call(tool: str = "Read", outcome: str = "ok", **columns: Any) -> Row:
+    """A call of prompt ``p1``: a Read of ``a.py`` that gave back 400 bytes in 100 ms.
+
+    ``parameters`` may be a dictionary; ``said`` is what it gave back, not logged unless given.
+    """
+    classes = {"Read": "read", "Grep": "search", "Edit": "edit", "Write": "write", "Bash": "shell"}
+    given = {"parameters": {"file_path": "a.py"}, "said": None, **columns}
+    if isinstance(given["parameters"], dict):
+        given["parameters"] = json.dumps(given["parameters"])
+    return {
+        "session_id": "s1",
+        "kind": "call",
+        "outcome": outcome,
+        "prompt": "p1",
+        "tool": tool,
+        "tool_class": classes.get(tool, "mcp" if tool.startswith("mcp__") else "other"),
+        "duration_ms": 100.0,
+        "has_content": given["said"] is not None and outcome == "ok",
+        "hides_replies": False,
+        "returned_bytes": 400,
+        **given,
+    }
+
+
+def said(kind: str, text: str, session_id: str = "s1") -> Row:
+    """A prompt or a reply."""
+    return {
+        "session_id": session_id,
+        "kind": kind,
+        "prompt": "p1",
+        "tool": "(unnamed)",
+        "tool_class": "other",
+        "said": text,
+        "has_content": True,
+        "hides_replies": False,
+    }
+
+
+def rows_frame(rows: Iterable[Row]) -> pl.DataFrame:
+    """The rows in their order, a second apart; windows are ``<session id>#baseline-1``."""
+    placed = [
+        {
+            "organization_id": "default",
+            "session_date": START.date(),
+            "session_key": f"{row['session_id']}#baseline-1",
+            "position": place,
+            "event_time": at(place),
+            **row,
+        }
+        for place, row in enumerate(rows, 1)
+    ]
+    return pl.DataFrame(placed, schema=TOOL_CALLS, orient="row")
+
+
+def sessions_of(rows: Sequence[Row], **columns: Any) -> pl.DataFrame:
+    """A session window of 1000 tokens and 0.09 USD for each session id."""
+    outcomes: dict[str, list[Any]] = {}
+    for row in rows:
+        outcomes.setdefault(str(row["session_id"]), []).append(row.get("outcome"))
+    return sessions_frame(
+        session(
+            session_id=session_id,
+            session_key=f"{session_id}#baseline-1",
+            total_tools=found.count("ok") + found.count("failed"),
+            tools_ok=found.count("ok"),
+            tools_failed=found.count("failed"),
+            tools_denied=found.count("denied"),
+            tools_unknown=found.count("unknown"),
+            **columns,
+        )
+        for session_id, found in outcomes.items()
+    )
+
+
+def reports(rows: Sequence[Row], **columns: Any) -> list[dict[str, Any]]:
+    """Reports of all sessions; ``columns`` are those of their windows."""
+    return tool_reports(rows_frame(rows), sessions_of(rows, **columns)).to_dicts()
+
+
+def only_report(rows: Sequence[Row], **columns: Any) -> dict[str, Any]:
+    """The report of the one session."""
+    (report,) = reports(rows, **columns)
+    return report

@@ -1,0 +1,55 @@
+"""The table of lift over a lake: ended sessions, all dates, replaced whole."""
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT
+from evaluation_pipelines.sessions.masque_lift import compare_masques, write_masque_lift
+from evaluation_pipelines_tests.otlp_builders import DAY_S, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+NOON = datetime.fromisoformat("2026-06-01T12:00:00+00:00")
+
+
+def fill(workplace: Workplace) -> None:
+    """A session of Scout and one without a masque on each of two days."""
+    for day in range(2):
+        for name, worn in (("scout", {"masque__name": "Scout"}), ("none", {})):
+            workplace.land("logs.jsonl", session(f"{name}-{day}", day * DAY_S, **worn), "ab")
+    workplace.ingest()
+    workplace.build()
+
+
+def counts(workplace: Workplace, now: datetime, *dates: date) -> list[Any]:
+    """Sessions on either side, of some dates or of all."""
+    lake = workplace.lake
+    chosen = dates or lake.partitions(AGENT_SESSIONS)
+    lift = compare_masques(lake, workplace.settings, now, chosen)
+    return lift.select("sessions", "baseline_sessions").rows()
+
+
+def test_all_dates_are_compared_or_some(workplace: Workplace) -> None:
+    fill(workplace)
+
+    assert counts(workplace, NOW) == [(2, 2)]
+    assert counts(workplace, NOW, NOON.date()) == [(1, 1)]
+
+
+def test_sessions_that_may_go_on_are_left_out(workplace: Workplace) -> None:
+    fill(workplace)
+    # The sessions of the second day end at noon and a second, and count after half an hour.
+    second = NOON + timedelta(days=1, minutes=30)
+
+    assert counts(workplace, second) == [(1, 1)]
+    assert counts(workplace, second + timedelta(seconds=2)) == [(2, 2)]
+
+
+def test_the_table_is_one_file_that_is_replaced(workplace: Workplace) -> None:
+    assert write_masque_lift(workplace.stores, NOW).is_empty()
+    fill(workplace)
+    written = write_masque_lift(workplace.stores, NOW)
+
+    assert pl.read_parquet(workplace.lake.partition(MASQUE_LIFT, None)).equals(written)
+    assert written["composite_state"].to_list() == ["not yet: 2 of 5"]

@@ -1,0 +1,246 @@
+"""The stateless score: in memory, and the same as what is stored."""
+
+import io
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.sessions.score import (
+    Scored,
+    SessionNotFoundError,
+    find_session,
+    open_telemetry,
+    score_files,
+    session_rows,
+)
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line, request, session
+from evaluation_pipelines_tests.workplace import Workplace
+
+
+def score(*contents: bytes, name: str = "logs.jsonl", **chosen: Any) -> Scored:
+    """Score the contents of some files."""
+    files = [(name, io.BytesIO(content)) for content in contents]
+    return score_files(files, Settings(_env_file=None, **chosen))
+
+
+def keys(scored: Scored) -> list[str]:
+    return [row["session_key"] for row in scored.sessions]
+
+
+class Told:
+    """Remembers how the progress went."""
+
+    def __init__(self) -> None:
+        self.advanced: list[int] = []
+
+    def begin(self, what: str, total: int) -> None:
+        """Nothing: the caller of ``score_files`` knows the sizes."""
+
+    def advance(self, units: int) -> None:
+        """So many more units are done."""
+        self.advanced.append(units)
+
+    def tell(self, detail: str) -> None:
+        """Nothing: reading tells nothing else."""
+
+
+# -- the same as stored ----------------------------------------------------------------------------
+
+DON = {"session_id": "worn", "masque": "Codesmith", "donned_at": "2026-06-01T12:00:30Z"}
+
+ODD = [
+    session("a") + session("b", DAY_S / 4) + session("a", 3 * DAY_S),
+    # the same records once more, as a backup or a client that sends again
+    session("a"),
+    # one session id in two organizations
+    session("a", organization__id="acme"),
+    session("worn") + session("worn", 60) + json.dumps(DON).encode() + b"\n",
+    session("by-attribute", masque__name="Codesmith", team__id="platform"),
+    # a broken clock, broken values, a denied call, a session without any call
+    line(claude("user_prompt", 4, session__id="b", event__timestamp="1986-06-01T12:00:00Z")),
+    line(claude("api_request", 5, session__id="b", cost_usd="-1", output_tokens="many")),
+    line(claude("tool_decision", 6, session__id="b", tool_use_id="t", decision="reject")),
+    line(claude("user_prompt", 7, session__id="quiet", prompt="Hello?")),
+    # in a session that began before the first partition
+    line(claude("user_prompt", -600 * DAY_S, session__id="early")),
+]
+
+
+@pytest.mark.parametrize("contents", [ODD, ODD[::-1]], ids=["in order", "reversed"])
+def test_odd_telemetry_scores_the_same_in_memory_as_in_the_lake(
+    workplace: Workplace, contents: list[bytes]
+) -> None:
+    for number, content in enumerate(contents):
+        workplace.land(f"{number}.jsonl", content)
+    workplace.ingest()
+    assert {type(each) for each in workplace.build()} == {DateBuilt}
+    in_memory = score(*contents)
+    assert in_memory.sessions == session_rows(workplace.sessions(), workplace.performance())
+    assert [(row["organization_id"], row["session_key"]) for row in in_memory.sessions] == [
+        ("default", "early#baseline-1"),
+        ("acme", "a#baseline-1"),
+        ("default", "by-attribute#codesmith-1"),
+        ("default", "worn#baseline-1"),
+        ("default", "a#baseline-1"),
+        ("default", "b#baseline-1"),
+        ("default", "quiet#baseline-1"),
+        ("default", "worn#codesmith-1"),
+    ]
+
+
+def test_a_large_file_read_in_many_batches_scores_as_in_one() -> None:
+    content = b"".join(session(f"s{n}", n) for n in range(20))
+    told = Told()
+    whole = score(content)
+    files = [("logs.jsonl", io.BytesIO(content))]
+    pieces = score_files(files, Settings(_env_file=None, batch_bytes=1_000), told)
+    assert pieces.sessions == whole.sessions
+    assert (len(told.advanced) > 5, sum(told.advanced)) == (True, len(content))
+    assert pieces.counts == whole.counts
+    assert whole.counts.bytes == len(content)
+
+
+def test_the_order_of_files_changes_no_session() -> None:
+    contents = [session(name, second) for name in "abc" for second in (0, 30)]
+    assert score(*contents[::-1]).sessions == score(*contents).sessions
+
+
+def test_the_idle_limit_caps_the_silence_that_counts_as_activity() -> None:
+    content = session("s") + session("s", 3_600)
+    # 1 s, an hour of silence up to the limit, 1 s
+    for minutes, active_s in ((10, 1 + 600 + 1), (90, 3_601)):
+        (row,) = score(content, session_idle_minutes=minutes).sessions
+        assert row["active_s"] == active_s
+
+
+def test_texts_are_not_kept_but_that_there_were_some_is() -> None:
+    """A file larger than memory holds mostly texts."""
+    prompt = claude("user_prompt", prompt="Fix it")
+    reply = claude("assistant_response", 1, response="Done")
+    assert score(line(prompt)).sessions[0]["content_level"] == "prompts"
+    assert score(line(prompt, reply)).sessions[0]["content_level"] == "full"
+    redacted = claude("user_prompt", prompt="<REDACTED>")
+    assert score(line(redacted)).sessions[0]["content_level"] == "none"
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_a_pretty_printed_document_is_a_file_too() -> None:
+    document = json.dumps(request([claude("user_prompt")]), indent=2).encode()
+    assert keys(score(document, name="export.json")) == [f"{SESSION}#baseline-1"]
+
+
+def test_empty_files_and_no_files_hold_no_session() -> None:
+    for scored in (score(), score(b"", b"{}\n\n")):
+        assert (scored.sessions, scored.quarantined) == ([], [])
+
+
+def test_what_cannot_be_read_is_given_with_its_file_and_place() -> None:
+    good = session("s")
+    scored = score(good + b"oops\n", b"\xff\n" + good)
+    assert keys(scored) == ["s#baseline-1"]
+    assert [(name, each.offset) for name, each in scored.quarantined] == [
+        ("logs.jsonl", len(good)),
+        ("logs.jsonl", 0),
+    ]
+    assert (scored.counts.lines, scored.counts.quarantined) == (4, 2)
+
+
+def test_a_line_over_the_limit_is_not_read_and_says_which_setting_helps() -> None:
+    good = session("s")
+    long = line(claude("user_prompt", prompt="x" * 10_000))
+    scored = score(long + good, max_line_bytes=len(good))
+    assert keys(scored) == ["s#baseline-1"]
+    ((_, refused),) = scored.quarantined
+    assert (refused.length_bytes, "EVAL_MAX_LINE_BYTES" in refused.reason) == (len(long) - 1, True)
+
+
+def test_a_dash_is_standard_input_and_anything_else_a_path() -> None:
+    given_input = io.BytesIO(b"x")
+    assert open_telemetry("-", given_input) == ("-", given_input)
+    with pytest.raises(FileNotFoundError):
+        open_telemetry("missing.jsonl", given_input)
+
+
+# -- finding a session -----------------------------------------------------------------------------
+
+
+def test_the_newest_session_is_the_one_that_began_last() -> None:
+    rows = score(session("late", 60) + session("early") + session("early", 600)).sessions
+    assert find_session(rows, None)["session_id"] == "late"
+
+
+def test_a_session_is_found_by_key_or_by_an_id_that_is_unambiguous() -> None:
+    rows = score(session("a") + session("b")).sessions
+    assert find_session(rows, "a")["session_key"] == "a#baseline-1"
+    assert find_session(rows, "b#baseline-1")["session_id"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted", "message"),
+    [
+        (b"", None, "There is no session in this telemetry"),
+        (session("a"), "b", "There is no session b among the 1 "),
+        (session("a") + session("a", organization__id="acme"), "a", "a has several windows"),
+        (
+            session("a") + session("a", organization__id="acme"),
+            "a#baseline-1",
+            "a#baseline-1 of acme, a#baseline-1 of default",
+        ),
+    ],
+)
+def test_a_session_that_cannot_be_told_is_an_error_that_says_what_there_is(
+    content: bytes, wanted: str | None, message: str
+) -> None:
+    with pytest.raises(SessionNotFoundError, match=message):
+        find_session(score(content).sessions, wanted)
+
+
+# -- one session -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_bytes", [8 * 2**20, 2_000, 1])
+@pytest.mark.parametrize("name", ["a", "b", "worn", "by-attribute", "quiet", "early"])
+def test_one_session_scores_as_it_does_among_all_others(
+    name: str, batch_bytes: int, tmp_path: Path
+) -> None:
+    everything = [row for row in score(*ODD).sessions if row["session_id"] == name]
+    assert everything
+    for wanted in (name, everything[-1]["session_key"]):
+        only = score_only(wanted, ODD, tmp_path, batch_bytes=batch_bytes)
+        assert only.sessions == everything
+
+
+def test_what_cannot_tell_of_the_session_is_not_decoded(tmp_path: Path) -> None:
+    others = b"".join(session(f"other-{n}") for n in range(50))
+    # One of its lines spells it with an escape, and the last one has no newline.
+    wanted = session("wanted") + session("wanted", 60).replace(b"wanted", b"w\\u0061nted")
+    content = others + wanted + others + session("wanted", 120)[:-1]
+    found = score_only("wanted", [content], tmp_path, batch_bytes=4_000)
+    assert found.counts.lines == 3  # a line a session
+    assert found.sessions == score_only("wanted", [content], tmp_path).sessions
+
+
+def test_a_session_whose_id_cannot_be_looked_for_is_found_all_the_same(tmp_path: Path) -> None:
+    content = session("5") + session("6") + session("a/b")
+    for name in ("5", "a/b"):
+        found = score_only(name, [content], tmp_path)
+        assert [row["session_id"] for row in found.sessions] == [name]
+
+
+def score_only(wanted: str, contents: Sequence[bytes], folder: Path, **chosen: Any) -> Scored:
+    """Score one session of some files."""
+    with ExitStack() as stack:
+        files: list[tuple[str, BinaryIO]] = []
+        for number, content in enumerate(contents):
+            path = folder / f"{number}.jsonl"
+            path.write_bytes(content)
+            files.append((path.name, stack.enter_context(path.open("rb"))))
+        return score_files(files, Settings(_env_file=None, **chosen), only=wanted)

@@ -1,0 +1,260 @@
+"""Tool reports of genuine sessions: beside what the model server saw, and by hand."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
+from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.sessions.tool_reports import find_report
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
+from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code")
+Reports = dict[str, Mapping[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def genuine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """All captures in one lake."""
+    with open_workplace(tmp_path_factory.mktemp("genuine")) as workplace:
+        for cli in CLIS:
+            workplace.land(f"{cli}.jsonl", Capture(cli).file("as sent").read_bytes())
+        workplace.ingest()
+        assert all(isinstance(each, DateBuilt) for each in workplace.build())
+        yield workplace
+
+
+@pytest.fixture(scope="module")
+def reports(genuine: Workplace) -> Reports:
+    """Their reports by session id."""
+    frame = genuine.lake.read(TOOL_REPORTS, genuine.lake.partitions(TOOL_REPORTS))
+    return {row["session_id"]: row for row in frame.iter_rows(named=True)}
+
+
+def places(report: Mapping[str, Any], name: str, *fields: str) -> list[tuple[Any, ...]]:
+    return [tuple(each[field] for field in fields) for each in report[name]]
+
+
+# -- the model server ----------------------------------------------------------------------------
+
+
+def as_the_server_saw_it(session: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a session with their parameters as the model gave them."""
+    classes = {"Edit": "edit", "Write": "write", "edit": "edit", "replace": "edit"}
+    return [
+        {
+            "position": number,
+            "kind": "call",
+            "outcome": call["result"],
+            "tool": call["name"],
+            "tool_class": classes.get(call["name"], "edit" if "patch" in call["name"] else "other"),
+            # What a tool takes as plain text, programs log as its one parameter.
+            "parameters": json.dumps(
+                call["input"] if isinstance(call["input"], dict) else {"input": call["input"]}
+            ),
+            "prompt": "p",
+            "said": None,
+            "has_content": False,
+        }
+        for number, call in enumerate(session["tool_calls"])
+    ]
+
+
+COMPARED = {
+    "claude_code": "fix_greeting stream_json_three error_mid_session odd_text_raw_bodies compacted"
+    " fallback_model v21197_fix",
+    "codex": "fix_greeting tool_failures errors_then_ok code_mode compaction v0104_fix v058_fix",
+    "gemini_cli": "fix_greeting errors_then_ok auto_routing",
+    "qwen_code": "fix_greeting tool_failures errors_then_ok subagent mcp_odd_text v01510_fix",
+}
+"""Sessions of which telemetry shows the calls that the server saw, with their parameters."""
+
+
+@pytest.mark.parametrize("cli", CLIS)
+def test_repeats_loops_and_corrections_are_those_of_the_calls_that_the_server_saw(
+    cli: str, reports: Reports
+) -> None:
+    compared = []
+    for session in Capture(cli).truth:
+        (session_id,) = session["session_ids"]
+        report = reports.get(session_id)
+        results = [call["result"] for call in session["tool_calls"]]
+        if report is None or report["calls_with_parameters"] != len(results):
+            continue  # telemetry shows other calls than the server, or not their parameters
+        counts = (results.count("ok") + results.count("failed"), results.count("failed"))
+        if (report["total_calls"], report["failed_calls"]) != counts:
+            continue  # documented: see the golden tests
+        wanted = reference.report(as_the_server_saw_it(session))
+        found = {each["call"]: each["original"] for each in report["repeats"]}
+        assert found == {number: original for number, (original, _) in wanted["repeats"].items()}
+        assert places(report, "loops", "first_call", "last_call") == wanted["loops"]
+        assert dict(places(report, "corrections", "call", "corrected_by")) == wanted["corrections"]
+        assert report["effectiveness_score"] == pytest.approx(wanted["effectiveness_score"])
+        compared.append(session["label"])
+    assert compared == COMPARED[cli].split()
+
+
+# -- by hand -------------------------------------------------------------------------------------
+
+
+def test_codex_checks_four_times_and_fails_four_times(reports: Reports) -> None:
+    """Tool by tool, with its outcome.
+
+    1-4 exec_command "make check" failed; 5 apply_patch failed; 6 no_such_tool failed; 7 view_image
+    failed; 8 exec_command "kill -9 $$", 9 "exit 7", 10 {"wrong": 1} failed; 11 "sleep 5; ..." ok.
+    """
+    report = reports["01a1fff1-058a-7a22-b650-3d3fbe10a8dd"]
+
+    assert (report["total_calls"], report["failed_calls"]) == (11, 10)
+    assert places(report, "repeats", "call", "original", "similarity", "distance") == [
+        (2, 1, 1.0, 1),
+        (3, 1, 1.0, 2),
+        (4, 1, 1.0, 3),
+    ]
+    assert places(report, "loops", "first_call", "last_call", "calls", "tool") == [
+        (1, 4, 4, "exec_command")
+    ]
+    assert (report["repeated_calls"], report["looping_calls"]) == (3, 4)
+    # The one that succeeded is of the tool that failed in calls 8 to 10.
+    assert report["corrections"] == []
+    # 100 * (1 - 10 / 11): a failed call that repeats counts once.
+    assert report["effectiveness_score"] == pytest.approx(100 / 11)
+    assert report["is_flagged"]
+    # Codex logs results and no replies: what call 11 printed may have gone into one.
+    assert (report["wasted_calls"], report["unknown"]) == (None, ["wasted"])
+    assert places(report, "untraced", "call") == [(11,)]
+
+
+def test_claude_reads_one_file_three_times(reports: Reports) -> None:
+    report = reports["75d72f58-7b0d-43a6-bda1-b87fb90f0740"]
+
+    assert places(report, "repeats", "call", "original", "tool") == [(2, 1, "Read"), (3, 1, "Read")]
+    # Two repeats of three calls: 100 * (1 - (0.5 + 0.5) / 3)
+    assert report["effectiveness_score"] == pytest.approx(200 / 3)
+    # Each read gave back the 168 bytes of the file: (168 * 0.5 + 168 * 0.5) / 4
+    assert report["lost_tokens"] == pytest.approx(42.0)
+
+
+def test_claude_fixes_a_greeting_without_a_call_too_many(reports: Reports) -> None:
+    """Read, Bash (the program), Edit, Bash (the test): all succeed, none is like another."""
+    report = reports["69f7cc18-63ff-4845-9b92-b41477e9aa18"]
+
+    assert (report["total_calls"], report["effectiveness_score"]) == (4, 100.0)
+    assert [report[name] for name in ("repeats", "corrections", "loops")] == [[], [], []]
+    assert places(report, "by_tool", "tool", "calls") == [("Bash", 2), ("Edit", 1), ("Read", 1)]
+    # Results: 168 + 5 + 146 + 4 bytes.
+    assert (report["bytes_returned"], report["bytes_known_calls"]) == (323, 4)
+
+
+def test_claude_without_details_only_shows_what_failed(reports: Reports) -> None:
+    """Six failures whose parameters were not logged: the loop cannot be seen."""
+    report = reports["7bb7b977-7d04-4c0d-a9ba-e17b412b37c2"]
+
+    assert (report["failed_calls"], report["effectiveness_score"]) == (6, 0.0)
+    assert (report["loops"], report["repeats"], report["lost_tokens"]) == (None, None, None)
+    assert report["unknown"] == ["corrected", "loops", "repeated", "wasted"]
+
+
+def test_a_refused_call_is_told_and_not_counted(reports: Reports) -> None:
+    report = reports["677cbd61-a030-4c45-b01a-0e7a92bdd89e"]
+
+    assert (report["total_calls"], report["denied_calls"]) == (3, 1)
+    bash = next(each for each in report["by_tool"] if each["tool"] == "Bash")
+    assert (bash["calls"], bash["denied"]) == (1, 1)
+
+
+def test_qwen_checks_three_times(reports: Reports) -> None:
+    """Nine failures; calls 3 to 5 are "make check"."""
+    report = reports["fef21d77-be22-4979-876d-06f511572de0"]
+
+    assert places(report, "loops", "first_call", "last_call") == [(3, 5)]
+    assert places(report, "repeats", "call", "original") == [(4, 3), (5, 3)]
+    assert report["effectiveness_score"] == 0.0
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+def test_every_window_with_a_call_has_one_report_and_no_other(
+    genuine: Workplace, reports: Reports
+) -> None:
+    windows = {
+        row["session_id"]
+        for row in genuine.sessions().iter_rows(named=True)
+        if row["total_tools"] + row["tools_denied"] + row["tools_unknown"] > 0
+    }
+
+    assert reports.keys() == windows
+
+
+def test_the_same_telemetry_gives_the_same_bytes(genuine: Workplace) -> None:
+    paths = genuine.lake.files(TOOL_REPORTS)
+    before = [path.read_bytes() for path in paths]
+    Build(genuine.stores, ("tool_reports",)).run(genuine.lake.partitions(TOOL_REPORTS))
+
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_a_report_that_counts_other_calls_than_the_session_is_not_published(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with open_workplace(tmp_path_factory.mktemp("broken")) as workplace:
+        result = {"tool_name": "Read", "success": "true"}
+        workplace.land(
+            "logs.jsonl", line(claude("user_prompt"), claude("tool_result", 1, **result))
+        )
+        workplace.ingest()
+        workplace.build()
+        (day,) = workplace.lake.partitions(AGENT_SESSIONS)
+        sessions = workplace.lake.read(AGENT_SESSIONS, [day]).with_columns(
+            total_tools=pl.lit(2, pl.Int64)
+        )
+        workplace.lake.write(sessions, AGENT_SESSIONS, day)
+        (failed,) = Build(workplace.stores, ("tool_reports",)).run([day])
+
+    assert isinstance(failed, DateFailed)
+    assert "calls_add_up: expected 2 calls" in failed.error
+
+
+# -- one session ---------------------------------------------------------------------------------
+
+READ_THREE_TIMES = "75d72f58-7b0d-43a6-bda1-b87fb90f0740"
+
+
+@pytest.mark.parametrize("wanted", [READ_THREE_TIMES, f"{READ_THREE_TIMES}#baseline-1"])
+def test_a_report_is_found_by_key_and_by_id(genuine: Workplace, wanted: str) -> None:
+    assert find_report(genuine.lake, wanted)["repeated_calls"] == 2
+
+
+def test_a_session_that_is_not_there_is_told(genuine: Workplace) -> None:
+    with pytest.raises(SessionNotFoundError, match="There is no session nobody among the 4"):
+        find_report(genuine.lake, "nobody")
+
+
+def test_a_session_without_tool_calls_has_no_report(genuine: Workplace) -> None:
+    with pytest.raises(SessionNotFoundError, match="it made no tool call"):
+        find_report(genuine.lake, "6747efea-76a5-4f49-bc13-322b873d7c25")
+
+
+def test_a_session_with_several_windows_has_to_be_named_by_key(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with open_workplace(tmp_path_factory.mktemp("windows")) as workplace:
+        result = {"tool_name": "Read", "success": "true", "session__id": "s"}
+        workplace.land(
+            "logs.jsonl",
+            line(claude("tool_result", 0, **result, masque="A"))
+            + line(claude("tool_result", 1, **result, masque="B")),
+        )
+        workplace.ingest()
+        workplace.build()
+        with pytest.raises(SessionNotFoundError, match="name one of: s#a-1 of default, s#b-1"):
+            find_report(workplace.lake, "s")
+        assert find_report(workplace.lake, "s#b-1")["masque"] == "B"

@@ -1,0 +1,88 @@
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.records import PartDate
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import LANDED, MARCH_1, NOON, leased
+from evaluation_pipelines_tests.storage.ledger.workers import (
+    commit_own_file,
+    commit_shared_file,
+    open_at_once,
+)
+
+SPAWN = multiprocessing.get_context("spawn")
+
+EXECUTORS: list[Callable[[], Executor]] = [
+    partial(ThreadPoolExecutor, 2),
+    partial(ProcessPoolExecutor, 2, mp_context=SPAWN),
+]
+both = pytest.mark.parametrize("two", EXECUTORS, ids=["threads", "processes"])
+
+
+def test_processes_that_open_a_fresh_ledger_at_once_all_succeed(url: str) -> None:
+    count = 4
+    start, results = SPAWN.Barrier(count), SPAWN.Queue()
+    processes = [
+        SPAWN.Process(target=open_at_once, args=(url, start, results)) for _ in range(count)
+    ]
+    for process in processes:
+        process.start()
+    assert [results.get(timeout=60) for _ in processes] == [[]] * count
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+
+
+def test_threads_that_open_fresh_ledgers_at_once_all_succeed(tmp_path: Path) -> None:
+    # Two ledgers: alembic itself can run one migration per process only.
+    urls = [f"sqlite:///{tmp_path / name}" for name in ("a.db", "b.db")] * 4
+    with ThreadPoolExecutor(8) as pool:
+        ledgers = list(pool.map(open_ledger, urls))
+    for ledger in ledgers:
+        assert SourceFiles(ledger).all() == []
+        ledger.close()
+
+
+@both
+def test_two_writers_of_different_files_wait_for_each_other(
+    url: str, two: Callable[[], Executor]
+) -> None:
+    open_ledger(url).close()
+    with two() as pool:
+        list(pool.map(commit_own_file, [url, url], ["f1", "f2"], [25, 25]))
+
+    ledger = open_ledger(url)
+    # 2 writers x 25 batches, each with 1 part of 10 rows and 1000 bytes
+    assert Manifest(ledger).dates(LANDED) == [PartDate(MARCH_1, 50, 500, 50_000)]
+    assert IngestBatches(ledger).totals() == IngestCounts(bytes=500, lines=50, events=100)
+    assert IngestBatches(ledger).names() == {("codex", "noise"): 50}
+    (touched,) = RebuildQueue(ledger).pending(NOON)
+    assert touched.version == 50
+    shared = [f"s{number}" for number in range(25)]
+    assert len(SessionIndex(ledger).dates_by_session_id(shared)) == 25
+    assert [file.position for file in SourceFiles(ledger).all()] == [250, 250]
+    ledger.close()
+
+
+@both
+def test_two_writers_of_the_same_bytes_count_them_once(
+    url: str, ledger: Ledger, two: Callable[[], Executor]
+) -> None:
+    epoch = leased(ledger)
+    with two() as pool:
+        won = list(pool.map(commit_shared_file, [url, url], [epoch, epoch], [30, 30]))
+
+    assert sum(won) == 30
+    assert IngestBatches(ledger).totals() == IngestCounts(events=30)
+    assert SourceFiles(ledger).get("f1").position == 30

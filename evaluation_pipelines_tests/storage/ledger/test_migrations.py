@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
+from evaluation_pipelines.storage.ledger.errors import UnknownRevisionError
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.revision import (
+    NEWEST_REVISION,
+    VERSION_TABLE,
+    bring_up_to_date,
+    migration_config,
+    stored_revision,
+)
+from evaluation_pipelines.storage.ledger.tables import METADATA
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+
+
+def table_names(engine: sa.Engine) -> set[str]:
+    with reading(engine) as connection:
+        return set(sa.inspect(connection).get_table_names())
+
+
+def differences(engine: sa.Engine) -> list[object]:
+    """What alembic would change to get from the migrated tables to the ones in the code."""
+    with reading(engine) as connection:
+        options = {"compare_type": True, "version_table": VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=options)
+        return list(compare_metadata(context, METADATA))
+
+
+def set_revision(engine: sa.Engine, revision: str) -> None:
+    with writing(engine) as connection:
+        version = sa.table(VERSION_TABLE, sa.column("version_num"))
+        connection.execute(sa.update(version).values(version_num=revision))
+
+
+def test_migrated_tables_are_the_tables_in_the_code(ledger: Ledger) -> None:
+    assert differences(ledger.engine) == []
+    assert table_names(ledger.engine) == {*METADATA.tables, VERSION_TABLE}
+
+
+def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
+    with reading(ledger.engine) as connection:
+        inspector = sa.inspect(connection)
+        migrated = {
+            (table, column["name"]): column["nullable"]
+            for table in METADATA.tables
+            for column in inspector.get_columns(table)
+        }
+    assert migrated == {
+        (table.name, column.name): column.nullable
+        for table in METADATA.tables.values()
+        for column in table.columns
+    }
+
+
+def test_a_missing_index_would_be_noticed(ledger: Ledger) -> None:
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.text("DROP INDEX parts_by_date"))
+
+    ((what, index),) = differences(ledger.engine)  # type: ignore[misc]
+    assert (what, index.name) == ("add_index", "parts_by_date")  # type: ignore[has-type]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(url: str) -> None:
+    engine = create_ledger_engine(url, 5)
+    with writing(engine) as connection:
+        connection.execute(sa.text("CREATE TABLE ingest_names (mine INTEGER)"))
+
+    with pytest.raises(sa.exc.DatabaseError, match=r"ingest_names.* already exists"):
+        bring_up_to_date(engine)
+
+    assert table_names(engine) == {"ingest_names"}
+    engine.dispose()
+
+
+def test_the_newest_revision_is_known_without_alembic(ledger: Ledger) -> None:
+    with reading(ledger.engine) as connection:
+        scripts = ScriptDirectory.from_config(migration_config(connection))
+        assert scripts.get_heads() == [NEWEST_REVISION]
+        assert stored_revision(connection) == NEWEST_REVISION
+
+
+@pytest.mark.parametrize("revision", ["0007", "9999"])
+def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(url: str, revision: str) -> None:
+    ledger = open_ledger(url)
+    set_revision(ledger.engine, revision)
+    ledger.close()
+
+    with pytest.raises(UnknownRevisionError, match=rf"revision {revision}.*set EVAL_DATA_DIR"):
+        open_ledger(url)
+
+    engine = create_ledger_engine(url, 5)
+    with reading(engine) as connection:
+        assert stored_revision(connection) == revision
+    engine.dispose()
+
+
+def test_a_folder_name_with_a_percent_sign_is_no_problem(tmp_path: Path) -> None:
+    ledger = open_ledger(f"sqlite:///{tmp_path}/100%/ledger.db")
+    assert SourceFiles(ledger).all() == []
+    ledger.close()

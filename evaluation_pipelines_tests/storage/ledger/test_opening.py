@@ -1,0 +1,226 @@
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
+from evaluation_pipelines.storage.ledger.errors import (
+    LedgerDiskFullError,
+    LedgerLockedError,
+    LedgerNotWritableError,
+    LedgerUrlError,
+    NoLedgerError,
+    NotALedgerError,
+)
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import source_file
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A file: what follows is about files."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def pragma(ledger: Ledger, name: str) -> object:
+    with reading(ledger.engine) as connection:
+        return connection.execute(sa.text(f"PRAGMA {name}")).scalar()
+
+
+def test_opening_creates_the_folder_and_the_file(tmp_path: Path) -> None:
+    open_ledger(f"sqlite:///{tmp_path}/a/b/ledger.db").close()
+
+    assert (tmp_path / "a/b/ledger.db").is_file()
+
+
+def test_a_ledger_that_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NoLedgerError, match=rf"no ledger {tmp_path}/a/ledger\.db yet"):
+        open_ledger(f"sqlite:///{tmp_path}/a/ledger.db", create=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_database_that_is_looked_at_is_no_ledger_and_does_not_become_one(
+    tmp_path: Path,
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        database.execute("CREATE TABLE shopping (item TEXT)")
+    with pytest.raises(NoLedgerError):
+        open_ledger(f"sqlite:///{tmp_path}/ledger.db", create=False)
+
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("shopping",)]
+
+
+def test_a_ledger_that_is_there_can_be_looked_at(url: str) -> None:
+    with closing(open_ledger(url)) as ledger:
+        SourceFiles(ledger).add(source_file())
+
+    with closing(open_ledger(url, create=False)) as ledger:
+        assert SourceFiles(ledger).all() == [source_file()]
+
+
+def test_what_was_written_is_there_when_the_ledger_is_opened_again(url: str) -> None:
+    first = open_ledger(url)
+    SourceFiles(first).add(source_file())
+    first.close()
+
+    second = open_ledger(url)
+    assert SourceFiles(second).all() == [source_file()]
+    second.close()
+
+
+def test_the_file_is_set_up_to_survive_a_power_cut_and_many_processes(ledger: Ledger) -> None:
+    assert pragma(ledger, "journal_mode") == "wal"
+    assert pragma(ledger, "synchronous") == 2  # FULL
+    assert pragma(ledger, "foreign_keys") == 1
+    assert pragma(ledger, "busy_timeout") == 60_000
+
+
+def test_opening_a_ledger_that_is_up_to_date_does_not_import_alembic(url: str) -> None:
+    open_ledger(url).close()
+    code = (
+        "import sys\n"
+        "from evaluation_pipelines.storage.ledger.ledger import open_ledger\n"
+        f"open_ledger({url!r}).close()\n"
+        "assert not [name for name in sys.modules if name.startswith('alembic')]\n"
+    )
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
+@pytest.mark.parametrize("url", ["ledger.db", "", "sqlite://", "sqlite:///:memory:", "mysql://h/d"])
+def test_a_url_that_cannot_hold_a_ledger_is_refused_with_advice(url: str) -> None:
+    with pytest.raises(LedgerUrlError, match="Use sqlite:///path"):
+        open_ledger(url)
+
+
+def test_a_password_in_the_url_is_not_shown() -> None:
+    with pytest.raises(LedgerUrlError) as raised:
+        open_ledger("mysql://me:secret@host/db")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_text("this is my shopping list\n" * 100)
+
+    with pytest.raises(NotALedgerError, match=r"ledger\.db .*not a database"):
+        open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(LedgerNotWritableError, match=r"/file/deeper .*another place"):
+        open_ledger(f"sqlite:///{tmp_path}/file/deeper/ledger.db")
+
+
+def test_a_folder_in_the_place_of_the_ledger_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LedgerNotWritableError, match="cannot be opened"):
+        open_ledger(f"sqlite:///{tmp_path}")
+
+
+def test_a_ledger_that_may_not_be_written_says_so(ledger: Ledger) -> None:
+    def forbid_writing(connection: sqlite3.Connection, *_: object) -> None:
+        connection.execute("PRAGMA query_only = ON")
+
+    ledger.engine.dispose()
+    sa.event.listen(ledger.engine, "connect", forbid_writing)
+
+    with pytest.raises(LedgerNotWritableError, match="permissions"):
+        SourceFiles(ledger).add(source_file())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_says_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(LedgerNotWritableError, match="cannot be opened"):
+        open_ledger(f"sqlite:///{tmp_path}/ledger.db")
+
+
+def test_a_full_disk_says_so_and_leaves_the_ledger_intact(ledger: Ledger) -> None:
+    def fill_disk(connection: sqlite3.Connection, *_: object) -> None:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    SourceFiles(ledger).add(source_file())
+    ledger.engine.dispose()
+    sa.event.listen(ledger.engine, "connect", fill_disk)
+
+    with pytest.raises(LedgerDiskFullError, match="Free some space"):
+        SourceFiles(ledger).add(source_file("f2", path="x" * 100_000))
+
+    sa.event.remove(ledger.engine, "connect", fill_disk)
+    ledger.engine.dispose()
+    assert SourceFiles(ledger).all() == [source_file()]
+    SourceFiles(ledger).add(source_file("f2", path="x" * 100_000))
+
+
+def test_a_write_waits_for_the_lock_and_then_says_who_to_look_for(url: str, ledger: Ledger) -> None:
+    impatient = open_ledger(url, lock_timeout=0.1)
+    with writing(ledger.engine), pytest.raises(LedgerLockedError, match="Find the run that hangs"):
+        SourceFiles(impatient).add(source_file())
+
+    SourceFiles(impatient).add(source_file())  # the lock is free again
+    impatient.close()
+
+
+def test_a_fresh_file_that_someone_holds_is_waited_for_and_then_named(
+    url: str, tmp_path: Path
+) -> None:
+    holder = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LedgerLockedError):
+        open_ledger(url, lock_timeout=0.1)
+
+    holder.execute("ROLLBACK")
+    holder.close()
+    open_ledger(url, lock_timeout=0.1).close()
+
+
+def test_a_fresh_file_that_someone_writes_is_waited_for(url: str, tmp_path: Path) -> None:
+    # SQLite itself does not wait for a writer when it is to switch to the write-ahead log.
+    writer = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None, check_same_thread=False)
+    writer.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.2, writer.execute, ["ROLLBACK"])
+    timer.start()
+
+    open_ledger(url).close()
+
+    timer.join()
+    writer.close()
+
+
+def test_readers_see_one_state_while_a_writer_works(ledger: Ledger) -> None:
+    SourceFiles(ledger).add(source_file())
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.text("DELETE FROM source_files"))
+        assert SourceFiles(ledger).all() == [source_file()]  # not committed yet
+
+    assert SourceFiles(ledger).all() == []
+
+
+def test_a_reader_keeps_its_state_while_others_commit(ledger: Ledger) -> None:
+    count = sa.text("SELECT count(*) FROM source_files")
+    with reading(ledger.engine) as connection:
+        assert connection.scalar(count) == 0
+        SourceFiles(ledger).add(source_file())
+        assert connection.scalar(count) == 0
+
+
+def test_errors_that_are_not_about_the_file_pass_unchanged(ledger: Ledger) -> None:
+    with pytest.raises(sa.exc.OperationalError, match="no such table"), reading(ledger.engine) as c:
+        c.execute(sa.text("SELECT * FROM nowhere"))
+
+
+def test_postgresql_without_its_driver_says_what_to_install() -> None:
+    with pytest.raises(LedgerUrlError, match="pip install"):
+        create_ledger_engine("postgresql+pg8000://me@host/db", 5)

@@ -1,0 +1,220 @@
+"""The lake: whole files or none, of exactly the columns that their table has."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.schemas import UTC_TIME, Column, Table
+from evaluation_pipelines.storage.lake import Lake, LakeError
+
+NUMBERS = Table(
+    name="numbers",
+    grain="one row per number",
+    key=("n",),
+    order=("n",),
+    columns=(
+        Column("n", pl.Int64(), "a number"),
+        Column("word", pl.String(), "its name"),
+        Column("at", UTC_TIME, "when it was counted"),
+    ),
+)
+PILES = replace(NUMBERS, name="piles", several_files=True)
+DAY = date(2026, 6, 1)
+NEXT_DAY = date(2026, 6, 2)
+NOW = datetime.now(UTC)
+
+
+def rows(*numbers: int) -> pl.DataFrame:
+    return pl.DataFrame([(n, f"{n}", NOW) for n in numbers], schema=NUMBERS.schema, orient="row")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def staged(lake: Lake) -> list[Path]:
+    return list((lake.root / "_tmp").iterdir())
+
+
+def test_a_partition_that_was_written_is_read_back_and_replaced_whole(lake: Lake) -> None:
+    path = lake.write(rows(1, 2, 3), NUMBERS, DAY)
+    assert path == lake.root / "numbers" / "session_date=2026-06-01" / "numbers.parquet"
+    assert lake.read(NUMBERS, [DAY]).equals(rows(1, 2, 3))
+    lake.write(rows(4), NUMBERS, DAY)
+    assert lake.read(NUMBERS, [DAY]).equals(rows(4))
+    assert staged(lake) == []
+    assert [each.name for each in path.parent.iterdir()] == ["numbers.parquet"]
+
+
+def test_dates_are_read_in_the_order_asked_and_those_that_are_missing_are_empty(
+    lake: Lake,
+) -> None:
+    assert lake.partitions(NUMBERS) == []
+    lake.write(rows(2), NUMBERS, NEXT_DAY)
+    lake.write(rows(1), NUMBERS, DAY)
+    assert lake.partitions(NUMBERS) == [DAY, NEXT_DAY]
+    three = [NEXT_DAY, date(2026, 6, 3), DAY]
+    assert lake.read(NUMBERS, three)["n"].to_list() == [2, 1]
+    assert lake.read(NUMBERS, three, ["word"]).to_dict(as_series=False) == {"word": ["2", "1"]}
+    nothing = lake.read(NUMBERS, [])
+    assert (nothing.height, nothing.schema) == (0, NUMBERS.schema)
+
+
+def test_the_name_of_a_folder_may_hold_what_others_take_for_a_pattern(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "a[1]*?")
+    lake.write(rows(1), NUMBERS, DAY)
+    assert lake.read(NUMBERS, lake.partitions(NUMBERS)).equals(rows(1))
+
+
+def test_a_file_of_an_older_version_is_read_by_the_names_of_its_columns(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    rows(1).select("at", "n").write_parquet(path)
+    assert lake.read(NUMBERS, [DAY]).rows() == [(1, None, NOW)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "difference"),
+    [
+        (rows(1).drop("word"), "word is missing, not String"),
+        (rows(1).with_columns(extra=1), "extra is Int32, not a column"),
+        (rows(1).cast({"n": pl.Int32}), "n is Int32, not Int64"),
+        (rows(1).select("word", "n", "at"), "the columns are in another order"),
+    ],
+)
+def test_a_frame_that_is_not_the_tables_is_refused_and_nothing_changes(
+    lake: Lake, frame: pl.DataFrame, difference: str
+) -> None:
+    lake.write(rows(7), NUMBERS, DAY)
+    with pytest.raises(LakeError, match=f"numbers: {difference}"):
+        lake.write(frame, NUMBERS, DAY)
+    assert lake.read(NUMBERS, [DAY]).equals(rows(7))
+
+
+def test_parts_lie_beside_each_other_and_in_a_table_without_dates_too(lake: Lake) -> None:
+    path, size_bytes = lake.write_part(rows(1), NUMBERS, DAY, "f-0-10")
+    assert path == "numbers/session_date=2026-06-01/f-0-10.parquet"
+    assert size_bytes == (lake.root / path).stat().st_size
+    lake.write_part(rows(2), NUMBERS, DAY, "f-10-20")
+    undated, _ = lake.write_part(rows(3), NUMBERS, None, "f-0-20")
+    assert undated == "numbers/f-0-20.parquet"
+    assert lake.read_part(path, NUMBERS).equals(rows(1))
+    assert lake.read_part(undated, NUMBERS).equals(rows(3))
+
+
+def test_columns_that_an_older_file_lacks_are_null(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    pl.read_parquet(path).drop("word").write_parquet(path)
+    assert lake.read(NUMBERS, [DAY]).to_dicts() == [{"n": 1, "word": None, "at": NOW}]
+
+
+@pytest.mark.parametrize("damage", [b"", b"not parquet", None])
+def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | None) -> None:
+    path = lake.write(rows(*range(100)), NUMBERS, DAY)
+    path.write_bytes(path.read_bytes()[:-20] if damage is None else damage)
+    with pytest.raises(LakeError) as caught:
+        lake.read(NUMBERS, [DAY])
+    assert str(caught.value).startswith(f"cannot read {path}: ")
+    assert str(caught.value).endswith("Delete the file and build its date again.")
+
+
+def test_a_damaged_or_missing_part_is_not_to_be_deleted(lake: Lake) -> None:
+    """Derived tables can be built again, what was ingested cannot."""
+    for path in ("numbers/gone.parquet", lake.write_part(rows(1), NUMBERS, None, "damaged")[0]):
+        if (lake.root / path).exists():
+            (lake.root / path).write_bytes(b"not parquet")
+        with pytest.raises(LakeError, match=r"cannot read .* restore it from a backup"):
+            lake.read_part(path, NUMBERS)
+
+
+def test_a_file_of_other_types_is_not_taken_for_the_tables(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    pl.read_parquet(path).with_columns(n=pl.lit("one")).write_parquet(path)
+    with pytest.raises(LakeError, match="cannot read"):
+        lake.read(NUMBERS, [DAY])
+
+
+def test_a_lake_that_cannot_be_written_says_so_and_keeps_nothing_staged(lake: Lake) -> None:
+    lake.write(rows(1), NUMBERS, DAY)
+    lake.partition(NUMBERS, NEXT_DAY).mkdir(parents=True)
+    with pytest.raises(LakeError, match=r"cannot write .* check space and permissions"):
+        lake.write(rows(2), NUMBERS, NEXT_DAY)
+    assert staged(lake) == []
+    assert lake.read(NUMBERS, [DAY]).equals(rows(1))
+
+
+def test_the_sweep_deletes_old_files_that_no_manifest_names_and_nothing_else(lake: Lake) -> None:
+    known, _ = lake.write_part(rows(1), NUMBERS, DAY, "known")
+    orphan, _ = lake.write_part(rows(2), NUMBERS, DAY, "orphan")
+    young, _ = lake.write_part(rows(3), NUMBERS, DAY, "young")
+    other_day, _ = lake.write_part(rows(4), NUMBERS, NEXT_DAY, "other")
+    for name in ("old", "new"):
+        (lake.root / "_tmp" / f"{name}.parquet").write_bytes(b"half a file")
+    for path in (known, orphan, other_day, "_tmp/old.parquet"):
+        an_hour_ago = (NOW - timedelta(hours=1)).timestamp()
+        os.utime(lake.root / path, (an_hour_ago, an_hour_ago))
+
+    assert lake.sweep(NUMBERS, DAY, [known], NOW - timedelta(minutes=30)) == 1
+
+    left = {each.relative_to(lake.root).as_posix() for each in lake.root.rglob("*.parquet")}
+    assert left == {known, young, other_day, "_tmp/new.parquet"}
+
+
+def test_what_is_being_written_is_not_swept_whatever_the_clock_says(lake: Lake) -> None:
+    def write() -> None:
+        for number in range(100):
+            lake.write_part(rows(number), NUMBERS, DAY, f"part-{number}")
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while not writing.done():
+            lake.sweep(NUMBERS, NEXT_DAY, [], NOW + timedelta(days=1))
+
+    writing.result()
+    assert len(list(lake.folder(NUMBERS, DAY).iterdir())) == 100
+    assert not staged(lake)
+
+
+def test_a_sweep_of_a_lake_that_is_not_there_yet_finds_nothing(lake: Lake) -> None:
+    assert lake.sweep(NUMBERS, DAY, [], NOW) == 0
+
+
+def test_a_partition_of_several_files_is_read_as_one_and_written_file_by_file(lake: Lake) -> None:
+    lake.write_part(rows(1, 2), PILES, DAY, "a-v1")
+    lake.write_part(rows(3), PILES, DAY, "b-v1")
+    lake.write_part(rows(4), PILES, NEXT_DAY, "a-v1")
+    lake.write_part(rows(9), PILES, DAY, "a-v1")
+
+    assert lake.read(PILES, [DAY])["n"].to_list() == [9, 3]
+    assert lake.partitions(PILES) == [DAY, NEXT_DAY]
+    assert [path.name for path in lake.files(PILES, DAY)] == ["a-v1.parquet", "b-v1.parquet"]
+
+
+def test_rows_are_selected_from_all_partitions(lake: Lake) -> None:
+    lake.write(rows(1, 2, 3), NUMBERS, DAY)
+    lake.write(rows(2, 5), NUMBERS, NEXT_DAY)
+
+    assert lake.select(NUMBERS, pl.col("n") > 1, pl.col("word") != "3")["n"].to_list() == [2, 2, 5]
+    assert lake.select(NUMBERS, pl.col("n") > 9).schema == NUMBERS.schema
+
+
+def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    path.write_bytes(b"not parquet")
+
+    with pytest.raises(LakeError, match=r"numbers\.parquet.*build its date again"):
+        lake.select(NUMBERS, pl.col("n") > 0)
+
+
+def test_a_table_without_partitions_is_one_file(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, None)
+    lake.write(rows(2), NUMBERS, None)
+
+    assert path == lake.partition(NUMBERS, None) == lake.root / "numbers" / "numbers.parquet"
+    assert pl.read_parquet(path)["n"].to_list() == [2]
+    assert lake.partitions(NUMBERS) == []

@@ -1,0 +1,199 @@
+"""Queries over files and frames, and what is said when something does not fit."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.storage import sql_files
+from evaluation_pipelines.storage.queries import QueryError, run_queries, run_query
+
+N = pl.Schema({"n": pl.Int64})
+TEXT = pl.Schema({"text": pl.String})
+
+WriteSql = Callable[..., None]
+
+
+@pytest.fixture
+def write_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteSql:
+    """Writes the query ``q`` and its steps."""
+    folder = tmp_path / "sql"
+    monkeypatch.setattr(sql_files, "_FOLDERS", (folder,))
+
+    def write(sql: str, **steps: str) -> None:
+        (folder / "q").mkdir(parents=True)
+        (folder / "q.sql").write_text(sql, encoding="utf-8")
+        for number, (table, step) in enumerate(steps.items()):
+            (folder / "q" / f"{number:03}_{table}.sql").write_text(step, encoding="utf-8")
+
+    return write
+
+
+def written(path: Path, frame: pl.DataFrame) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        frame.write_parquet(file)
+    return path
+
+
+def test_a_frame_and_files_are_read_by_their_view_names(
+    write_sql: WriteSql, tmp_path: Path
+) -> None:
+    write_sql("select a.n + b.n as n from a, b")
+    file = written(tmp_path / "b.parquet", pl.DataFrame({"n": [40]}))
+
+    result = run_query("q", views={"a": pl.DataFrame({"n": [2]}), "b": [file]}, schema=N)
+
+    assert result.equals(pl.DataFrame({"n": [42]}))
+
+
+def test_files_are_matched_by_column_name_and_a_missing_column_is_null(
+    write_sql: WriteSql, tmp_path: Path
+) -> None:
+    write_sql("select m, n from t order by n")
+    files = [
+        written(tmp_path / "1.parquet", pl.DataFrame({"n": [1], "m": ["x"]})),
+        written(tmp_path / "2.parquet", pl.DataFrame({"n": [2]})),
+    ]
+    schema = pl.Schema({"n": pl.Int64, "m": pl.String})
+
+    assert run_query("q", views={"t": files}, schema=schema).rows() == [(1, "x"), (2, None)]
+
+
+def test_a_path_is_never_a_pattern_and_a_folder_name_never_a_column(
+    write_sql: WriteSql, tmp_path: Path
+) -> None:
+    write_sql("select * exclude (row_no) from t")
+    file = written(tmp_path / "day=1" / "a[b]*?.parquet", pl.DataFrame({"n": [1]}))
+    written(tmp_path / "day=1" / "ab*x.parquet", pl.DataFrame({"n": [2]}))
+
+    assert run_query("q", views={"t": [file]}, schema=N).rows() == [(1,)]
+
+
+def test_a_row_is_found_again_by_its_number(write_sql: WriteSql, tmp_path: Path) -> None:
+    frames = [pl.DataFrame({"n": [1, 2]}), pl.DataFrame({"n": [3, 4, 5]})]
+    files = [written(tmp_path / f"{n}.parquet", frame) for n, frame in enumerate(frames)]
+    write_sql(
+        "select one.n as n from t as one inner join other on one.row_no = other.row_no "
+        "where one.n = other.n order by n",
+        other="select row_no, n from t",
+    )
+
+    for source in (files, pl.concat(frames)):
+        assert run_query("q", views={"t": source}, schema=N)["n"].to_list() == [1, 2, 3, 4, 5]
+
+
+def test_a_view_without_files_is_an_error(write_sql: WriteSql) -> None:
+    write_sql("select * from t")
+
+    with pytest.raises(QueryError, match="query q: view t has no Parquet files"):
+        run_query("q", views={"t": []}, schema=N)
+
+
+def test_steps_are_tables_for_those_that_follow(write_sql: WriteSql) -> None:
+    write_sql(
+        "select n * 2 as n from c",
+        b="select $start + 1 as n",
+        c="select n + $more as n from b",
+    )
+
+    result = run_query("q", views={}, params={"start": 10, "more": 10}, schema=N)
+
+    assert result.rows() == [(42,)]
+
+
+def test_only_the_steps_up_to_the_last_that_is_needed_are_run(write_sql: WriteSql) -> None:
+    write_sql("select n from one", one="select 1 as n", broken="select * from nowhere")
+
+    assert run_query("q", views={}, schema=N, last_step="one").item() == 1
+    with pytest.raises(QueryError, match="query q: q has no step two, only: one, broken"):
+        run_query("q", views={}, schema=N, last_step="two")
+
+
+def test_queries_over_the_same_steps_find_them_worked_out_once(
+    write_sql: WriteSql, tmp_path: Path
+) -> None:
+    # Every time it is worked out, it is another number.
+    write_sql("select * from dice", dice="select random() as n, $more as more")
+    schema = pl.Schema({"n": pl.Float64(), "more": pl.Int64()})
+    options: dict[str, Any] = {"views": {}, "params": {"more": 1}, "steps_of": "q"}
+    (tmp_path / "sql" / "p.sql").write_text("select n from dice", encoding="utf-8")
+
+    one, other = run_queries({"q": schema, "p": pl.Schema({"n": pl.Float64()})}, **options)
+
+    assert one["n"].item() == other["n"].item()
+
+
+def test_values_are_bound_not_written_into_the_sql(write_sql: WriteSql) -> None:
+    write_sql("select $text as text")
+    text = "'; drop table x; --"
+
+    result = run_query("q", views={}, params={"text": text}, schema=TEXT)
+
+    assert result.item() == text
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [({}, "n"), ({"n": 1, "m": 2}, "query q: no such parameters: m")],
+    ids=["missing", "surplus"],
+)
+def test_parameters_must_be_those_of_the_sql(
+    write_sql: WriteSql, params: dict[str, object], said: str
+) -> None:
+    write_sql("select $n as n")
+
+    with pytest.raises(QueryError, match=said):
+        run_query("q", views={}, params=params, schema=N)
+
+
+def test_the_result_has_the_order_and_types_of_the_schema(write_sql: WriteSql) -> None:
+    write_sql("select null as s, 1::integer as n, timestamptz '2026-11-02 10:00:00+01' as t")
+    schema = pl.Schema({"n": pl.Int64(), "t": pl.Datetime("us", "UTC"), "s": pl.String()})
+
+    result = run_query("q", views={}, schema=schema)
+
+    assert result.schema == schema
+    assert result.rows() == [(1, datetime(2026, 11, 2, 9, tzinfo=UTC), None)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select 1 as m", r"missing: \['n'\], not in the schema: \['m'\]"),
+        ("select 1 as n, 2 as m", r"missing: \[\], not in the schema: \['m'\]"),
+        ("select 1.5::double as n", "n is Float64, not Int64"),
+        ("select '1' as n", "n is String, not Int64"),
+        # The trap: a sum of integers that was not cast.
+        ("select sum(x) as n from range(3) as t (x)", "n is Decimal.*, not Int64"),
+        ("select 18446744073709551615::ubigint as n", "conversion"),
+        ("select nope as n", 'Binder Error: .*"nope"'),
+        ("select n from n_of_nobody", "n_of_nobody"),
+    ],
+)
+def test_a_result_that_does_not_fit_is_an_error_that_names_the_query(
+    write_sql: WriteSql, sql: str, said: str
+) -> None:
+    write_sql(sql)
+
+    with pytest.raises(QueryError, match=f"(?s)^query q: .*{said}"):
+        run_query("q", views={}, schema=N)
+
+
+def test_an_error_in_a_step_names_the_step(write_sql: WriteSql) -> None:
+    write_sql("select n from b", b="select nope as n")
+
+    with pytest.raises(QueryError, match=r"^query q: step b: Binder Error"):
+        run_query("q", views={}, schema=N)
+
+
+def test_a_variable_of_python_is_no_relation(write_sql: WriteSql) -> None:
+    write_sql("select n from local_frame")
+    local_frame = pl.DataFrame({"n": [1]})
+
+    with pytest.raises(QueryError, match="local_frame"):
+        run_query("q", views={}, schema=N)
+    assert local_frame.height == 1

@@ -1,0 +1,103 @@
+"""Several processes that decode one file: nothing but the time may differ."""
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.storage.landing import cut_at_lines
+from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
+
+SMALL: dict[str, Any] = {"batch_bytes": 6_000, "parallel_from_bytes": 1}
+"""Stretches of some ten lines."""
+
+
+def telemetry() -> bytes:
+    """Ten sessions over ten days that take turns, with every other kind of line among them."""
+    masque = {"session_id": SESSION, "masque": "Codesmith", "donned_at": "2026-06-01T12:00:00Z"}
+    others = [b"\xff not readable\n", b'{"resourceMetrics": []}\n', b"\n"]
+    others.append(json.dumps(masque).encode() + b"\n")
+    lines = [
+        line(claude("user_prompt", n * DAY_S / 20, session__id=f"s{n % 10}", x="y" * 200))
+        + others[n % 4]
+        for n in range(200)
+    ]
+    return b"".join(lines) + line(claude("user_prompt")).rstrip(b"\n")  # whole, without its end
+
+
+def ingested(folder: Path, **settings: Any) -> tuple[IngestReport, pl.DataFrame, pl.DataFrame]:
+    """What an ingest tells of the telemetry, and what it stores."""
+    with open_workplace(folder, **SMALL, **settings) as workplace:
+        workplace.land("logs.jsonl", telemetry())
+        report = workplace.ingest()
+        return report, workplace.landed().drop("source_file_id"), workplace.quarantined()
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_several_processes_store_what_one_stores(tmp_path: Path, processes: int) -> None:
+    one, events, quarantined = ingested(tmp_path / "one", ingest_processes=1)
+    several, same, refused = ingested(tmp_path / "several", ingest_processes=processes)
+    assert one.counts.events == 251  # 200, 50 masques put on, and the last line
+    assert (several.counts, several.dates) == (one.counts, one.dates)
+    assert several.passed_over == []
+    assert same.equals(events)
+    assert refused.drop("file_id").equals(quarantined.drop("file_id"))
+
+
+def test_what_no_helper_does_the_ingest_does_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, events, _ = ingested(tmp_path / "one", ingest_processes=1)
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # a helper that ends at once
+    report, same, _ = ingested(tmp_path / "alone", ingest_processes=2)
+    assert (report.passed_over, report.busy) == ([], [])
+    assert same.equals(events)
+
+
+def test_a_file_that_is_renamed_meanwhile_is_read_to_its_end(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SMALL, ingest_processes=2) as workplace:
+        path = workplace.land("logs.jsonl", telemetry())
+
+        def clock() -> datetime:
+            if path.exists() and any(tmp_path.rglob("*.parquet")):
+                path.rename(path.with_name("logs.1.jsonl"))
+            return NOW
+
+        report = Ingest(workplace.stores, clock).run()
+        assert not path.exists()
+        assert (report.counts.events, report.passed_over) == (251, [])
+        assert workplace.landed().height == 251
+
+
+def test_a_helper_ends_when_nobody_asks_any_more() -> None:
+    with TemporaryFile() as events:
+        number = events.fileno()
+        command = (
+            sys.executable,
+            "-m",
+            "evaluation_pipelines.telemetry.decode_pool.worker",
+            str(number),
+        )
+        ended = subprocess.run(
+            command, input=b"", capture_output=True, check=False, pass_fds=(number,)
+        )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def test_a_file_is_cut_behind_newlines_and_nowhere_else(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"aaaa\nbb\n\n" + b"c" * 100_000 + b"\nd")
+    with path.open("rb") as handle:
+        # The newline at 4 is the first behind 0 + 3, the one at 8 behind 5 + 3; the long line ends
+        # at 100 009. A last letter without newline is left over.
+        assert list(cut_at_lines(handle, 0, 3)) == [(0, 5), (5, 9), (9, 100_010)]
+        assert list(cut_at_lines(handle, 5, 10)) == [(5, 100_010)]
+        assert list(cut_at_lines(handle, 100_010, 1)) == []

@@ -1,0 +1,220 @@
+"""How Gemini CLI words its telemetry, and what each record becomes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI
+from evaluation_pipelines_tests.telemetry.domain.dialects.records import record, sent_by
+from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+
+SCOPE = "gemini-cli"
+
+
+def event(name: str, **values: Any) -> dict[str, Any]:
+    """The event of one record."""
+    return read_one(sent_by(SCOPE, record(f"gemini_cli.{name}", **values)))
+
+
+# -- who sent it, and what it is called ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"),
+    [
+        ("gemini-cli", "gemini_cli.user_prompt"),
+        ("gemini-cli", "user_prompt"),
+        ("", "gemini_cli.user_prompt"),
+    ],
+)
+def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
+    found = read_one(sent_by(scope, record(name), service__name="whatever"))
+    assert (found["source_cli"], found["event_name"]) == ("gemini_cli", "user_prompt")
+    assert (found["source_event_name"], found["service_name"]) == ("user_prompt", "whatever")
+
+
+@pytest.mark.parametrize(
+    ("sent", "canonical"),
+    [
+        ("gemini_cli.user_prompt", "user_prompt"),
+        ("gemini_cli.api_response", "api_request"),
+        ("gemini_cli.api_error", "api_error"),
+        ("gemini_cli.tool_call", "tool_result"),
+        ("gemini_cli.chat_compression", "compaction"),
+        ("gemini_cli.hook_call", "hook"),
+        # It only says that a call began.
+        ("gemini_cli.api_request", "other"),
+        # A command to the program is no prompt.
+        ("gemini_cli.slash_command", "other"),
+        ("gemini_cli.config", "other"),
+        ("loop_detected", "other"),
+        ("gemini_cli.an_event_of_tomorrow", "other"),
+    ],
+)
+def test_every_event_has_a_canonical_name_and_keeps_its_own(sent: str, canonical: str) -> None:
+    found = read_one(sent_by(SCOPE, record(sent, colour="red")))
+    assert found["event_name"] == canonical
+    assert found["source_event_name"] == sent.removeprefix("gemini_cli.")
+    assert json.loads(found["attributes"])["colour"] == "red"
+
+
+def test_each_api_call_counts_once_though_it_is_told_twice() -> None:
+    again = "gen_ai.client.inference.operation.details"
+    tokens: dict[str, Any] = {"input_token_count": 7, "output_token_count": 2}
+    answered = record("gemini_cli.api_response", model="gemini-2.5-pro", **tokens)
+    repeated = record(again, gen_ai__usage__input_tokens=7, gen_ai__usage__output_tokens=2)
+    batch = read(sent_by(SCOPE, record(again), answered, repeated))
+    assert batch.events["event_name"].to_list() == ["api_request"]
+    assert (batch.counts.events, batch.counts.repeated_records) == (1, 2)
+    assert batch.names == {("gemini_cli", again): 2}
+
+
+def test_the_version_of_node_is_not_the_version_of_the_program() -> None:
+    node = read_one(sent_by(SCOPE, record("gemini_cli.config"), service__version="v20.20.2"))
+    assert node["service_version"] is None
+    assert json.loads(node["attributes"]) == {"service.version": "v20.20.2"}
+    own = read_one(sent_by(SCOPE, record("gemini_cli.config"), service__version="0.61.0"))
+    assert own["service_version"] == "0.61.0"
+
+
+def test_no_sequence_is_sent_and_none_is_made_up() -> None:
+    assert event("user_prompt")["sequence"] is None
+
+
+def test_who_asked_is_told_by_user_role_and_agent() -> None:
+    called = event("api_response", user__email="dev@example.com", role="utility_router")
+    assert (called["user_id"], called["query_source"]) == ("dev@example.com", "utility_router")
+    assert event("agent.start", agent_name="cli_help")["subagent"] == "cli_help"
+
+
+# -- prompts, requests and replies -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute"),
+    [("user_prompt", "prompt"), ("api_request", "request_text"), ("api_response", "response_text")],
+)
+def test_texts_are_content_where_they_are_logged(name: str, attribute: str) -> None:
+    found = event(name, prompt_id="p########0", **{attribute: "Fix it"})
+    assert (found["content"], found["prompt_id"]) == ("Fix it", "p########0")
+    assert event(name)["content"] is None
+
+
+def answer(**values: Any) -> dict[str, Any]:
+    """The event of an answered call of which everything is known."""
+    counts = {
+        "input_token_count": 7420,
+        "output_token_count": 31,
+        "cached_content_token_count": 4096,
+        "thoughts_token_count": 60,
+        "tool_token_count": 0,
+        "total_token_count": 7511,
+    }
+    sent = {"model": "gemini-2.5-pro", "duration_ms": 24, **counts, **values}
+    return event("api_response", **sent)
+
+
+def test_cached_tokens_are_taken_out_of_the_input_and_thoughts_are_not_in_the_output() -> None:
+    found = answer()
+    assert found["input_tokens"] == 3324  # 7420 - 4096
+    assert (found["cache_read_tokens"], found["cache_creation_tokens"]) == (4096, 0)
+    assert (found["output_tokens"], found["reasoning_tokens"]) == (31, 60)
+    assert (found["model"], found["duration_ms"]) == ("gemini-2.5-pro", 24.0)
+
+
+def test_what_a_tool_of_the_api_put_before_the_model_is_input() -> None:
+    assert answer(tool_token_count=100)["input_tokens"] == 3424  # 7420 - 4096 + 100
+
+
+def test_tokens_that_cannot_be_are_unknown() -> None:
+    assert answer(cached_content_token_count=7421)["input_tokens"] is None
+    broken: dict[str, Any] = {"input_token_count": "undefined", "cached_content_token_count": 1}
+    batch = read(sent_by(SCOPE, record("gemini_cli.api_response", **broken)))
+    assert batch.events["input_tokens"].to_list() == [None]
+    assert batch.counts.value_anomalies == 1
+
+
+def test_cached_tokens_that_were_not_sent_are_none() -> None:
+    found = answer(cached_content_token_count=None)
+    assert (found["input_tokens"], found["cache_read_tokens"]) == (7420, 0)
+
+
+def test_a_call_is_priced_by_all_its_tokens_thoughts_among_them() -> None:
+    """The table of the tests asks a millionth of a dollar a token."""
+    found = answer()
+    # 3324 input + 4096 cached + 31 output + 60 thoughts
+    assert found["cost_usd"] == pytest.approx(0.007511)
+    assert (found["cost_source"], found["provider"]) == ("priced", "anthropic")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": "unknown"},
+        {"model": None},
+        {"output_token_count": None},
+        {"cached_content_token_count": 9999},
+    ],
+)
+def test_the_price_of_what_is_not_known_is_unknown(values: dict[str, Any]) -> None:
+    found = answer(**values)
+    assert (found["cost_usd"], found["cost_source"]) == (None, "unknown")
+
+
+def test_the_price_of_broken_thoughts_is_unknown() -> None:
+    sent: dict[str, Any] = {"model": "m", "input_token_count": 1, "output_token_count": 1}
+    unclear: dict[str, Any] = {**sent, "thoughts_token_count": "undefined"}
+    broken = record("gemini_cli.api_response", **unclear)
+    (found,) = read(sent_by(SCOPE, broken)).events.to_dicts()
+    assert (found["reasoning_tokens"], found["cost_source"]) == (None, "unknown")
+    assert event("api_response", **sent)["cost_usd"] == pytest.approx(0.000002)
+
+
+def test_an_api_error_has_its_text_and_class_and_no_price() -> None:
+    found = event(
+        "api_error",
+        error="overloaded",
+        error__message="overloaded",
+        error__type="ApiError",
+        model="gemini-2.5-pro",
+        model_name="gemini-2.5-pro",
+        status_code=503,
+        duration_ms=19,
+    )
+    assert (found["error"], found["error_type"]) == ("overloaded", "ApiError")
+    assert (found["duration_ms"], found["cost_source"]) == (19.0, None)
+    assert json.loads(found["attributes"])["status_code"] == 503
+
+
+def test_an_error_that_is_only_told_by_its_dotted_name_is_told() -> None:
+    assert event("chat.invalid_chunk", error__message="no candidates")["error"] == "no candidates"
+
+
+# What the attributes can hold at worst.
+TEXTS = st.text() | st.sampled_from(("", "NaN", "-1", "9" * 30, "reject", "mcp", "v", "[[[", "{"))
+VALUES = st.one_of(
+    TEXTS.map(lambda text: {"stringValue": text}),
+    (st.integers() | TEXTS | st.floats()).map(lambda number: {"intValue": number}),
+    (st.floats() | TEXTS).map(lambda number: {"doubleValue": number}),
+    st.booleans().map(lambda value: {"boolValue": value}),
+    st.lists(TEXTS).map(lambda texts: {"arrayValue": {"values": texts}}),
+)
+KEYS = sorted({*GEMINI_CLI.columns, "tool_type", "mcp_server_name", "metadata", "tool_token_count"})
+
+
+@given(
+    st.sampled_from(("gemini_cli", "qwen-code")),
+    st.sampled_from(("api_response", "tool_call")),
+    st.sampled_from(("read_file", "run_shell_command")),
+    st.dictionaries(st.sampled_from(KEYS), VALUES),
+)
+def test_no_value_of_any_attribute_costs_the_record(
+    program: str, name: str, tool: str, values: dict[str, dict[str, Any]]
+) -> None:
+    one = record(f"{program}.{name}", function_name=tool)
+    one["attributes"] += [{"key": key, "value": value} for key, value in values.items()]
+    batch = read(sent_by("", one))
+    assert (batch.events.height, batch.quarantined) == (1, [])

@@ -1,0 +1,240 @@
+"""Tool calls of Gemini CLI and Qwen Code: outcome, permission, name, class and parameters."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines_tests.telemetry.domain.dialects.records import record, sent_by
+from evaluation_pipelines_tests.telemetry.domain.reading import read_one
+
+
+@pytest.fixture(params=["gemini_cli", "qwen-code"])
+def program(request: pytest.FixtureRequest) -> str:
+    """The prefix of a program's event names."""
+    return str(request.param)
+
+
+def call(program: str, tool: str = "read_file", **values: Any) -> dict[str, Any]:
+    """The event of a tool call; ``metadata`` may be an object or a text."""
+    metadata = values.pop("metadata", None)
+    one = record(f"{program}.tool_call", function_name=tool, **values)
+    if isinstance(metadata, dict):
+        pairs = [{"key": k, "value": {"intValue": v}} for k, v in metadata.items()]
+        one["attributes"].append({"key": "metadata", "value": {"kvlistValue": {"values": pairs}}})
+    elif metadata is not None:
+        one["attributes"].append({"key": "metadata", "value": {"stringValue": metadata}})
+    return read_one(sent_by("", one))
+
+
+def shell(program: str, command: str, **values: Any) -> dict[str, Any]:
+    """The event of a shell call."""
+    arguments = json.dumps({"command": command, "description": "x"}, indent=2)
+    return call(program, "run_shell_command", function_args=arguments, **values)
+
+
+# -- outcome ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "source"), [(True, "reported"), (False, "reported"), (None, None)]
+)
+def test_success_is_what_was_reported(program: str, sent: bool | None, source: str | None) -> None:
+    found = call(program, success=sent, duration_ms=26, tool_type="native")
+    assert (found["event_name"], found["success"]) == ("tool_result", sent)
+    assert (found["success_source"], found["exit_code"]) == (source, None)
+    assert (found["duration_ms"], found["tool_type"]) == (26.0, "builtin")
+
+
+@pytest.mark.parametrize(
+    ("command", "metadata", "success", "code", "source"),
+    [
+        ("make check", '{\n  "exitCode": 2,\n  "isError": true\n}', False, 2, "exit_code"),
+        ("make check", {"exitCode": "2"}, False, 2, "exit_code"),
+        ("make check", {"exitCode": 1}, False, 1, "exit_code"),
+        ("make check", {"exitCode": 0}, True, 0, "reported"),
+        # 1 is an answer of these.
+        ("grep -rn TODO src", {"exitCode": 1}, True, 1, "reported"),
+        ("cd src && diff a b", {"exitCode": 1}, True, 1, "reported"),
+        ("grep -rn TODO src", {"exitCode": 2}, False, 2, "exit_code"),
+        # None is shown.
+        ("kill -9 $$", None, True, None, "reported"),
+        ("make check", '{"exitCode": "none"}', True, None, "reported"),
+        ("make check", '{"exitCode": null}', True, None, "reported"),
+        ("make check", '{"exitCode": 2', True, None, "reported"),
+        ("make check", '["exitCode", 2]', True, None, "reported"),
+        ("make check", "{}", True, None, "reported"),
+    ],
+)
+def test_an_exit_code_in_the_metadata_decides_over_a_reported_success(
+    program: str, command: str, metadata: Any, success: bool, code: int | None, source: str
+) -> None:
+    found = shell(program, command, success=True, metadata=metadata)
+    assert (found["success"], found["exit_code"], found["success_source"]) == (
+        success,
+        code,
+        source,
+    )
+
+
+def shell_error(output: str, code: str) -> str:
+    """How Qwen Code words the error of a command."""
+    return (
+        f"Command: x\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: {code}\n"
+        "Signal: (none)\nProcess Group PGID: (none)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "shown", "success", "code"),
+    [
+        ("make check", "No rule", "2", False, 2),
+        ("grep -rn TODO src", "(empty)", "1", True, 1),
+        ("kill -9 $$", "(empty)", "(none)", False, None),
+        # What the command printed is not its exit code.
+        ("make check", "Exit Code: 0", "2", False, 2),
+        ("make check", "Exit Code: 7", "(none)", False, None),
+        ("make check", "as it said: Exit Code: 7", "", False, None),
+    ],
+)
+def test_the_last_exit_code_in_the_error_of_a_command_is_its_own(
+    program: str, command: str, output: str, shown: str, success: bool, code: int | None
+) -> None:
+    found = shell(program, command, success=False, error=shell_error(output, shown))
+    assert (found["success"], found["exit_code"]) == (success, code)
+    assert found["success_source"] == ("exit_code" if success else "reported")
+
+
+def test_an_exit_code_of_one_is_a_failure_where_the_command_is_not_known(program: str) -> None:
+    """With prompts not logged, the arguments of a call are left out too."""
+    found = call(program, "run_shell_command", success=True, metadata={"exitCode": 1})
+    assert (found["success"], found["success_source"]) == (False, "exit_code")
+    assert (found["tool_class"], found["tool_parameters"]) == ("shell", None)
+
+
+def test_only_the_shell_has_exit_codes(program: str) -> None:
+    found = call(program, "read_file", success=True, error=shell_error("x", "2"))
+    assert (found["success"], found["exit_code"]) == (True, None)
+
+
+# -- permission ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "decision"),
+    [("accept", "accept"), ("auto_accept", "accept"), ("modify", "accept"), ("ask", None)],
+)
+def test_whoever_allowed_a_call_allowed_it(program: str, sent: str, decision: str | None) -> None:
+    found = call(program, success=True, decision=sent)
+    assert (found["event_name"], found["decision"]) == ("tool_result", decision)
+    kept = json.loads(found["attributes"] or "{}").get("decision")
+    assert kept == (None if sent == decision else sent)
+
+
+@pytest.mark.parametrize("success", [False, None])
+def test_a_refused_call_is_a_decision_and_has_no_outcome(
+    program: str, success: bool | None
+) -> None:
+    found = call(program, "write_file", success=success, decision="reject")
+    assert (found["event_name"], found["decision"]) == ("tool_decision", "reject")
+    assert (found["success"], found["success_source"]) == (None, None)
+    assert (found["tool_name"], found["tool_class"]) == ("write_file", "write")
+
+
+@pytest.mark.parametrize("error_type", ["policy_violation", "execution_denied"])
+def test_a_call_that_settings_forbid_is_refused(program: str, error_type: str) -> None:
+    found = call(program, success=False, error="Denied by policy.", error_type=error_type)
+    assert (found["event_name"], found["decision"]) == ("tool_decision", "reject")
+    assert (found["success"], found["error"]) == (None, "Denied by policy.")
+
+
+@pytest.mark.parametrize("error_type", ["invalid_tool_params", "permission_denied", None])
+def test_a_call_that_could_not_be_done_has_failed(program: str, error_type: str | None) -> None:
+    found = call(program, success=False, error="Not in workspace", error_type=error_type)
+    assert (found["event_name"], found["success"]) == ("tool_result", False)
+    assert (found["decision"], found["error_type"]) == (None, error_type)
+
+
+def test_a_call_that_succeeded_was_not_refused(program: str) -> None:
+    """The answer "yes, and save that" has no word of its own: it is sent as a refusal."""
+    found = call(program, success=True, decision="reject")
+    assert (found["event_name"], found["success"]) == ("tool_result", True)
+    assert found["decision"] == "accept"
+    assert json.loads(found["attributes"])["decision"] == "reject"
+
+
+# -- name, class, parameters -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "tool_class"),
+    [
+        ("read_file", "read"),
+        ("read_many_files", "read"),
+        ("search_file_content", "search"),
+        ("grep_search", "search"),
+        ("glob", "search"),
+        ("list_directory", "search"),
+        ("replace", "edit"),
+        ("edit", "edit"),
+        ("write_file", "write"),
+        ("run_shell_command", "shell"),
+        ("web_fetch", "web"),
+        ("google_web_search", "web"),
+        ("web_search", "web"),
+        ("agent", "agent"),
+        ("task", "agent"),
+        ("codebase_investigator", "agent"),
+        ("save_memory", "other"),
+        ("write_todos", "other"),
+        ("a_tool_of_tomorrow", "other"),
+    ],
+)
+def test_every_tool_has_a_class(program: str, tool: str, tool_class: str) -> None:
+    found = call(program, tool)
+    assert (found["tool_name"], found["tool_class"]) == (tool, tool_class)
+    assert found["tool_type"] == "builtin"
+
+
+def test_a_call_without_a_name_is_a_call(program: str) -> None:
+    found = read_one(sent_by("", record(f"{program}.tool_call", success=True)))
+    assert (found["tool_name"], found["tool_class"], found["success"]) == (None, "other", True)
+
+
+@pytest.mark.parametrize(
+    ("command", "tool_class"),
+    [("cat app.py", "read"), ("rg TODO", "search"), ("make", "shell"), ("cat a > b", "shell")],
+)
+def test_a_shell_call_that_only_looks_is_told_by_its_command(
+    program: str, command: str, tool_class: str
+) -> None:
+    assert shell(program, command)["tool_class"] == tool_class
+
+
+@pytest.mark.parametrize("arguments", ['{"command": "cat a', '{"command": ["cat"]}', "[[["])
+def test_arguments_that_do_not_tell_the_command_are_kept(program: str, arguments: str) -> None:
+    found = call(program, "run_shell_command", function_args=arguments)
+    assert (found["tool_class"], found["tool_parameters"]) == ("shell", arguments)
+
+
+@pytest.mark.parametrize(
+    ("tool", "server", "name"),
+    [
+        ("add", "calc", "mcp__calc__add"),
+        ("calc__add", "calc", "mcp__calc__add"),
+        ("mcp_calc_add", "calc", "mcp__calc__add"),
+        ("mcp__calc__add", "calc", "mcp__calc__add"),
+        ("mcp_my_server_add", "my_server", "mcp__my_server__add"),
+        ("add", None, "add"),
+    ],
+)
+def test_mcp_tools_have_one_spelling(
+    program: str, tool: str, server: str | None, name: str
+) -> None:
+    found = call(program, tool, tool_type="mcp", mcp_server_name=server, success=True)
+    assert (found["tool_name"], found["tool_type"], found["tool_class"]) == (name, "mcp", "mcp")
+
+
+def test_an_mcp_tool_called_like_a_builtin_one_is_none(program: str) -> None:
+    found = call(program, "run_shell_command", tool_type="mcp", metadata={"exitCode": 2})
+    assert (found["tool_class"], found["success"]) == ("mcp", None)

@@ -1,0 +1,114 @@
+"""How Qwen Code words its telemetry where that differs from Gemini CLI."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines_tests.telemetry.domain.dialects.records import record, sent_by
+from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+
+SCOPE = "qwen-code"
+
+
+def event(name: str, **values: Any) -> dict[str, Any]:
+    """The event of one record."""
+    return read_one(sent_by(SCOPE, record(name, **values), service__version="0.24.4"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"),
+    [("qwen-code", "qwen-code.user_prompt"), ("qwen-code", "user_prompt"), ("", "qwen-code.auth")],
+)
+def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
+    found = read_one(sent_by(scope, record(name), service__version="0.24.4"))
+    assert (found["source_cli"], found["service_version"]) == ("qwen_code", "0.24.4")
+    assert found["source_event_name"] == name.removeprefix("qwen-code.")
+
+
+@pytest.mark.parametrize(
+    ("sent", "canonical"),
+    [
+        ("session.start", "session_start"),
+        ("session.end", "session_end"),
+        ("qwen-code.user_prompt", "user_prompt"),
+        ("qwen-code.api_request", "other"),
+        ("qwen-code.api_response", "api_request"),
+        ("qwen-code.api_error", "api_error"),
+        ("qwen-code.tool_call", "tool_result"),
+        ("qwen-code.chat_compression", "compaction"),
+        # Neither a command to the program nor a second try is a prompt.
+        ("qwen-code.slash_command", "other"),
+        ("qwen-code.user_retry", "other"),
+        # The calls of a subagent are told one by one.
+        ("qwen-code.subagent_execution", "other"),
+    ],
+)
+def test_every_event_has_a_canonical_name(sent: str, canonical: str) -> None:
+    assert event(sent)["event_name"] == canonical
+
+
+def test_the_end_of_a_session_says_nothing_of_its_outcome() -> None:
+    assert event("session.end")["success"] is None
+
+
+def test_tokens_of_thoughts_are_output_already_and_are_billed_once() -> None:
+    found = event(
+        "qwen-code.api_response",
+        model="qwen3-coder-plus",
+        input_token_count=7590,
+        output_token_count=83,
+        cached_content_token_count=6120,
+        thoughts_token_count=44,
+        total_token_count=7673,
+        ttft_ms=21,
+        subagent_name="general-purpose",
+    )
+    assert found["input_tokens"] == 1470  # 7590 - 6120
+    assert (found["output_tokens"], found["reasoning_tokens"]) == (83, 44)
+    # 1470 + 6120 + 83 tokens at a millionth of a dollar
+    assert found["cost_usd"] == pytest.approx(0.007673)
+    assert (found["cost_source"], found["ttft_ms"]) == ("priced", 21.0)
+    assert found["subagent"] == "general-purpose"
+
+
+def test_answers_of_a_server_that_repeats_its_ids_are_all_requests() -> None:
+    """A response id is kept, and is no request id: of equal ones only the first would count."""
+    answers = [
+        record("qwen-code.api_response", response_id="chatcmpl-1", duration_ms=ms) for ms in (1, 2)
+    ]
+    events = read(sent_by(SCOPE, *answers)).events
+    assert events["request_id"].to_list() == [None, None]
+    kept = [json.loads(text)["response_id"] for text in events["attributes"]]
+    assert kept == ["chatcmpl-1", "chatcmpl-1"]
+
+
+def test_a_tool_call_has_its_id_and_a_cancelled_one_has_failed() -> None:
+    found = event(
+        "qwen-code.tool_call",
+        call_id="toolu_1",
+        function_name="run_shell_command",
+        function_args='{"command": "sleep 40"}',
+        status="cancelled",
+        execution_status="cancelled",
+        success=False,
+        decision="auto_accept",
+    )
+    assert (found["tool_use_id"], found["event_name"]) == ("toolu_1", "tool_result")
+    assert (found["success"], found["decision"]) == (False, "accept")
+    assert json.loads(found["attributes"])["status"] == "cancelled"
+
+
+def test_an_api_error_is_told_by_its_message() -> None:
+    found = event(
+        "qwen-code.api_error",
+        error_message="401 Incorrect API key provided",
+        error__message="401 Incorrect API key provided",
+        error_type="AuthenticationError",
+        response_id="",
+        status_code=401,
+    )
+    assert (found["error"], found["error_type"]) == (
+        "401 Incorrect API key provided",
+        "AuthenticationError",
+    )

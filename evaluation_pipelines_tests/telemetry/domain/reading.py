@@ -1,0 +1,44 @@
+"""Reads lines the way ingest does, at a fixed time."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines.telemetry.domain.events import Clock
+from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
+from evaluation_pipelines.telemetry.domain.shapes import Origin
+
+NOW = datetime(2026, 6, 2, tzinfo=UTC)
+NOW_US = 1_780_358_400_000_000
+
+
+class OnePrice:
+    """A price table in which Anthropic serves everything at one dollar a million tokens."""
+
+    def provider_of(self, model: str) -> str | None:
+        """Anthropic, unless the model is called unknown."""
+        return None if model == "unknown" else "anthropic"
+
+    def cost_usd(self, model: str, *tokens: int) -> float | None:
+        """One millionth of a dollar a token; ``tokens`` ends with the time."""
+        return None if model == "unknown" else sum(tokens[:-1]) / 1e6
+
+
+def read(*lines: bytes, **settings: Any) -> EventBatch:
+    """The batch of some lines; settings of the reader by name."""
+    options = {"max_attributes": 100, **settings}
+    clock = Clock(NOW_US, 300_000_000)
+    reader = EventReader(DIALECTS, OnePrice(), clock, **options)
+    offset = 0
+    for each in lines:
+        reader.read(each.removesuffix(b"\n"), Origin("file", offset))
+        offset += len(each)
+    return reader.take(offset)
+
+
+def read_one(*lines: bytes, **settings: Any) -> dict[str, Any]:
+    """The one event of some lines that hold nothing broken."""
+    batch = read(*lines, **settings)
+    assert batch.quarantined == []
+    assert batch.events.height == 1
+    return batch.events.row(0, named=True)

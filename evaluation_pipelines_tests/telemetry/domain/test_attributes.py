@@ -1,0 +1,152 @@
+"""Values of attributes as values of columns: converted, empty, or broken."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.telemetry.domain.attributes import (
+    BROKEN,
+    INT64_MAX,
+    AnyValue,
+    KeyValue,
+    amount,
+    count,
+    flag,
+    json_text,
+    read_attributes,
+    text,
+)
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def test_attributes_are_plain_values_and_of_a_repeated_key_the_last_counts() -> None:
+    sent = [
+        ("a", AnyValue(string_value="first")),
+        ("a", AnyValue(string_value="last")),
+        ("b", AnyValue(int_value="5")),
+        ("c", AnyValue()),
+        ("d", None),
+    ]
+    pairs = [KeyValue(key, value) for key, value in sent]
+    assert read_attributes(pairs) == {"a": "last", "b": 5, "c": None, "d": None}
+    assert read_attributes(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "column"),
+    [
+        ("x", "x"),
+        ("", None),
+        (None, None),
+        ("a\0b", "ab"),
+        ("\0", None),
+        (5, "5"),
+        (True, "true"),
+        (0.5, "0.5"),
+        (["a", 1], '["a",1]'),
+        ({"k": "ü"}, '{"k":"ü"}'),
+    ],
+)
+def test_a_text_is_kept_as_it_is_and_anything_else_as_json(
+    value: object, column: str | None
+) -> None:
+    assert text(value) == column
+
+
+@pytest.mark.parametrize(
+    ("value", "column"),
+    [
+        (15, 15),
+        ("15", 15),
+        (15.0, 15),
+        ("15.0", 15),
+        ("1.5e1", 15),
+        (0, 0),
+        ("0", 0),
+        (-0.0, 0),
+        (INT64_MAX, INT64_MAX),
+        ("", None),
+        (None, None),
+        (-1, BROKEN),
+        ("-1", BROKEN),
+        (1.5, BROKEN),
+        (INT64_MAX + 1, BROKEN),
+        (str(INT64_MAX + 1), BROKEN),
+        ("9" * 5_000, BROKEN),
+        (10**400, BROKEN),
+        ("undefined", BROKEN),
+        ("NaN", BROKEN),
+        ("Infinity", BROKEN),
+        (True, BROKEN),
+        ([1], BROKEN),
+        ({}, BROKEN),
+    ],
+)
+def test_a_count_is_a_whole_number_from_0_on(value: object, column: object) -> None:
+    assert count(value) == column
+    assert type(count(value)) in (int, type(None), object)
+
+
+@pytest.mark.parametrize(
+    ("value", "column"),
+    [
+        (0.0336432, 0.0336432),
+        ("0.0336432", 0.0336432),
+        (5, 5.0),
+        ("5", 5.0),
+        (0, 0.0),
+        ("", None),
+        (None, None),
+        (-0.01, BROKEN),
+        ("-5", BROKEN),
+        (float("nan"), BROKEN),
+        (float("inf"), BROKEN),
+        (10**400, BROKEN),
+        ("free", BROKEN),
+        (False, BROKEN),
+    ],
+)
+def test_an_amount_is_a_finite_number_from_0_on(value: object, column: object) -> None:
+    assert amount(value) == column
+    assert type(amount(value)) in (float, type(None), object)
+
+
+@pytest.mark.parametrize(
+    ("value", "column"),
+    [
+        (True, True),
+        (False, False),
+        ("true", True),
+        ("FALSE", False),
+        ("", None),
+        (None, None),
+        ("yes", BROKEN),
+        (1, BROKEN),
+        ([], BROKEN),
+    ],
+)
+def test_a_flag_is_a_truth_value_or_its_word(value: object, column: object) -> None:
+    assert flag(value) is column
+
+
+@given(ANYTHING)
+def test_every_conversion_gives_a_value_that_fits_its_column(value: object) -> None:
+    words = text(value)
+    assert words is None or (words and "\0" not in words)
+    whole = count(value)
+    assert whole in (None, BROKEN) or (type(whole) is int and 0 <= whole <= INT64_MAX)
+    number = amount(value)
+    assert number in (None, BROKEN) or (type(number) is float and 0 <= number < float("inf"))
+    assert flag(value) in (None, BROKEN, True, False)
+
+
+def test_attributes_without_a_column_are_json_and_none_when_there_is_none() -> None:
+    assert json.loads(json_text({"a": [1, None], "ü": "\0"}) or "") == {"a": [1, None], "ü": "\0"}
+    assert json_text({}) is None

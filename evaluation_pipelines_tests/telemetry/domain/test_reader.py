@@ -1,0 +1,272 @@
+"""Reading lines into events: envelopes, values, times, identity, and what is left over."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, claude, line, request
+from evaluation_pipelines_tests.telemetry.domain.reading import NOW, NOW_US, read, read_one
+
+
+def test_the_constants_of_these_tests_are_what_they_say() -> None:
+    assert datetime.fromtimestamp(NOON_NS / 1e9, UTC) == datetime(2026, 6, 1, 12, tzinfo=UTC)
+    assert datetime.fromtimestamp(NOW_US / 1e6, UTC) == NOW
+
+
+def test_an_event_has_the_columns_of_the_table_even_when_nothing_was_read() -> None:
+    assert read().events.schema == AGENT_EVENTS_LANDED.schema
+    assert read(line(claude("user_prompt"))).events.schema == AGENT_EVENTS_LANDED.schema
+
+
+@pytest.mark.parametrize(
+    ("sent", "tokens"),
+    [
+        ({"intValue": 15}, 15),
+        ({"intValue": "15"}, 15),
+        ({"stringValue": "15"}, 15),
+        ({"doubleValue": 15.0}, 15),
+        ({"stringValue": "1.5e1"}, 15),
+    ],
+)
+def test_a_number_is_a_number_however_it_was_sent(sent: dict[str, Any], tokens: int) -> None:
+    record = claude("api_request")
+    record["attributes"].append({"key": "output_tokens", "value": sent})
+    assert read_one(line(record))["output_tokens"] == tokens
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"stringValue": "undefined"},
+        {"stringValue": "NaN"},
+        {"doubleValue": "NaN"},
+        {"intValue": "-3"},
+        {"doubleValue": 1.5},
+        {"intValue": "9223372036854775808"},
+        {"boolValue": True},
+    ],
+)
+def test_tokens_that_cannot_be_are_unknown_and_counted(sent: dict[str, Any]) -> None:
+    record = claude("api_request", cache_read_tokens=1, cache_creation_tokens=1, input_tokens=1)
+    record["attributes"].append({"key": "output_tokens", "value": sent})
+    batch = read(line(record))
+    assert batch.events["output_tokens"].to_list() == [None]
+    # doubleValue NaN has no value at all: it is unknown, but nothing wrong was said.
+    assert batch.counts.value_anomalies == (0 if sent == {"doubleValue": "NaN"} else 1)
+
+
+def test_a_negative_cost_is_unknown_and_not_a_gain() -> None:
+    batch = read(line(claude("api_request", cost_usd=-0.5)))
+    assert batch.events["cost_usd"].to_list() == [None]
+    assert batch.events["cost_source"].to_list() == ["unknown"]
+    assert batch.counts.value_anomalies == 1
+
+
+def test_every_kind_of_value_is_kept_in_the_attributes() -> None:
+    record = claude("plugin_loaded", has_hooks=True, count=3, share=0.5, paths=["a", "b"])
+    nested = {"kvlistValue": {"values": [{"key": "k", "value": {"intValue": "1"}}]}}
+    record["attributes"] += [
+        {"key": "nested", "value": nested},
+        {"key": "raw", "value": {"bytesValue": "aGk="}},
+        {"key": "nothing", "value": {}},
+    ]
+    assert json.loads(read_one(line(record))["attributes"]) == {
+        "has_hooks": True,
+        "count": 3,
+        "share": 0.5,
+        "paths": ["a", "b"],
+        "nested": {"k": 1},
+        "raw": "aGk=",
+        "nothing": None,
+    }
+
+
+def test_a_resource_attribute_counts_where_the_record_has_none() -> None:
+    record = claude("user_prompt", team__id="mine")
+    event = read_one(line(record, team__id="theirs", masque__name="Codesmith", department="IT"))
+    assert (event["team_id"], event["masque"]) == ("mine", "Codesmith")
+    assert json.loads(event["attributes"]) == {"department": "IT"}
+
+
+@pytest.mark.parametrize(
+    ("times", "expected", "anomaly"),
+    [
+        # event.timestamp comes first, then timeUnixNano, then the observed time.
+        (("2026-06-01T12:00:01.5Z", NOON_NS, NOON_NS), "12:00:01.500000", False),
+        (("2026-06-01T14:00:01+02:00", NOON_NS, NOON_NS), "12:00:01", False),
+        (("2026-06-01T12:00:01", None, None), "12:00:01", False),
+        (("yesterday", NOON_NS, None), "12:00:00", False),
+        ((None, "0", NOON_NS), "12:00:00", False),
+        ((None, None, str(NOON_NS)), "12:00:00", False),
+        # Nanoseconds stay integers: as a float ...999 would be rounded up to the next second.
+        ((None, NOON_NS + 999_999_999, None), "12:00:00.999999", False),
+        # 1970, and later than five minutes from now: the observed time counts, flagged.
+        (("1970-01-01T00:00:00Z", NOON_NS, NOON_NS), "12:00:00", True),
+        (("2026-06-02T00:05:01Z", None, NOON_NS), "12:00:00", True),
+        # Nothing usable: the time of reading.
+        ((None, None, None), "00:00:00", True),
+        ((None, 1.78e18, None), "00:00:00", True),
+    ],
+)
+def test_the_first_usable_time_counts(
+    times: tuple[str | None, Any, Any], expected: str, anomaly: bool
+) -> None:
+    stamp, sent, observed = times
+    record = claude("user_prompt", event__timestamp=stamp)
+    record |= {"timeUnixNano": sent, "observedTimeUnixNano": observed}
+    event = read_one(line(record))
+    assert event["event_time"].time().isoformat() == expected
+    assert event["time_anomaly"] is anomaly
+
+
+def test_five_minutes_ahead_is_still_a_clock_that_runs_fast() -> None:
+    event = read_one(line(claude("user_prompt", event__timestamp="2026-06-02T00:05:00Z")))
+    assert event["time_anomaly"] is False
+
+
+def test_a_record_that_was_sent_again_has_the_same_id() -> None:
+    """Also when a collector re-encoded it: integers as strings, attributes in another order."""
+    record = claude("api_request", output_tokens=7, cost_usd=0.5)
+    again = {**record, "attributes": record["attributes"][::-1]}
+    again["attributes"] = [
+        {"key": a["key"], "value": {"intValue": 7} if a["key"] == "output_tokens" else a["value"]}
+        for a in again["attributes"]
+    ]
+    batch = read(line(record), line(again))
+    assert batch.events["event_id"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        claude("api_request", 0.001, output_tokens=7),
+        claude("api_request", output_tokens=8),
+        claude("api_error", output_tokens=7),
+        claude("api_request", output_tokens=7, extra="x"),
+    ],
+)
+def test_a_record_that_differs_in_anything_has_another_id(other: dict[str, Any]) -> None:
+    batch = read(line(claude("api_request", output_tokens=7)), line(other))
+    assert batch.events["event_id"].n_unique() == 2
+
+
+def test_what_is_no_event_is_counted_by_name() -> None:
+    foreign = request([claude("user_prompt")], scope="opencode")
+    foreign["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["body"] = {"stringValue": "init"}
+    nobody = claude("user_prompt", session__id="")
+    batch = read(json.dumps(foreign).encode(), line(nobody), b'{"resourceMetrics": []}', b"{}")
+    assert batch.events.is_empty()
+    assert batch.names == {("opencode", "user_prompt"): 1, ("claude_code", "user_prompt"): 1}
+    assert (batch.counts.unknown_records, batch.counts.unattributed) == (1, 1)
+    assert (batch.counts.skipped, batch.counts.lines, batch.counts.quarantined) == (1, 4, 0)
+
+
+def test_unknown_events_are_kept_when_that_is_asked_for() -> None:
+    foreign = json.dumps(request([claude("user_prompt")], scope="other")).replace(
+        "claude_code.", ""
+    )
+    event = read_one(foreign.encode(), keep_unknown_events=True)
+    assert (event["event_name"], event["source_cli"]) == ("other", None)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b'{"resourceLogs": [', "not JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"\x00", "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"17", "not an OTLP request"),
+        (b'{"foo": 1}', "neither an OTLP request nor"),
+        (b'{"session_id": 5, "masque": "M", "donned_at": "2026-06-01T12:00:00Z"}', "session_id"),
+        (b'{"session_id": "s", "masque": "M", "donned_at": "noon"}', "donned_at"),
+        (b'{"session_id": "s", "donned_at": "2026-06-01T12:00:00Z"}', "masque"),
+    ],
+)
+def test_a_bad_line_is_quarantined_with_its_reason_and_its_neighbours_stay(
+    bad: bytes, reason: str
+) -> None:
+    good = line(claude("user_prompt"))
+    batch = read(good, bad + b"\n", good.replace(b"user_prompt", b"compaction"))
+    assert batch.events.height == 2
+    (quarantined,) = batch.quarantined
+    assert reason in quarantined.reason
+    assert (quarantined.offset, quarantined.length_bytes) == (len(good), len(bad))
+
+
+def test_a_bad_record_is_quarantined_and_the_others_of_its_line_stay() -> None:
+    records: list[Any] = [claude("user_prompt"), 5, {"attributes": [{"key": 1}]}, claude("hook")]
+    batch = read(json.dumps(request(records)).encode())
+    assert batch.events["source_event_name"].to_list() == ["user_prompt", "hook"]
+    assert [each.record_index for each in batch.quarantined] == [1, 2]
+
+
+def test_half_a_surrogate_pair_does_not_cost_the_line() -> None:
+    """JavaScript leaves one when it cuts a text in the middle of an emoji."""
+    cut = line(claude("user_prompt", prompt="hello X")).replace(b"hello X", b"hello \\ud83d")
+    assert read_one(cut)["content"] == "hello ?"
+
+
+def test_a_record_with_too_many_attributes_is_quarantined() -> None:
+    record = claude("user_prompt", **{f"a{i}": i for i in range(101)})
+    batch = read(line(record, claude("compaction")))
+    assert batch.events["source_event_name"].to_list() == ["compaction"]
+    assert "103 attributes, limit is 100" in batch.quarantined[0].reason
+
+
+def test_an_attribution_line_becomes_a_don_and_a_doff() -> None:
+    told = {
+        "session_id": SESSION,
+        "masque": "Codesmith",
+        "donned_at": "2026-06-01T12:00:00Z",
+        "doffed_at": "2026-06-01T13:00:00Z",
+    }
+    batch = read(json.dumps(told).encode())
+    rows = batch.events.select("event_name", "masque", "session_id", "organization_id").rows()
+    assert rows == [
+        ("masque_don", "Codesmith", SESSION, None),
+        ("masque_doff", "Codesmith", SESSION, None),
+    ]
+    assert batch.events["event_time"].dt.hour().to_list() == [12, 13]
+
+
+def test_a_masque_record_of_any_program_is_a_don() -> None:
+    record = claude("masque.don", masque__name="Codesmith")
+    record["body"] = {"stringValue": "masque.don"}
+    event = read_one(json.dumps(request([record], scope="hooks")).encode())
+    assert (event["event_name"], event["masque"]) == ("masque_don", "Codesmith")
+
+
+def test_an_array_of_requests_is_read_like_their_lines() -> None:
+    requests = [request([claude("user_prompt")]), request([claude("compaction")])]
+    assert read(json.dumps(requests).encode()).events.height == 2
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.sampled_from(
+    "resourceLogs resource attributes scopeLogs scope logRecords key value stringValue intValue"
+    " doubleValue boolValue arrayValue kvlistValue values body timeUnixNano name session_id".split()
+)
+requests = st.recursive(
+    json_values,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(st.one_of(st.binary(max_size=200), requests.map(lambda value: json.dumps(value).encode())))
+def test_no_line_whatever_it_holds_stops_the_reader_or_costs_its_neighbours(noise: bytes) -> None:
+    good = line(claude("user_prompt"))
+    batch = read(good, noise.replace(b"\n", b" ") + b"\n", good)
+    assert batch.events.filter(pl.col("session_id") == SESSION).height >= 2

@@ -1,0 +1,94 @@
+"""Records are put side by side by their shape, and it shows in nothing but the time."""
+
+import json
+from itertools import permutations
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines.telemetry.domain import reader
+from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, request
+from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+
+
+def test_events_come_in_the_order_read_whatever_their_shapes() -> None:
+    names = ["user_prompt", "api_request", "user_prompt", "hook_registered", "api_request"]
+    batch = read(*[line(claude(name, n)) for n, name in enumerate(names)])
+    assert batch.events["source_event_name"].to_list() == names
+
+
+def test_many_records_of_one_shape_are_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line(claude(name, n, n=n)) for n in range(21) for name in ("hook", "compaction")]
+    whole = read(*lines)
+    monkeypatch.setattr(reader, "_TOGETHER", 3)
+    pieces = read(*lines)
+    assert pieces.events.equals(whole.events)
+    assert (pieces.counts, pieces.names) == (whole.counts, whole.names)
+
+
+def test_a_resource_fills_in_for_the_records_of_a_shape_that_say_nothing() -> None:
+    """A value that is there and empty says nothing."""
+    records = [claude("compaction", n) for n in range(3)]
+    for record, team in zip(records, ("", "mine", ""), strict=True):
+        record["attributes"] += attributes({"team.id": team})
+    batch = read(line(*records[:2], team__id="theirs"), line(records[2]))
+    assert batch.events["team_id"].to_list() == ["theirs", "mine", None]
+
+
+def test_resources_that_only_look_alike_are_told_apart() -> None:
+    """1, 1.0 and True are equal in Python; what they say as text is not."""
+    records = [line(claude("compaction"), number=value) for value in (1, 1.0, True, "1")]
+    kept = [json.loads(text)["number"] for text in read(*records).events["attributes"]]
+    assert [repr(value) for value in kept] == ["1", "1.0", "True", "'1'"]
+
+
+@pytest.mark.parametrize("order", [*permutations([{"a": "1"}, {"a": "2"}, {"b": "1"}])])
+def test_of_a_repeated_key_the_last_counts_among_other_shapes_too(order: Any) -> None:
+    record = claude("compaction")
+    record["attributes"] += [each for values in order for each in attributes(values)]
+    last = [values["a"] for values in order if "a" in values][-1]
+    assert json.loads(read_one(line(record))["attributes"]) == {"a": last, "b": "1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("gen_ai.choice", "choice"), ("src/main.rs:7", None), (7, None)]
+)
+def test_a_top_level_name_counts_only_when_it_is_one_of_the_conventions(
+    name: object, told: str | None
+) -> None:
+    record = {**claude("x"), "body": {"kvlistValue": {"values": []}}, "eventName": name}
+    record["attributes"] = attributes({"session.id": "s"})
+    foreign = json.dumps(request([record], scope="any")).encode()
+    assert read_one(foreign, keep_unknown_events=True)["source_event_name"] == told
+
+
+RECORDS = st.builds(
+    lambda name, second, values: claude(name, second, **values),
+    st.sampled_from(["user_prompt", "tool_result", "tool_decision", "api_request", "hook", "x"]),
+    st.integers(0, 3),
+    st.dictionaries(
+        st.sampled_from(
+            "session__id organization__id masque masque__name decision decision_type tool_name"
+            " tool_input duration_ms total_duration_ms success cost_usd input_tokens prompt error k"
+            " service__version event__timestamp event__name".split()
+        ),
+        st.sampled_from(["", "a", "true", "-1", "5", 5, -1, 0.5, True, "<REDACTED>", "exit 1", []]),
+        max_size=6,
+    ),
+)
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=8))
+def test_records_read_together_give_what_each_gives_alone(records: list[dict[str, Any]]) -> None:
+    together = read(line(*records, team__id="t", k="v"))
+    alone = [read(line(record, team__id="t", k="v")) for record in records]
+    nowhere = ["source_offset"]
+    assert together.events.drop(nowhere).equals(
+        pl.concat([each.events for each in alone]).drop(nowhere)
+    )
+    for count in ("value_anomalies", "time_anomalies", "unattributed", "repeated_records"):
+        total = sum(getattr(each.counts, count) for each in alone)
+        assert getattr(together.counts, count) == total

@@ -1,0 +1,217 @@
+from contextlib import suppress
+from dataclasses import fields, replace
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evaluation_pipelines.storage.ledger.errors import LedgerConflictError, LedgerError
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ledger.errors import (
+    LeaseLostError,
+    PositionMovedError,
+    UnknownSourceFileError,
+)
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+    LANDED,
+    MARCH_1,
+    MARCH_2,
+    NOON,
+    at,
+    batch,
+    leased,
+    new_part,
+    session,
+)
+
+
+def state(ledger: Ledger) -> list[object]:
+    """Everything that a batch can change."""
+    return [
+        SourceFiles(ledger).all(),
+        Manifest(ledger).known_paths(LANDED, MARCH_1),
+        Manifest(ledger).dates(LANDED),
+        SessionIndex(ledger).dates_by_session_id(["s1", "s2"]),
+        RebuildQueue(ledger).all(),
+        IngestBatches(ledger).totals_by_file(),
+        IngestBatches(ledger).names(),
+    ]
+
+
+def full_batch(epoch: int, **changes: object) -> IngestBatch:
+    """A batch with something of everything."""
+    full = batch(
+        epoch,
+        parts=(new_part("a"), new_part("b", MARCH_2)),
+        sessions=(session("s1"), session("s2", MARCH_2)),
+        counts=IngestCounts(bytes=100, lines=3, events=20),
+        names={("codex", "noise"): 2},
+        last_event_time=at(seconds=-5),
+    )
+    return replace(full, **changes)  # type: ignore[arg-type]
+
+
+def test_a_batch_makes_everything_count_at_once(ledger: Ledger) -> None:
+    epoch = leased(ledger, head_bytes=50, head_sha256="cd")
+    IngestBatches(ledger).commit_batch(full_batch(epoch))
+
+    file = SourceFiles(ledger).get("f1")
+    assert (file.position, file.last_read_at) == (100, NOON)
+    assert (file.head_bytes, file.head_sha256) == (4_096, "ab" * 32)
+    assert file.last_event_time == at(seconds=-5)
+    assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"a"}
+    assert SessionIndex(ledger).session_dates([("acme", "s2")]) == {("acme", "s2"): MARCH_2}
+    assert [each.session_date for each in RebuildQueue(ledger).pending(NOON)] == [MARCH_1, MARCH_2]
+    assert IngestBatches(ledger).totals() == IngestCounts(bytes=100, lines=3, events=20)
+    assert IngestBatches(ledger).names() == {("codex", "noise"): 2}
+
+
+def test_a_batch_after_the_lease_was_lost_changes_nothing(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    SourceFiles(ledger).acquire_lease("f1", "other", 60, at(minutes=2))
+    before = state(ledger)
+
+    with pytest.raises(LeaseLostError, match=r"bytes 0 to 100 of file f1"):
+        IngestBatches(ledger).commit_batch(full_batch(epoch))
+    assert state(ledger) == before
+
+
+def test_the_same_batch_counts_once(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    IngestBatches(ledger).commit_batch(full_batch(epoch))
+    before = state(ledger)
+
+    with pytest.raises(PositionMovedError, match="read up to byte 100"):
+        IngestBatches(ledger).commit_batch(full_batch(epoch))
+    assert state(ledger) == before
+
+
+def test_a_batch_that_would_leave_a_gap_is_refused(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+
+    with pytest.raises(PositionMovedError, match="read up to byte 0"):
+        IngestBatches(ledger).commit_batch(full_batch(epoch, from_offset=50))
+    assert SourceFiles(ledger).get("f1").position == 0
+
+
+def test_a_batch_of_a_file_that_was_never_added_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(UnknownSourceFileError, match="f1"):
+        IngestBatches(ledger).commit_batch(batch(1))
+
+
+def test_a_batch_without_bytes_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(ValueError, match="must consume bytes"):
+        IngestBatches(ledger).commit_batch(batch(1, 100, 100))
+
+
+def test_a_part_that_is_there_already_undoes_the_whole_batch(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    IngestBatches(ledger).commit_batch(batch(epoch, 0, 10, parts=(new_part("b"),)))
+    before = state(ledger)
+
+    with pytest.raises(LedgerConflictError, match=r"parts.path"):
+        IngestBatches(ledger).commit_batch(full_batch(epoch, from_offset=10))
+    assert state(ledger) == before
+
+
+def test_a_failure_at_the_last_step_undoes_the_whole_batch(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    before = state(ledger)
+    broken = full_batch(epoch, names={("codex", "noise"): None})
+
+    with pytest.raises(LedgerError):
+        IngestBatches(ledger).commit_batch(broken)
+    assert state(ledger) == before
+
+
+def test_the_last_event_time_never_goes_back(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    for end, time in ((1, at(hours=1)), (2, NOON), (3, None)):
+        IngestBatches(ledger).commit_batch(batch(epoch, end - 1, end, last_event_time=time))
+
+    assert SourceFiles(ledger).get("f1").last_event_time == at(hours=1)
+
+
+def test_every_counter_is_added_up_by_itself(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    names = [each.name for each in fields(IngestCounts)]
+    first = IngestCounts(**{name: 10 + place for place, name in enumerate(names)})
+    second = IngestCounts(**{name: 100 * place for place, name in enumerate(names)})
+    IngestBatches(ledger).commit_batch(batch(epoch, 0, 10, counts=first))
+    IngestBatches(ledger).commit_batch(batch(epoch, 10, 20, counts=second))
+
+    # 10 + place + 100 * place
+    expected = IngestCounts(**{name: 10 + 101 * place for place, name in enumerate(names)})
+    assert IngestBatches(ledger).totals() == expected
+    assert IngestBatches(ledger).totals_by_file() == {"f1": expected}
+
+
+def test_totals_can_begin_at_a_time_and_are_told_per_file(ledger: Ledger) -> None:
+    first, second = leased(ledger), leased(ledger, "f2")
+    IngestBatches(ledger).commit_batch(batch(first, 0, 10, counts=IngestCounts(events=1)))
+    later = at(hours=1)
+    IngestBatches(ledger).commit_batch(
+        batch(first, 10, 20, ingested_at=later, counts=IngestCounts(events=10))
+    )
+    IngestBatches(ledger).commit_batch(
+        batch(second, file_id="f2", ingested_at=later, counts=IngestCounts(events=100))
+    )
+
+    assert IngestBatches(ledger).totals().events == 111
+    assert IngestBatches(ledger).totals(since=later).events == 110
+    assert IngestBatches(ledger).totals_by_file() == {
+        "f1": IngestCounts(events=11),
+        "f2": IngestCounts(events=100),
+    }
+    assert IngestBatches(ledger).totals_by_file(since=later)["f1"] == IngestCounts(events=10)
+
+
+def test_totals_of_an_empty_ledger_are_zero(ledger: Ledger) -> None:
+    assert IngestBatches(ledger).totals() == IngestCounts()
+    assert IngestBatches(ledger).totals_by_file() == {}
+    assert IngestBatches(ledger).names() == {}
+
+
+def test_records_that_are_not_stored_are_counted_by_name(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    IngestBatches(ledger).commit_batch(
+        batch(epoch, 0, 10, names={("codex", "a"): 2, ("codex", "b"): 1})
+    )
+    IngestBatches(ledger).commit_batch(
+        batch(epoch, 10, 20, names={("qwen_code", "a"): 4, ("codex", "a"): 3})
+    )
+
+    assert IngestBatches(ledger).names() == {
+        ("codex", "a"): 5,
+        ("codex", "b"): 1,
+        ("qwen_code", "a"): 4,
+    }
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    attempts=st.lists(
+        st.tuples(st.integers(0, 5), st.integers(1, 3), st.sampled_from([1, 1, 1, 2])), max_size=30
+    )
+)
+def test_whatever_is_attempted_every_byte_counts_once(
+    ledger: Ledger, attempts: list[tuple[int, int, int]]
+) -> None:
+    file_id = uuid4().hex  # the ledger is the same for all examples
+    assert leased(ledger, file_id) == 1
+    for start, length, epoch in attempts:
+        counts = IngestCounts(bytes=length)
+        attempt = batch(epoch, start, start + length, file_id=file_id, counts=counts)
+        with suppress(PositionMovedError, LeaseLostError):
+            IngestBatches(ledger).commit_batch(attempt)
+
+    counted = IngestBatches(ledger).totals_by_file().get(file_id, IngestCounts()).bytes
+    assert counted == SourceFiles(ledger).get(file_id).position

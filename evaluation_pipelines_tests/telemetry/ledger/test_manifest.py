@@ -1,0 +1,168 @@
+import pytest
+
+from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.records import Part, PartDate
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+    LANDED,
+    MARCH_1,
+    MARCH_2,
+    NOON,
+    at,
+    batch,
+    commit_parts,
+    leased,
+    new_part,
+)
+
+
+def paths(parts: list[Part]) -> list[str]:
+    return [part.path for part in parts]
+
+
+def test_a_part_names_its_bytes_and_its_place(ledger: Ledger) -> None:
+    (part_id,) = commit_parts(ledger, {"a.parquet": MARCH_1})
+
+    assert Manifest(ledger).current(LANDED, MARCH_1) == [
+        Part(
+            part_id=part_id,
+            table_name=LANDED,
+            session_date=MARCH_1,
+            path="a.parquet",
+            file_id="f1",
+            from_offset=0,
+            to_offset=100,
+            row_count=10,
+            size_bytes=1_000,
+            created_at=NOON,
+            superseded_at=None,
+        )
+    ]
+
+
+def test_parts_come_in_the_order_they_entered(ledger: Ledger) -> None:
+    commit_parts(ledger, {"z.parquet": MARCH_1, "other.parquet": MARCH_2})
+    commit_parts(ledger, {"a.parquet": MARCH_1})
+
+    assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["z.parquet", "a.parquet"]
+
+
+def test_quarantine_has_no_date_and_is_another_table(ledger: Ledger) -> None:
+    commit_parts(ledger, {"q.parquet": None}, table_name="quarantine")
+    commit_parts(ledger, {"a.parquet": MARCH_1})
+
+    assert paths(Manifest(ledger).current("quarantine", None)) == ["q.parquet"]
+    assert Manifest(ledger).current(LANDED, None) == []
+    assert Manifest(ledger).dates("quarantine") == []
+    assert Manifest(ledger).known_paths("quarantine", None) == {"q.parquet"}
+
+
+def test_dates_say_what_their_current_parts_hold(ledger: Ledger) -> None:
+    merged, _, _ = commit_parts(ledger, {"a": MARCH_2, "b": MARCH_1, "c": MARCH_1})
+    Manifest(ledger).replace([merged], new_part("m", MARCH_2, row_count=7, size_bytes=70), NOON)
+
+    assert Manifest(ledger).dates(LANDED) == [
+        PartDate(MARCH_1, parts=2, rows=20, size_bytes=2_000),  # 2 parts of 10 rows, 1000 bytes
+        PartDate(MARCH_2, parts=1, rows=7, size_bytes=70),
+    ]
+
+
+def test_a_merged_part_takes_the_place_of_the_old_ones(ledger: Ledger) -> None:
+    old = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
+    commit_parts(ledger, {"late": MARCH_1})
+
+    part_id = Manifest(ledger).replace(old, new_part("m", row_count=20), at(hours=1))
+
+    late, merged = Manifest(ledger).current(LANDED, MARCH_1)
+    assert late.path == "late"
+    assert (merged.part_id, merged.path, merged.row_count) == (part_id, "m", 20)
+    assert (merged.file_id, merged.from_offset, merged.to_offset) == (None, None, None)
+    assert merged.created_at == at(hours=1)
+    assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"a", "b", "late", "m"}
+
+
+def test_merging_touches_no_date(ledger: Ledger) -> None:
+    old = commit_parts(ledger, {"a": MARCH_1})
+    before = RebuildQueue(ledger).all()
+    Manifest(ledger).replace(old, new_part("m"), at(hours=1))
+
+    assert RebuildQueue(ledger).all() == before
+
+
+def test_a_part_that_was_merged_already_is_not_merged_again(ledger: Ledger) -> None:
+    a, b = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
+    Manifest(ledger).replace([a], new_part("m1"), NOON)
+
+    with pytest.raises(PartsNotCurrentError, match=r"1 of 2 parts .* on 2026-03-01"):
+        Manifest(ledger).replace([a, b], new_part("m2"), NOON)
+
+    assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["b", "m1"]
+
+
+def test_parts_of_another_date_or_table_are_not_merged(ledger: Ledger) -> None:
+    (part,) = commit_parts(ledger, {"a": MARCH_1})
+
+    with pytest.raises(PartsNotCurrentError):
+        Manifest(ledger).replace([part], new_part("m", MARCH_2), NOON)
+    with pytest.raises(PartsNotCurrentError):
+        Manifest(ledger).replace([part], new_part("m", table_name="quarantine"), NOON)
+
+
+def test_a_merge_under_a_path_that_is_taken_changes_nothing(ledger: Ledger) -> None:
+    old = commit_parts(ledger, {"a": MARCH_1})
+
+    with pytest.raises(LedgerConflictError, match=r"parts.path"):
+        Manifest(ledger).replace(old, new_part("a"), NOON)
+
+    assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["a"]
+
+
+def test_a_merged_part_replaces_something(ledger: Ledger) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Manifest(ledger).replace([], new_part("m"), NOON)
+
+
+def test_superseded_parts_are_kept_for_those_who_still_read_them(ledger: Ledger) -> None:
+    old = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
+    Manifest(ledger).replace(old, new_part("m"), NOON)
+
+    assert Manifest(ledger).superseded_before(NOON) == []
+    assert paths(Manifest(ledger).superseded_before(at(seconds=1))) == ["a", "b"]
+
+
+def test_forgetting_drops_superseded_parts_only(ledger: Ledger) -> None:
+    a, b = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
+    Manifest(ledger).replace([a], new_part("m"), NOON)
+
+    assert Manifest(ledger).forget([a, b]) == 1  # b is current
+
+    assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"b", "m"}
+    assert Manifest(ledger).forget([a, b]) == 0
+
+
+def test_ids_of_forgotten_parts_are_not_used_again(ledger: Ledger) -> None:
+    old = commit_parts(ledger, {"a": MARCH_1})
+    merged = Manifest(ledger).replace(old, new_part("m", session_date=MARCH_1), NOON)
+    newest = Manifest(ledger).replace([merged], new_part("n"), NOON)
+    newer = Manifest(ledger).replace([newest], new_part("o"), NOON)
+    Manifest(ledger).forget([*old, merged, newest])
+    Manifest(ledger).replace([newer], new_part("p"), NOON)
+
+    (current,) = Manifest(ledger).current(LANDED, MARCH_1)
+    assert current.part_id == newer + 1
+
+
+def test_thousands_of_parts_merge_at_once(ledger: Ledger) -> None:
+    epoch = leased(ledger)
+    parts = tuple(new_part(f"{number}.parquet") for number in range(12_000))
+    IngestBatches(ledger).commit_batch(batch(epoch, parts=parts))
+    ids = [part.part_id for part in Manifest(ledger).current(LANDED, MARCH_1)]
+
+    Manifest(ledger).replace(ids, new_part("m"), NOON)
+
+    assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["m"]
+    assert Manifest(ledger).forget(ids) == 12_000

@@ -1,0 +1,93 @@
+from datetime import timedelta
+
+import pytest
+
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+    MARCH_1,
+    MARCH_2,
+    batch,
+    leased,
+    new_part,
+    session,
+)
+
+
+def remember(ledger: Ledger, *sessions: SessionStart) -> None:
+    epoch = leased(ledger)
+    position = SourceFiles(ledger).get("f1").position
+    IngestBatches(ledger).commit_batch(batch(epoch, position, position + 1, sessions=sessions))
+
+
+def test_sessions_are_found_by_organization_and_id(ledger: Ledger) -> None:
+    remember(ledger, session("s1"), session("s1", MARCH_2, "beta"), session("s2", MARCH_2))
+
+    wanted = [("acme", "s1"), ("beta", "s1"), ("beta", "s2"), ("acme", "s3")]
+    assert SessionIndex(ledger).session_dates(wanted) == {
+        ("acme", "s1"): MARCH_1,
+        ("beta", "s1"): MARCH_2,
+    }
+
+
+def test_sessions_are_found_by_id_alone_in_all_organizations(ledger: Ledger) -> None:
+    remember(
+        ledger,
+        session("s1", MARCH_2, "beta"),
+        session("s1", MARCH_1, "acme"),
+        session("s2", MARCH_2, ANY_ORGANIZATION),
+        session("s3"),
+    )
+
+    assert SessionIndex(ledger).dates_by_session_id(["s1", "s2", "s4"]) == {
+        "s1": [("acme", MARCH_1), ("beta", MARCH_2)],
+        "s2": [("*", MARCH_2)],
+    }
+
+
+def test_nothing_asked_is_nothing_found(ledger: Ledger) -> None:
+    assert SessionIndex(ledger).session_dates([]) == {}
+    assert SessionIndex(ledger).dates_by_session_id([]) == {}
+
+
+@pytest.mark.slow
+def test_thousands_of_sessions_are_looked_up_at_once(ledger: Ledger) -> None:
+    days = {f"s{n}": MARCH_1 + timedelta(days=n % 7) for n in range(40_000)}
+    remember(ledger, *(session(session_id, day) for session_id, day in days.items()))
+
+    asked = [("acme", f"s{n}") for n in range(-1, 40_000)]
+    assert SessionIndex(ledger).session_dates(asked) == {
+        ("acme", key): d for key, d in days.items()
+    }
+
+
+def test_a_session_that_is_known_keeps_its_first_event(ledger: Ledger) -> None:
+    remember(ledger, session("s1"))
+    remember(ledger, session("s1"), session("s2"))
+
+    assert len(SessionIndex(ledger).session_dates([("acme", "s1"), ("acme", "s2")])) == 2
+
+
+def test_a_session_that_another_reader_filed_elsewhere_stops_the_batch(ledger: Ledger) -> None:
+    remember(ledger, session("s1", MARCH_1))
+    epoch = leased(ledger)
+    late = batch(epoch, 1, 50, parts=(new_part("a"),), sessions=(session("s1", MARCH_2),))
+
+    with pytest.raises(SessionDateTakenError, match="2026-03-01, not 2026-03-02"):
+        IngestBatches(ledger).commit_batch(late)
+
+    assert SourceFiles(ledger).get("f1").position == 1
+    assert Manifest(ledger).known_paths("agent_events_landed", MARCH_1) == set()
+    assert SessionIndex(ledger).session_dates([("acme", "s1")]) == {("acme", "s1"): MARCH_1}
+
+
+def test_session_ids_are_values_and_never_sql(ledger: Ledger) -> None:
+    evil = "'; DROP TABLE session_index; --%s:name?"
+    remember(ledger, session(evil))
+
+    assert SessionIndex(ledger).session_dates([("acme", evil)]) == {("acme", evil): MARCH_1}

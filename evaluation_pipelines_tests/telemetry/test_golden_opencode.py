@@ -1,0 +1,59 @@
+"""What OpenCode really sends by itself: nothing to score, and nothing that gets lost unseen."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.sessions.score import score_files
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.workplace import open_workplace
+
+OPENCODE = Capture("opencode")
+RECORDS = 416
+
+
+@pytest.fixture(params=["as sent", "by a collector"])
+def file(request: pytest.FixtureRequest) -> Path:
+    """One encoding."""
+    return OPENCODE.file(request.param)
+
+
+def test_its_log_lines_name_no_event_and_no_session(file: Path) -> None:
+    """So that a version that sends more is noticed here."""
+    requests = [json.loads(line) for line in file.read_text().split("\n")[:-1]]
+    attributes = [
+        [pair["key"] for pair in record["attributes"]]
+        for request in requests
+        for resource in request["resourceLogs"]
+        for record in resource["scopeLogs"][0]["logRecords"]
+    ]
+    assert attributes == [["fiberId"]] * RECORDS
+
+
+def test_every_record_is_counted_and_none_becomes_a_session(file: Path) -> None:
+    with file.open("rb") as handle:
+        scored = score_files([(file.name, handle)], Settings(_env_file=None))
+    assert (scored.sessions, scored.quarantined) == ([], [])
+    counts = scored.counts
+    assert (counts.unknown_records, counts.events) == (RECORDS, 0)
+    assert (counts.bytes, counts.lines) == (file.stat().st_size, 46)
+
+
+def test_a_lake_takes_them_in_and_holds_nothing_of_them(file: Path, tmp_path: Path) -> None:
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("logs.jsonl", file.read_bytes())
+        report = workplace.ingest()
+        assert (report.counts.unknown_records, report.counts.quarantined) == (RECORDS, 0)
+        # Most have no word for what happened; of a body that is one word it is the name.
+        assert IngestBatches(workplace.ledger).names() == {
+            ("opencode", ""): 395,
+            ("opencode", "init"): 11,
+            ("opencode", "initialized"): 10,
+        }
+        assert workplace.build() == []
+        assert workplace.landed().is_empty()
+        # Read once, and not again.
+        assert workplace.ingest().counts.lines == 0

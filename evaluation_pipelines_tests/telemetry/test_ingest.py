@@ -1,0 +1,350 @@
+"""Ingest: every byte once, whatever happens to the files meanwhile."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.progress import Silent
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.otlp_builders import claude, line, request
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+FIRST_OF_JUNE = date(2026, 6, 1)
+DAY_S = 86_400
+
+
+def prompts(first: int, last: int) -> bytes:
+    """One line a prompt, each a second later and of about 600 bytes."""
+    return b"".join(line(claude("user_prompt", n, n=n, x="y" * 200)) for n in range(first, last))
+
+
+def numbers(frame: pl.DataFrame) -> list[int]:
+    """The ``n`` of every event, as landed."""
+    return [json.loads(text)["n"] for text in frame["attributes"]]
+
+
+def test_a_second_ingest_of_the_same_folder_changes_nothing(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", prompts(0, 20))
+    assert workplace.ingest().counts.events == 20
+    files = {path: path.stat().st_mtime_ns for path in workplace.lake.root.rglob("*")}
+    again = workplace.ingest()
+    assert (again.files, again.counts.lines, again.dates) == (0, 0, set())
+    assert {path: path.stat().st_mtime_ns for path in workplace.lake.root.rglob("*")} == files
+
+
+def test_half_a_line_then_the_rest_loses_nothing_and_doubles_nothing(workplace: Workplace) -> None:
+    content = prompts(0, 3)
+    cut = len(content) - 100
+    workplace.land("logs.jsonl", content[:cut])
+    assert workplace.ingest().counts.events == 2
+    workplace.land("logs.jsonl", content[cut:-1], "ab")
+    workplace.land("logs.jsonl", b"\n" + prompts(3, 4), "ab")
+    workplace.ingest()
+    assert numbers(workplace.landed()) == [0, 1, 2, 3]
+
+
+def test_a_cut_at_whatever_byte_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    content = line(claude("user_prompt", 0, n=0, prompt="ü\u2028")) + line(
+        claude("user_prompt", 1, n=1)
+    )
+    with open_workplace(tmp_path) as workplace:
+        for cut in range(0, len(content), 13):
+            name = f"{cut}.jsonl"
+            workplace.land(name, content[:cut])
+            workplace.ingest()
+            workplace.land(name, content[cut:], "ab")
+        workplace.ingest()
+        seen = workplace.landed().group_by("source_file_id").len()["len"].to_list()
+    assert set(seen) == {2}
+
+
+def test_a_small_file_that_grows_is_read_on_and_not_again(workplace: Workplace) -> None:
+    """Its identity rests on the bytes present at first sight, fewer than 4 KiB."""
+    for n in range(12):
+        path = workplace.land("logs.jsonl", prompts(n, n + 1), "ab")
+        assert workplace.ingest().counts.events == 1
+    assert path.stat().st_size > 4096
+    assert numbers(workplace.landed()) == list(range(12))
+    assert len(SourceFiles(workplace.ledger).all()) == 1
+
+
+def test_a_renamed_backup_beside_a_new_live_file_is_read_once(workplace: Workplace) -> None:
+    live = workplace.land("logs.jsonl", prompts(0, 5))
+    workplace.ingest()
+    workplace.land("logs.jsonl", prompts(5, 6), "ab")
+    live.rename(live.with_name("logs-2026-06-01T12-00-00.000-size.jsonl"))
+    workplace.land("logs.jsonl", b"\n" + prompts(6, 8))
+    report = workplace.ingest()
+    assert (report.files, report.counts.events) == (2, 3)
+    assert sorted(numbers(workplace.landed())) == list(range(8))
+
+
+def test_the_older_of_two_new_files_is_read_first(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", prompts(10, 12))
+    workplace.land("b.jsonl", prompts(0, 2))
+    workplace.ingest()
+    parts = Manifest(workplace.ledger).current("agent_events_landed", FIRST_OF_JUNE)
+    read = [numbers(workplace.lake.read_part(part.path, AGENT_EVENTS_LANDED)) for part in parts]
+    assert read == [[0, 1], [10, 11]]
+
+
+def test_a_file_copied_under_another_name_is_counted_once_after_the_build(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", prompts(0, 4))
+    workplace.land("copy.jsonl", prompts(0, 4))
+    workplace.ingest()
+    (built,) = workplace.build()
+    assert isinstance(built, DateBuilt)
+    assert (built.facts["landed"], built.facts["duplicates"]) == (8, 4)
+    assert workplace.events().height == 4
+
+
+def test_a_file_that_was_emptied_and_started_again_is_read_from_its_beginning(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", prompts(0, 9))
+    workplace.ingest()
+    workplace.land("logs.jsonl", prompts(20, 22))
+    assert workplace.ingest().counts.events == 2
+    workplace.land("logs.jsonl", prompts(22, 40), "ab")
+    assert workplace.ingest().counts.events == 18
+    assert numbers(workplace.landed()) == [*range(9), *range(20, 40)]
+
+
+def test_other_content_of_the_same_name_and_size_is_another_file(workplace: Workplace) -> None:
+    first, second = prompts(0, 3), prompts(3, 6)
+    assert len(first) == len(second)
+    path = workplace.land("logs.jsonl", first)
+    workplace.ingest()
+    with path.open("r+b") as handle:
+        handle.write(second)
+    assert workplace.ingest().counts.events == 3
+    assert numbers(workplace.landed()) == list(range(6))
+
+
+def test_the_last_line_of_a_backup_that_lost_its_newline_is_read(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", prompts(0, 2).removesuffix(b"\n"))
+    assert workplace.ingest().counts.events == 2
+    workplace.land("logs.jsonl", b"\n" + prompts(2, 3), "ab")
+    workplace.ingest()
+    assert numbers(workplace.landed()) == [0, 1, 2]
+
+
+def test_a_pretty_printed_document_is_read_when_it_is_whole(workplace: Workplace) -> None:
+    document = json.dumps([request([claude("user_prompt", n=0)])], indent=2).encode()
+    workplace.land("export.json", document[:200])
+    assert workplace.ingest().counts.lines == 0
+    workplace.land("export.json", document[200:], "ab")
+    assert workplace.ingest().counts.events == 1
+    assert workplace.ingest().counts.lines == 0
+
+
+def test_a_document_that_is_broken_for_good_is_quarantined_as_one(workplace: Workplace) -> None:
+    workplace.land("export.json", b'{\n  "resourceLogs": oops\n}\n')
+    assert workplace.ingest().counts.quarantined == 1
+    assert workplace.ingest().counts.quarantined == 0
+
+
+def test_bad_lines_go_to_quarantine_with_file_and_offset(workplace: Workplace) -> None:
+    good = prompts(0, 1)
+    workplace.land("agent/logs.jsonl", good + b"not json\n" + prompts(1, 2))
+    report = workplace.ingest()
+    assert (report.counts.events, report.counts.quarantined, report.counts.lines) == (2, 1, 3)
+    (row,) = workplace.quarantined().to_dicts()
+    assert (row["path"], row["offset"], row["length_bytes"]) == ("agent/logs.jsonl", len(good), 8)
+    assert (row["first_bytes"], row["reason"][:8]) == ("not json", "not JSON")
+
+
+def test_a_line_over_the_limit_is_quarantined_and_the_next_one_is_read(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, max_line_bytes=10_000) as workplace:
+        long = line(claude("user_prompt", prompt="x" * 9_000_000))
+        workplace.land("logs.jsonl", prompts(0, 1) + long + prompts(1, 2))
+        workplace.ingest()
+        assert numbers(workplace.landed()) == [0, 1]
+        (row,) = workplace.quarantined().to_dicts()
+    assert row["length_bytes"] == len(long) - 1
+    assert "EVAL_MAX_LINE_BYTES" in row["reason"]
+
+
+def test_an_event_goes_to_the_day_its_session_began_even_days_later(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", line(claude("user_prompt")))
+    workplace.ingest()
+    workplace.land("logs.jsonl", line(claude("user_prompt", 3 * DAY_S)), "ab")
+    assert workplace.ingest().dates == {FIRST_OF_JUNE}
+    assert workplace.landed()["session_date"].unique().to_list() == [FIRST_OF_JUNE]
+
+
+def test_sessions_before_the_first_partition_are_filed_under_it_and_counted(
+    tmp_path: Path,
+) -> None:
+    with open_workplace(tmp_path, start_date=date(2026, 6, 2)) as workplace:
+        workplace.land("logs.jsonl", line(claude("user_prompt"), claude("user_prompt", DAY_S)))
+        report = workplace.ingest()
+    assert report.dates == {date(2026, 6, 2)}
+    assert (report.counts.events, report.counts.out_of_range) == (2, 1)
+
+
+@pytest.mark.parametrize("attribution_first", [True, False])
+def test_attribution_lines_join_their_session_whichever_comes_first(
+    workplace: Workplace, attribution_first: bool
+) -> None:
+    told = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-02T00:00:01Z"}\n'
+    event = line(claude("user_prompt", DAY_S / 2 - 1, session__id="s", organization__id="acme"))
+    names = ["1.attribution.jsonl", "2.jsonl"]
+    contents = [told, event] if attribution_first else [event, told]
+    for name, content in zip(names, contents, strict=True):
+        workplace.land(name, content)
+        workplace.ingest()
+    # The prompt came at 23:59:59 of June 1st, the don at 00:00:01 of June 2nd.
+    days = {date(2026, 6, 2)} if attribution_first else {FIRST_OF_JUNE}
+    assert set(workplace.landed()["session_date"]) == days
+
+
+def test_other_signals_and_other_programs_are_counted_not_stored(workplace: Workplace) -> None:
+    spans = b'{"resourceSpans": []}\n'
+    other = json.dumps(request([claude("x")], scope="y")).replace("claude_code.x", "z").encode()
+    workplace.land("logs.jsonl", spans + other + b"\n")
+    report = workplace.ingest()
+    assert (report.counts.skipped, report.counts.unknown_records) == (1, 1)
+    assert IngestBatches(workplace.ledger).names() == {("y", "x"): 1}
+
+
+def test_links_out_of_the_folder_are_not_followed_and_reported(
+    workplace: Workplace, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.jsonl"
+    secret.write_bytes(prompts(0, 1))
+    (workplace.landing.root / "link.jsonl").symlink_to(secret)
+    (workplace.landing.root / "loop.jsonl").symlink_to("loop.jsonl")
+    report = workplace.ingest()
+    assert report.counts.lines == 0
+    assert {each.path for each in report.passed_over} == {"link.jsonl", "loop.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("logs.jsonl.gz", gzip.compress),
+        ("logs.jsonl.zst", lambda content: pa.compress(content, codec="zstd", asbytes=True)),
+    ],
+)
+def test_a_compressed_file_is_read_once_and_again_only_when_it_grows(
+    workplace: Workplace, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    workplace.land(name, pack(prompts(0, 30)))
+    assert workplace.ingest().counts.events == 30
+    assert workplace.ingest().counts.lines == 0
+    workplace.land(name, pack(prompts(30, 35)), "ab")
+    assert workplace.ingest().counts.events == 5
+    assert numbers(workplace.landed()) == list(range(35))
+
+
+def test_a_backup_that_was_compressed_meanwhile_is_counted_once(workplace: Workplace) -> None:
+    live = workplace.land("logs.jsonl", prompts(0, 6))
+    workplace.ingest()
+    workplace.land("logs-1.jsonl.gz", gzip.compress(live.read_bytes()))
+    live.unlink()
+    workplace.ingest()
+    workplace.build()
+    assert workplace.events().height == 6
+
+
+class StopAfterTheFirstBatch(Silent):
+    """Stands for whatever ends a process."""
+
+    def advance(self, units: int) -> None:
+        """Stop."""
+        raise KeyboardInterrupt
+
+
+def test_an_ingest_that_stopped_inside_a_compressed_file_goes_on_there(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, batch_bytes=2000) as workplace:
+        workplace.land("logs.jsonl.gz", gzip.compress(prompts(0, 40)))
+        with pytest.raises(KeyboardInterrupt):
+            Ingest(workplace.stores, lambda: NOW).run(StopAfterTheFirstBatch())
+        assert 0 < workplace.landed().height < 40
+        workplace.ingest()
+        assert numbers(workplace.landed()) == list(range(40))
+        assert workplace.ingest().counts.lines == 0
+
+
+def test_a_compressed_file_without_its_end_is_named_until_the_rest_comes(
+    workplace: Workplace,
+) -> None:
+    packed = gzip.compress(prompts(0, 20))
+    workplace.land("logs.jsonl.gz", packed[:-8])
+    (passed,) = workplace.ingest().passed_over
+    assert (passed.path, passed.reason) == ("logs.jsonl.gz", "its end is missing")
+    workplace.land("logs.jsonl.gz", packed[-8:], "ab")
+    report = workplace.ingest()
+    assert report.passed_over == []
+    assert numbers(workplace.landed()) == list(range(20))
+
+
+def test_what_a_collector_compresses_message_by_message_is_read_while_it_grows(
+    workplace: Workplace,
+) -> None:
+    whole = b""
+    for n in range(5):
+        packed = pa.compress(prompts(n, n + 1).rstrip(), codec="zstd", asbytes=True)
+        whole += len(packed).to_bytes(4, "big") + packed
+    workplace.land("logs.jsonl", whole[:900])
+    workplace.ingest()
+    workplace.land("logs.jsonl", whole[900:], "ab")
+    workplace.ingest()
+    assert workplace.ingest().counts.lines == 0
+    assert numbers(workplace.landed()) == [0, 1, 2, 3, 4]
+
+
+def test_a_bomb_is_quarantined_and_the_other_files_are_read(workplace: Workplace) -> None:
+    workplace.land("bomb.jsonl.gz", gzip.compress(prompts(0, 1) + (b" " * 999 + b"\n") * 80_000))
+    workplace.land("logs.jsonl", prompts(1, 3))
+    report = workplace.ingest()
+    assert (report.counts.events, report.counts.quarantined) == (3, 1)
+    assert "EVAL_MAX_DECOMPRESSION_RATIO" in workplace.quarantined()["reason"].item()
+    assert workplace.ingest().counts.lines == 0
+
+
+def test_a_file_with_two_names_is_read_once(workplace: Workplace) -> None:
+    path = workplace.land("logs.jsonl", prompts(0, 2))
+    os.link(path, path.with_name("again.jsonl"))
+    assert workplace.ingest().counts.events == 2
+
+
+def test_small_batches_give_the_same_rows_as_one_large_one(tmp_path: Path) -> None:
+    content = prompts(0, 50)
+    frames = []
+    for batch_bytes in (1, 1000, 10_000_000):
+        with open_workplace(tmp_path / str(batch_bytes), batch_bytes=batch_bytes) as workplace:
+            workplace.land("logs.jsonl", content)
+            assert workplace.ingest().counts.bytes == len(content)
+            frames.append(workplace.landed().drop("source_file_id"))
+    assert frames[0].equals(frames[1])
+    assert frames[0].equals(frames[2])
+
+
+def test_a_lake_that_cannot_be_written_is_a_clear_error_and_the_next_run_goes_on(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", prompts(0, 2))
+    workplace.lake.root.parent.mkdir(exist_ok=True)
+    workplace.lake.root.write_text("a file where the folder should be")
+    with pytest.raises(LakeError, match="check space and permissions"):
+        workplace.ingest()
+    assert IngestBatches(workplace.ledger).totals().lines == 0
+    workplace.lake.root.unlink()
+    assert workplace.ingest().counts.events == 2

@@ -1,0 +1,69 @@
+"""Ten thousand spoilt lines, from the file to the scores: no crash, and every good line stays."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.telemetry.collector import seeded
+from evaluation_pipelines_tests.telemetry.fuzz import spoilt_lines
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
+
+
+def good(number: int) -> bytes:
+    """A line that must not be lost whatever stands before it."""
+    return line(claude("user_prompt", number, n=number, session__id="a good session"))
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, 400), pytest.param(2, 10_000, marks=pytest.mark.slow)]
+)
+def test_spoilt_lines_stop_nothing_and_cost_no_neighbour(
+    tmp_path: Path, seed: int, count: int
+) -> None:
+    spoilt = list(spoilt_lines(seeded(seed), count))
+    content = b"".join(each + b"\n" + good(number) for number, each in enumerate(spoilt))
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("logs.jsonl", content)
+        counts = workplace.ingest().counts
+        blank = sum(not each.strip() for each in spoilt)
+        assert (counts.bytes, counts.lines) == (len(content), 2 * count - blank)
+        assert all(number >= 0 for number in asdict(counts).values())
+        # Enough is broken, and enough is sound JSON that says odd things, for this to mean much.
+        assert counts.quarantined > count / 5
+        assert counts.value_anomalies + counts.time_anomalies > count / 50
+
+        landed = workplace.landed()
+        assert landed.height == counts.events
+        kept = landed.filter(pl.col("session_id") == "a good session")["attributes"]
+        assert Counter(json.loads(each)["n"] for each in kept) == Counter(range(count))
+
+        entries = workplace.quarantined()
+        assert entries.height == counts.quarantined
+        assert (entries["reason"].str.len_chars() > 0).all()
+        assert set(entries["offset"]) <= set(offsets(spoilt))
+
+        assert {type(each) for each in workplace.build()} == {DateBuilt}
+        assert workplace.events().filter(pl.col("session_id") == "a good session").height == count
+
+        # Nothing was mended: a retry finds the same.
+        report = Retry(workplace.stores, lambda: NOW).run()
+        assert (report.resolved, report.events) == (0, 0)
+        assert len(report.left) == counts.quarantined
+        assert IngestBatches(workplace.ledger).totals() == counts
+
+
+def offsets(spoilt: list[bytes]) -> list[int]:
+    """Where each spoilt line begins."""
+    found, offset = [], 0
+    for number, each in enumerate(spoilt):
+        found.append(offset)
+        offset += len(each) + 1 + len(good(number))
+    return found

@@ -1,0 +1,439 @@
+"""Reading quarantined lines again: what is good now is stored once, the rest keeps its reason."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from threading import Barrier, Thread
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from evaluation_pipelines.schemas import QUARANTINE, Table
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.compaction import GRACE
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
+from evaluation_pipelines.telemetry.quarantine.entries import (
+    NoSuchEntryError,
+    all_entries,
+    entries,
+    find_entry,
+    groups,
+)
+from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+SHORT = {"max_line_bytes": 2_000}
+FEW = {"max_attributes": 20}
+LATER = NOW + timedelta(hours=1)
+
+
+def numbered(*numbers: int, **values: object) -> dict[str, object]:
+    return {f"a{n}": n for n in numbers} | values
+
+
+def long_line(number: int, second: float = 0) -> bytes:
+    """A prompt of more than 2 000 bytes."""
+    return line(claude("user_prompt", second, n=number, prompt="x" * 2_000))
+
+
+def short_line(number: int, second: float = 0) -> bytes:
+    """A prompt of less."""
+    return line(claude("user_prompt", second, n=number))
+
+
+def many(number: int) -> dict[str, object]:
+    """A record with more than 20 attributes."""
+    return claude("user_prompt", number, n=number, **numbered(*range(20)))
+
+
+def retry(workplace: Workplace) -> RetryReport:
+    """Read everything again that is not resolved."""
+    return Retry(workplace.stores, lambda: LATER).run()
+
+
+def landed(workplace: Workplace) -> list[int]:
+    """Numbers of all landed events."""
+    return sorted(json.loads(text)["n"] for text in workplace.landed()["attributes"])
+
+
+def still(workplace: Workplace) -> list[tuple[int, int, str]]:
+    """Offset, record and reason of the entries that are not resolved."""
+    frame = all_entries(workplace.stores).filter(~pl.col("resolved"))
+    return frame.select("offset", "record_index", "reason").rows()
+
+
+def totals(workplace: Workplace) -> IngestCounts:
+    """The books of all ingests."""
+    return IngestBatches(workplace.ledger).totals()
+
+
+def same_books_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:
+    """After all is resolved, nothing tells that there ever was a quarantine."""
+    landing = workplace.landing.root
+    with open_workplace(folder, landing_dir=landing, **settings) as fresh:
+        fresh.ingest()
+        assert totals(workplace) == totals(fresh)
+        assert IngestBatches(workplace.ledger).names() == IngestBatches(fresh.ledger).names()
+        assert landed(workplace) == landed(fresh)
+        workplace.build()
+        fresh.build()
+        same = ["event_id", "session_date", "attributes"]
+        assert workplace.events()[same].equals(fresh.events()[same])
+
+
+def test_lines_that_were_too_long_are_stored_once_when_the_limit_is_raised(tmp_path: Path) -> None:
+    bad = b"no telemetry\n"
+    content = short_line(0) + long_line(1) + bad + long_line(2, DAY_S) + short_line(3)
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("logs.jsonl", content)
+        workplace.ingest()
+        workplace.build()
+        assert landed(workplace) == [0, 3]
+        assert (totals(workplace).quarantined, totals(workplace).events) == (3, 2)
+    with open_workplace(tmp_path) as workplace:
+        report = retry(workplace)
+        assert (report.resolved, report.events) == (2, 2)
+        # Both are of one session, which began on the first of June.
+        assert report.dates == {date(2026, 6, 1)}
+        ((entry, reason),) = report.left
+        assert entry.offset == len(short_line(0) + long_line(1))
+        assert reason.startswith("not JSON")
+        assert landed(workplace) == [0, 1, 2, 3]
+        assert (totals(workplace).quarantined, totals(workplace).events) == (1, 4)
+        assert (totals(workplace).lines, totals(workplace).bytes) == (5, len(content))
+        assert RebuildQueue(workplace.ledger).pending(LATER) != []
+
+        again = retry(workplace)
+        assert (again.resolved, again.events, len(again.left)) == (0, 0, 1)
+        assert landed(workplace) == [0, 1, 2, 3]
+        workplace.build()
+        assert workplace.events().height == 4
+        same_books_as_a_fresh_ingest(workplace, tmp_path / "fresh")
+
+
+def test_only_the_broken_records_of_a_line_are_stored_when_they_can_be_read(
+    tmp_path: Path,
+) -> None:
+    content = line(many(0), claude("user_prompt", 5, n=1), many(2))
+    nobody = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [many(3)]}]}]})
+    nobody = nobody.replace("claude_code.", "")
+    lonely = line(many(4)).replace(b'"session.id"', b'"no.session"')
+    content += nobody.encode() + b"\n" + lonely
+    with open_workplace(tmp_path, **FEW) as workplace:
+        workplace.land("logs.jsonl", content)
+        workplace.ingest()
+        assert landed(workplace) == [1]
+        assert [each[:2] for each in still(workplace)] == [
+            (0, 0),
+            (0, 2),
+            (len(line(many(0), claude("user_prompt", 5, n=1), many(2))), 0),
+            (len(content) - len(lonely), 0),
+        ]
+    with open_workplace(tmp_path) as workplace:
+        report = retry(workplace)
+        # One is of a program that nobody knows, one names no session: read, and counted by name.
+        assert (report.resolved, report.events, report.left) == (4, 2, [])
+        assert landed(workplace) == [0, 1, 2]
+        same_books_as_a_fresh_ingest(workplace, tmp_path / "fresh")
+
+
+def test_a_record_that_still_cannot_be_read_keeps_its_place_and_gets_its_newest_reason(
+    tmp_path: Path,
+) -> None:
+    more = claude("user_prompt", 1, n=1, **numbered(*range(40)))
+    with open_workplace(tmp_path, **FEW) as workplace:
+        workplace.land("logs.jsonl", line(many(0), more))
+        workplace.ingest()
+    with open_workplace(tmp_path, max_attributes=30) as workplace:
+        report = retry(workplace)
+        assert (report.resolved, [reason for _, reason in report.left]) == (
+            1,
+            ["43 attributes, limit is 30"],
+        )
+        assert still(workplace) == [(0, 1, "43 attributes, limit is 30")]
+        assert totals(workplace).quarantined == 1
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 1
+        assert landed(workplace) == [0, 1]
+        assert totals(workplace).quarantined == 0
+
+
+def test_a_line_that_can_be_read_in_part_leaves_its_broken_records(tmp_path: Path) -> None:
+    record = claude("user_prompt", n=1, prompt="x" * 2_000)
+    with open_workplace(tmp_path, **SHORT, **FEW) as workplace:
+        workplace.land("logs.jsonl", line(many(0), record, many(2)))
+        workplace.ingest()
+        assert [each[1] for each in still(workplace)] == [-1]
+    with open_workplace(tmp_path, **FEW) as workplace:
+        report = retry(workplace)
+        assert (report.resolved, report.events) == (1, 1)
+        assert [(index, reason) for _, index, reason in still(workplace)] == [
+            (0, "23 attributes, limit is 20"),
+            (2, "23 attributes, limit is 20"),
+        ]
+        assert totals(workplace).quarantined == 2
+        assert workplace.quarantined().height == 3
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 2
+        assert still(workplace) == []
+        same_books_as_a_fresh_ingest(workplace, tmp_path / "fresh")
+
+
+def packed_gzip(content: bytes) -> bytes:
+    return gzip.compress(content)
+
+
+def packed_zstd(content: bytes) -> bytes:
+    return bytes(pa.compress(content, codec="zstd", asbytes=True))
+
+
+def packed_messages(content: bytes) -> bytes:
+    messages = [
+        pa.compress(each, codec="zstd", asbytes=True) for each in content.rstrip().split(b"\n")
+    ]
+    return b"".join(len(each).to_bytes(4, "big") + each for each in messages)
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("logs.jsonl", bytes),
+        ("logs.jsonl.gz", packed_gzip),
+        ("logs.jsonl.zst", packed_zstd),
+        ("logs.jsonl", packed_messages),
+    ],
+)
+def test_lines_are_found_again_however_the_file_is_compressed(
+    tmp_path: Path, name: str, packed: Callable[[bytes], bytes]
+) -> None:
+    content = b"".join(
+        each
+        for n in range(0, 30, 3)
+        for each in (short_line(n), long_line(n + 1), long_line(n + 2))
+    )
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land(name, packed(content))
+        workplace.ingest()
+        assert landed(workplace) == list(range(0, 30, 3))
+    with open_workplace(tmp_path, batch_bytes=5_000) as workplace:
+        report = retry(workplace)
+        assert (report.resolved, report.events, report.left) == (20, 20, [])
+        assert landed(workplace) == list(range(30))
+        assert totals(workplace).quarantined == 0
+
+
+def test_a_renamed_file_that_went_on_growing_is_found(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        path = workplace.land("logs.jsonl", long_line(0))
+        workplace.ingest()
+        path.rename(path.with_name("backup.jsonl"))
+        workplace.land("backup.jsonl", short_line(1), "ab")
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 1
+        workplace.ingest()
+        assert landed(workplace) == [0, 1]
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(short_line(7))
+
+
+def rewritten_beyond_its_head(path: Path) -> None:
+    """The first 4 KiB are the same, and it is as long."""
+    content = path.read_bytes()
+    changed = content[:4096] + content[4096:].replace(b'"claude-code"', b'"another-one"')
+    assert changed != content
+    path.write_bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (gone, quarantine_retry.GONE),
+        (emptied, quarantine_retry.REPLACED),
+        (rewritten_beyond_its_head, quarantine_retry.CHANGED),
+    ],
+)
+def test_a_file_that_is_gone_or_changed_says_so_and_nothing_is_stored(
+    tmp_path: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    first = line(claude("compaction", n=0, text="y" * 1_000)) * 5
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        # The second line begins behind the head by which the file is known.
+        path = workplace.land("logs.jsonl", first + long_line(1))
+        workplace.ingest()
+        before = totals(workplace)
+    change(path)
+    with open_workplace(tmp_path) as workplace:
+        report = retry(workplace)
+        assert [why for _, why in report.left] == [reason]
+        assert (report.resolved, report.events) == (0, 0)
+        assert totals(workplace) == before
+        assert len(still(workplace)) == 1
+
+
+def test_a_file_that_an_ingest_is_reading_is_left_to_it(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("logs.jsonl", long_line(0))
+        workplace.ingest()
+        (file,) = SourceFiles(workplace.ledger).all()
+        SourceFiles(workplace.ledger).acquire_lease(
+            file.file_id, "somebody elsewhere", 9_999, LATER
+        )
+    with open_workplace(tmp_path) as workplace:
+        assert [why for _, why in retry(workplace).left] == [quarantine_retry.BUSY]
+        SourceFiles(workplace.ledger).release_lease(file.file_id, "somebody elsewhere", 2)
+        assert retry(workplace).resolved == 1
+
+
+def test_two_retries_at_once_store_what_one_would(tmp_path: Path) -> None:
+    content = b"".join(map(long_line, range(40)))
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("a.jsonl", content)
+        workplace.land("b.jsonl", content.replace(b"xxx", b"yyy"))
+        workplace.ingest()
+    reports: list[RetryReport] = []
+    barrier = Barrier(2)
+
+    def one() -> None:
+        with open_workplace(tmp_path, batch_bytes=5_000) as workplace:
+            barrier.wait()
+            reports.append(retry(workplace))
+
+    threads = [Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with open_workplace(tmp_path) as workplace:
+        rest = retry(workplace)
+        assert sum(each.resolved for each in [*reports, rest]) == 80
+        assert landed(workplace) == sorted([*range(40), *range(40)])
+        assert totals(workplace).quarantined == 0
+
+
+def test_a_retry_that_fails_before_its_commit_is_made_good_by_the_next_one(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("logs.jsonl", long_line(0) + long_line(1))
+        workplace.ingest()
+    with open_workplace(tmp_path) as workplace:
+
+        def taken_over() -> None:
+            """As if it had slept until its lease was over, and an ingest came."""
+            (file,) = SourceFiles(workplace.ledger).all()
+            later = LATER + timedelta(days=1)
+            assert SourceFiles(workplace.ledger).acquire_lease(file.file_id, "an ingest", 60, later)
+
+        class WatchedLake(Lake):
+            """Before a part is written, the lease is lost."""
+
+            def write_part(
+                self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
+            ) -> tuple[str, int]:
+                taken_over()
+                return super().write_part(frame, table, session_date, name)
+
+        stores = replace(workplace.stores, lake=WatchedLake(workplace.lake.root))
+        with pytest.raises(LeaseLostError, match="try again when it is done"):
+            Retry(stores, lambda: LATER).run()
+        assert landed(workplace) == []
+        (file,) = SourceFiles(workplace.ledger).all()
+        SourceFiles(workplace.ledger).release_lease(file.file_id, "an ingest", file.lease_epoch)
+        assert retry(workplace).resolved == 2
+        assert landed(workplace) == [0, 1]
+
+
+def test_the_rest_of_a_bomb_is_not_taken_for_one_line(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, max_decompression_ratio=2) as workplace:
+        content = short_line(0) + b" " * 80_000_000 + short_line(1)
+        workplace.land("bomb.jsonl.gz", gzip.compress(content))
+        workplace.ingest()
+    with open_workplace(tmp_path, max_decompression_ratio=100_000) as workplace:
+        ((_, reason),) = retry(workplace).left
+        assert "put a mended copy under another name" in reason
+        assert landed(workplace) == [0]
+
+
+# -- looking at it ---------------------------------------------------------------------------------
+
+
+def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", b"{\n{{\n" + short_line(0) + b"\xff\n")
+    workplace.land("b.jsonl", b"xx\xff\n")
+    workplace.ingest()
+    found = groups(all_entries(workplace.stores))
+
+    assert [(each.path, each.entries, each.reason[:30]) for each in found] == [
+        ("a.jsonl", 2, "not JSON: Expecting property n"),
+        ("a.jsonl", 1, "not UTF-8 at byte N"),
+        ("b.jsonl", 1, "not UTF-8 at byte N"),
+    ]
+    assert found[0].newest.offset == 2
+
+
+def test_an_entry_is_found_by_its_name_and_no_other(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", b"{\n" + line(claude("user_prompt"), 5))  # type: ignore[arg-type]
+    workplace.ingest()
+    frame = all_entries(workplace.stores)
+    both = entries(frame)
+
+    assert [each.record_index for each in both] == [-1, 1]
+    assert [find_entry(frame, each.name) for each in both] == both
+    for name in ("", "a", "1:2:3", f"{both[0].file_id}:1", f"{both[1].name}0", both[1].name[:-2]):
+        with pytest.raises(NoSuchEntryError, match="quarantine list --entries"):
+            find_entry(frame, name)
+
+
+def test_parts_of_the_quarantine_that_were_deleted_are_missed_by_nobody(
+    tmp_path: Path,
+) -> None:
+    with open_workplace(tmp_path, compact_parts=2) as workplace:
+        workplace.land("a.jsonl", b"{\n")
+        workplace.ingest()
+        (part,) = Manifest(workplace.ledger).current(QUARANTINE.name, None)
+        (workplace.lake.root / part.path).unlink()
+        assert all_entries(workplace.stores).is_empty()
+        assert retry(workplace) == RetryReport()
+        workplace.land("a.jsonl", b"{{\n", "ab")
+        workplace.ingest()
+        assert workplace.quarantined()["offset"].to_list() == [2]
+
+
+def test_many_parts_of_the_quarantine_become_one_and_orphans_are_swept(tmp_path: Path) -> None:
+    folder = tmp_path / "lake" / QUARANTINE.name
+    with open_workplace(tmp_path, compact_parts=3) as workplace:
+        for number in range(7):
+            workplace.land("a.jsonl", b"{" * (number + 1) + b"\n", "ab")
+            workplace.ingest()
+        assert len(Manifest(workplace.ledger).current(QUARANTINE.name, None)) < 3
+        lengths = workplace.quarantined().sort("offset")["length_bytes"].to_list()
+        assert lengths == [1, 2, 3, 4, 5, 6, 7]
+        assert len(list(folder.iterdir())) > 3
+
+        orphan = folder / "of-a-crash.parquet"
+        orphan.write_bytes(b"PAR1")
+        long_ago = (NOW - timedelta(days=1)).timestamp()
+        os.utime(orphan, (long_ago, long_ago))
+        workplace.land("a.jsonl", b"x\n", "ab")
+        Ingest(workplace.stores, lambda: NOW + 2 * GRACE).run()
+        named = {each.path for each in Manifest(workplace.ledger).current(QUARANTINE.name, None)}
+        assert len(named) <= 3
+        assert not orphan.exists()
+        assert workplace.quarantined().height == 8
