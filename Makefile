@@ -1,7 +1,7 @@
 # Everything a person or a machine does with this project. GNU make 3.81 (macOS) is enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all dev bench lint lint-types lint-rest lock clean
+.PHONY: help demo check test test-all dev bench lint lint-types lint-rest check-tests recording documents lock clean
 
 VENV ?= .venv
 PORT ?= 3000
@@ -22,7 +22,11 @@ SCRATCH := $(shell free=$$(df -kP /dev/shm 2>/dev/null | awk 'END { print $$4 }'
 IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && chmod 711 "$$folder" && trap 'rm -rf "$$folder"' EXIT && \
 	TMPDIR="$$folder"
 
-# The instance is dagster.yaml here: its state stays in var/dagster, nothing is reported to anybody.
+# Every formula, model and state machine, and how the ledger and the lake behave.
+FAST_TESTS = $(wildcard evaluation_pipelines_tests/*/domain) evaluation_pipelines_tests/numerics evaluation_pipelines_tests/schemas \
+	evaluation_pipelines_tests/storage evaluation_pipelines_tests/sql evaluation_pipelines_tests/test_repository.py
+
+# The instance is dagster.yaml here: its state stays in var/dagster, nothing is sent anywhere.
 export DAGSTER_HOME := $(CURDIR)
 export DAGSTER_DISABLE_TELEMETRY := yes
 # Bytecode is kept, whatever the shell says: each of hundreds of processes would compile for seconds.
@@ -35,6 +39,16 @@ help: ## List the targets
 
 demo: $(VENV)/runtime.stamp ## Install what is needed, score sample telemetry in data/, show the result
 	@$(BIN)/evaluation-pipelines demo
+
+check: $(VENV)/dev.stamp ## What to run while working: static checks and the fast tests, about a minute
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/python -m evaluation_pipelines_tests.wording
+	@$(MAKE) --no-print-directory -j 2 lint-types check-tests
+	$(BIN)/lint-imports --no-logo
+
+check-tests:
+	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest -q -x -n $(WORKERS) $(FAST_TESTS)
 
 test: lint ## Lint, types, contracts, SQL, code location and tests: what CI runs
 	@# There is a worker for each core: a thread for each of them is enough. test-all tries more.
@@ -53,6 +67,7 @@ lint-types:
 	$(BIN)/mypy
 
 lint-rest:
+	$(BIN)/python -m evaluation_pipelines_tests.wording
 	$(BIN)/lint-imports --no-logo --no-cache
 	cd sql/duckdb && $(abspath $(BIN))/sqlfluff lint .
 	cd sql/clickhouse && $(abspath $(BIN))/sqlfluff lint .
@@ -61,8 +76,17 @@ lint-rest:
 dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
 	$(BIN)/dg dev --host 127.0.0.1 --port $(PORT)
 
-bench: $(VENV)/bench.stamp ## Measure the program beside its peers
+bench: $(VENV)/bench.stamp ## Measure the program next to its peers
 	$(BIN)/python -m evaluation_pipelines_tests.benchmarks
+
+recording: $(VENV)/dev.stamp ## Generate the recording that the demo ships
+	$(BIN)/python -m evaluation_pipelines_tests.telemetry_generator.record
+
+documents: $(VENV)/dev.stamp ## Refresh outputs, generated pages and pictures of the documents (needs chromium)
+	$(BIN)/python -m evaluation_pipelines.settings > docs/settings.md
+	$(BIN)/python -m evaluation_pipelines_tests.docs.commands
+	$(BIN)/python -m evaluation_pipelines_tests.docs.refresh
+	$(BIN)/python -m evaluation_pipelines_tests.docs.pictures
 
 lock: $(VENV)/dev.stamp ## Resolve requirements.lock anew
 	$(INSTALL) uv

@@ -1,10 +1,10 @@
-"""The stores as of a past time, so that any report can be made again as it was then.
+"""Stores as of a past time, so that every report can be repeated as it was then.
 
-As of a time means the same for every report. Sessions, their performance and their tool reports
-are what the telemetry that had *happened* by then makes of them. Cards, scores of judges,
-overrides, audit samples, profile versions and lists of a model count from the moment they were
-*made*. The score that counts follows from these by the same function as ever, and a session has
-ended or not as of then. ``docs/as-of.md`` says what is not kept and so cannot come back.
+As of a time has the same meaning for every report. Sessions, their performance and their tool
+reports are computed from the telemetry that had *happened* by then. Cards, judge scores,
+overrides, audit samples, profile versions and priority lists of a model count from the time they
+were *created*. The effective score follows from these by the usual function, and a session has
+ended or not as of that time. ``docs/as-of.md`` lists what is not kept and cannot be repeated.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ from evaluation_pipelines.schemas import (
     JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
+    SESSION_KEY,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
     UTC_TIME,
@@ -35,25 +36,24 @@ from evaluation_pipelines.storage.daily_table import Batch
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.stores import Stores, read_stores
 
-NOT_BY_THEN = "no score of it had been made by then"
+NOT_BY_THEN = "it had no score by then"
 
-_SESSION = ["organization_id", "session_key"]
 _LASTING = frozenset(("organization_id", "session_id", "session_key", "started_at"))
-"""What of a window does not change when its session goes on."""
+"""Columns of a window that do not change when its session goes on."""
 
 
 def as_of(stores: Stores, then: datetime) -> Stores:
-    """The stores as they are seen from a past time; for reading only."""
+    """Return the stores as of the time ``then``, for reading only."""
     return _PastLake(stores, then).stores
 
 
 @contextmanager
 def read_stores_as_of(settings: Settings, then: datetime | None) -> Iterator[Stores]:
-    """Open the stores to look at them, as of a past time unless it is None.
+    """Open the stores for reading, as of the time ``then`` unless it is ``None``.
 
     Raises:
-        NoLedgerError: nothing was ever ingested here.
-        LedgerError: the ledger cannot be used.
+        NoLedgerError: Nothing was ever ingested.
+        LedgerError: The ledger cannot be used.
     """
     with read_stores(settings) as stores:
         yield stores if then is None else as_of(stores, then)
@@ -61,7 +61,10 @@ def read_stores_as_of(settings: Settings, then: datetime | None) -> Iterator[Sto
 
 @contextmanager
 def read_lake_as_of(settings: Settings, then: datetime | None) -> Iterator[Lake]:
-    """The lake alone, which needs no ledger unless it is asked about the past; raises likewise."""
+    """Open the lake for reading, as of the time ``then`` unless it is ``None``.
+
+    The present lake needs no ledger. Raises the errors of ``read_stores_as_of``.
+    """
     if then is None:
         yield Lake(settings.lake_dir)
         return
@@ -70,7 +73,7 @@ def read_lake_as_of(settings: Settings, then: datetime | None) -> Iterator[Lake]
 
 
 class _PastLake(Lake):
-    """The lake without what came later; each day is worked out once."""
+    """The lake without later data; each date is computed once."""
 
     def __init__(self, stores: Stores, then: datetime) -> None:
         super().__init__(stores.lake.root)
@@ -87,7 +90,7 @@ class _PastLake(Lake):
             JUDGE_SCORES.name: lambda day: self._judge_scores(day, time),
             SESSION_EVALUATIONS.name: cache(self._evaluations),
         }
-        self._went_on = cache(self._sessions_with_later_events)
+        self._continued = cache(self._sessions_with_later_events)
 
     def read(
         self,
@@ -96,7 +99,7 @@ class _PastLake(Lake):
         columns: Sequence[str] | None = None,
         where: pl.Expr | None = None,
     ) -> pl.DataFrame:
-        """The partitions of some dates as of then; see ``Lake.read``."""
+        """Return the partitions of dates as of the time; see ``Lake.read``."""
         if table.name not in self._days:
             raise _not_kept(table)
         frames = [self._days[table.name](day) for day in dates]
@@ -104,73 +107,73 @@ class _PastLake(Lake):
         return (rows if where is None else rows.filter(where)).select(columns or pl.all())
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
-        """The rows of all partitions that meet every condition as of then."""
+        """Return the rows of all partitions that meet every condition as of the time."""
         lasting = [each for each in conditions if _LASTING.issuperset(each.meta.root_names())]
         which = pl.all_horizontal(pl.lit(value=True), *lasting)
         days = self.partitions(AGENT_SESSIONS)
-        begun = super().read(AGENT_SESSIONS, days, ["session_date", *sorted(_LASTING)], which)
-        days = begun["session_date"].unique().sort().to_list()
+        sessions = super().read(AGENT_SESSIONS, days, ["session_date", *sorted(_LASTING)], which)
+        days = sessions["session_date"].unique().sort().to_list()
         return self.read(table, days).filter(*conditions)
 
     def read_whole(self, table: Table) -> pl.DataFrame:
-        """Refused: of these tables there is the present alone."""
+        """Raise LakeError: these tables have no past state."""
         raise _not_kept(table)
 
     def _write(self, frame: pl.DataFrame, table: Table, path: object) -> int:
-        raise LakeError(f"{table.name}: what was in the past cannot be written.")
+        raise LakeError(f"{table.name}: the past is read-only.")
 
     def _stored(self, table: Table, day: date, which: pl.Expr | None = None) -> pl.DataFrame:
         return super().read(table, [day], where=which)
 
     def _sessions_with_later_events(self, day: date) -> list[str]:
-        """Ids of sessions of a day of which not everything had happened."""
+        """Return the ids of the sessions of a date with events after the time."""
         later = super().read(AGENT_EVENTS, [day], ["session_id"], ~self._had_happened)
         return later["session_id"].unique().sort().to_list()
 
     def _events_by_then(self, day: date) -> pl.DataFrame:
-        """What had happened in those sessions."""
-        went_on = pl.col("session_id").is_in(self._went_on(day))
-        return super().read(AGENT_EVENTS, [day], where=went_on & self._had_happened)
+        """Return the events up to the time of the sessions with later events."""
+        continued = pl.col("session_id").is_in(self._continued(day))
+        return super().read(AGENT_EVENTS, [day], where=continued & self._had_happened)
 
     def _sessions(self, day: date) -> pl.DataFrame:
-        went_on = self._went_on(day)
-        if not went_on:
+        continued = self._continued(day)
+        if not continued:
             return self._stored(AGENT_SESSIONS, day)
-        over = self._stored(AGENT_SESSIONS, day, ~pl.col("session_id").is_in(went_on))
-        then = query_sessions(self._events_by_then(day), self.stores.settings)
-        return pl.concat([over, then]).sort(AGENT_SESSIONS.order)
+        complete = self._stored(AGENT_SESSIONS, day, ~pl.col("session_id").is_in(continued))
+        partial = query_sessions(self._events_by_then(day), self.stores.settings)
+        return pl.concat([complete, partial]).sort(AGENT_SESSIONS.order)
 
     def _performance(self, day: date) -> pl.DataFrame:
-        if not self._went_on(day):
+        if not self._continued(day):
             return self._stored(SESSION_PERFORMANCE, day)
         return session_performance(Batch(self.stores, [day], self._then))[day].frame
 
     def _tool_reports(self, day: date) -> pl.DataFrame:
-        went_on = self._went_on(day)
-        if not went_on:
+        continued = self._continued(day)
+        if not continued:
             return self._stored(TOOL_REPORTS, day)
-        over = self._stored(TOOL_REPORTS, day, ~pl.col("session_id").is_in(went_on))
+        complete = self._stored(TOOL_REPORTS, day, ~pl.col("session_id").is_in(continued))
         sessions = self._days[AGENT_SESSIONS.name](day)
-        then = tool_reports(query_tool_calls(self._events_by_then(day)), sessions)
-        return pl.concat([over, then]).sort(TOOL_REPORTS.order)
+        partial = tool_reports(query_tool_calls(self._events_by_then(day)), sessions)
+        return pl.concat([complete, partial]).sort(TOOL_REPORTS.order)
 
     def _judge_scores(self, day: date, time: pl.Expr) -> pl.DataFrame:
         scores = self._stored(JUDGE_SCORES, day, pl.col("completed_at") <= time)
         sessions = self._days[AGENT_SESSIONS.name](day)
-        content = sessions.select(*_SESSION, now="content_hash")
+        content = sessions.select(*SESSION_KEY, current_hash="content_hash")
         return (
-            scores.join(content, on=_SESSION, how="left", maintain_order="left")
-            .with_columns(is_current=pl.col("content_hash") == pl.col("now"))
-            .drop("now")
+            scores.join(content, on=SESSION_KEY, how="left", maintain_order="left")
+            .with_columns(is_current=pl.col("content_hash") == pl.col("current_hash"))
+            .drop("current_hash")
         )
 
     def _evaluations(self, day: date) -> pl.DataFrame:
         if self._days[AGENT_SESSIONS.name](day).is_empty():
             return SESSION_EVALUATIONS.schema.to_frame()
         found = session_evaluations(Batch(self.stores, [day], self._then))[day].frame
-        without = pl.col("effective_100").is_null() & pl.col("reason").is_null()
-        why = pl.when(without).then(pl.lit(NOT_BY_THEN)).otherwise("reason")
-        return found.with_columns(reason=why)
+        is_unexplained = pl.col("effective_100").is_null() & pl.col("reason").is_null()
+        reason = pl.when(is_unexplained).then(pl.lit(NOT_BY_THEN)).otherwise("reason")
+        return found.with_columns(reason=reason)
 
 
 def _not_kept(table: Table) -> LakeError:

@@ -1,4 +1,4 @@
-"""The code location: loads what stands in ``defs/``, and nothing else."""
+"""The code location: loads ``defs/`` and nothing else."""
 
 import warnings
 from pathlib import Path
@@ -8,9 +8,9 @@ import dagster as dg
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Everything in ``defs/``; loading it reads no environment, data or network."""
-    # Dagster 1.13 copies every sensor that has a job, and warns of a parameter of that copy.
+    """Load everything in ``defs/``, without reading environment, data or network."""
+    # Dagster 1.13 copies every sensor with a job, and warns about a parameter of the copy.
     warnings.filterwarnings("ignore", "Parameter `owners` of initializer", dg.BetaWarning)
     found = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
-    # A process per step costs seconds for steps of milliseconds; parallelism is inside a step.
+    # A process per step takes seconds, for steps of milliseconds; steps are parallel inside.
     return dg.Definitions.merge(found, dg.Definitions(executor=dg.in_process_executor))

@@ -1,5 +1,5 @@
-"""Errors that people can mend."""
+"""Base of errors that users can fix."""
 
 
 class UserError(Exception):
-    """Its message says what happened, where, and what to do: a program prints that and ends."""
+    """The message says what happened, where, and what to do; programs print it and exit."""

@@ -1,4 +1,4 @@
-"""Numbers as people read them: rounded half up, with their unit, unknown as a dash."""
+"""Format numbers for people: rounded half up, with their unit, unknown as a dash."""
 
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -6,7 +6,7 @@ DASH = "-"
 
 
 def number(value: float | None, decimals: int = 1) -> str:
-    """A number with so many decimals."""
+    """Format a number with a fixed number of decimals."""
     if value is None:
         return DASH
     step = Decimal(1).scaleb(-decimals)
@@ -15,18 +15,18 @@ def number(value: float | None, decimals: int = 1) -> str:
 
 
 def points(value: float | None) -> str:
-    """Points of score, with one decimal."""
+    """Format points of score with one decimal."""
     return number(value, 1)
 
 
 def signed(value: float | None) -> str:
-    """A difference in points, with its sign."""
+    """Format a difference in points with its sign."""
     text = number(value, 1)
     return f"+{text}" if value is not None and not text.startswith("-") else text
 
 
 def usd(value: float | None) -> str:
-    """Dollars: cents where there are some, else as many decimals as it takes to see something."""
+    """Format dollars: cents, or as many decimals as a small amount needs."""
     if value is None:
         return DASH
     rounded = round(value, 9)
@@ -35,46 +35,46 @@ def usd(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as whole per cent."""
+    """Format a share as a whole percentage."""
     return DASH if share is None else f"{number(share * 100, 0)} %"
 
 
 def probability(p: float | None) -> str:
-    """A p-value."""
+    """Format a p-value."""
     if p is None:
         return DASH
     return "< 0.001" if p < 0.001 else number(p, 3)
 
 
 def minutes(milliseconds: float | None) -> str:
-    """A duration in minutes."""
+    """Format a duration in minutes."""
     return DASH if milliseconds is None else f"{number(milliseconds / 60_000, 1)} min"
 
 
 def duration(milliseconds: float | None) -> str:
-    """A single duration: in seconds below a minute."""
+    """Format a single duration, in seconds below a minute."""
     if milliseconds is None or milliseconds >= 60_000:
         return minutes(milliseconds)
     return f"{number(milliseconds / 1000, 1)} s"
 
 
 def whole(value: float | None) -> str:
-    """A whole number with thousands set apart."""
+    """Format a whole number with thousands separators."""
     return number(value, 0)
 
 
 def tokens(value: float | None) -> str:
-    """A number of tokens, in thousands where there are thousands."""
+    """Format a number of tokens, in thousands if large."""
     return f"{number(value / 1000, 0)}k" if value is not None and value >= 1000 else whole(value)
 
 
 def interval(low: str, high: str) -> str:
-    """Two ends, nothing where they are unknown."""
+    """Format an interval; empty if it is unknown."""
     return "" if DASH in (low, high) else f"{low} to {high}"
 
 
 def listed(names: list[str], word: str = "and") -> str:
-    """Names as a sentence has them."""
+    """Join names as in a sentence."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} {word} {names[-1]}"

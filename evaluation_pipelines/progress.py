@@ -1,29 +1,29 @@
-"""How a long step tells how far it is."""
+"""Progress of long steps."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Shows the advance of one step; the terminal draws a bar, Dagster writes log lines."""
+    """Display of the progress of one step: a bar in the terminal, log lines in Dagster."""
 
     def begin(self, what: str, total: int) -> None:
-        """A step of ``total`` units starts."""
+        """Start a step of ``total`` units."""
 
     def advance(self, units: int) -> None:
-        """So many more units are done."""
+        """Advance the progress by ``units``."""
 
     def tell(self, detail: str) -> None:
-        """What else is worth knowing by now, such as money spent."""
+        """Show another fact, such as the money spent."""
 
 
 class Silent:
-    """Shows nothing."""
+    """Progress that shows nothing."""
 
     def begin(self, what: str, total: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, units: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def tell(self, detail: str) -> None:
-        """Nothing."""
+        """Do nothing."""

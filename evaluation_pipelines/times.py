@@ -1,4 +1,4 @@
-"""Times as sent, as whole microseconds since 1970 (UTC).
+"""Times as sent, converted to whole microseconds since 1970 (UTC).
 
 Integers only: nanoseconds since 1970 do not fit a float.
 """
@@ -11,11 +11,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 EARLIEST_US = (datetime(2020, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-"""No agent sent telemetry before 2020: an earlier time is a broken clock."""
+"""No agent sent telemetry before 2020: an earlier time is a wrong clock."""
 
 
 def from_iso(text: Any) -> int | None:
-    """Microseconds of an ISO 8601 time; one without offset is taken as UTC. None if unreadable."""
+    """Convert an ISO 8601 time, UTC without an offset; None if it cannot be read."""
     if not isinstance(text, str):
         return None
     try:
@@ -26,7 +26,7 @@ def from_iso(text: Any) -> int | None:
 
 
 def from_nanoseconds(value: Any) -> int | None:
-    """Microseconds of an OTLP time: a whole number or its digits; 0 and nonsense are None."""
+    """Convert an OTLP time, a whole number or its digits; None for 0 and invalid values."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**64:
@@ -35,14 +35,14 @@ def from_nanoseconds(value: Any) -> int | None:
 
 
 def column_from_nanoseconds(values: Sequence[Any]) -> list[int | None]:
-    """Microseconds of many OTLP times; those that a collector writes are read in one go."""
+    """Convert many OTLP times; those in the form of a collector all together."""
     if _have_19_digits(values):
         return [int(value) // 1000 for value in values]
     return [from_nanoseconds(value) for value in values]
 
 
 def _have_19_digits(values: Sequence[Any]) -> bool:
-    """Whether all values are decimal strings of a time between 2001 and 2286."""
+    """True if all values are decimal strings of a time between 2001 and 2286."""
     try:
         digits = "".join(values)
     except TypeError:
@@ -52,6 +52,6 @@ def _have_19_digits(values: Sequence[Any]) -> bool:
 
 
 def to_us(time: datetime) -> int:
-    """Microseconds since 1970 of an aware time."""
+    """Convert an aware time."""
     since = time - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

@@ -1,4 +1,4 @@
-"""A home of Dagster as users have it, anywhere on the disk."""
+"""A DAGSTER_HOME with the configuration of the checkout."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ _CONFIGURATION = Path(__file__).parents[1] / "dagster.yaml"
 
 
 def dagster_home(folder: Path) -> Path:
-    """Make a folder a DAGSTER_HOME configured as the checkout is, with its state inside."""
+    """Make ``folder`` a DAGSTER_HOME with its state inside, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     configuration = _CONFIGURATION.read_text(encoding="utf-8")
     assert "base_dir: var/dagster" in configuration

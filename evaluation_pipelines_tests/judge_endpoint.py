@@ -1,11 +1,11 @@
-"""A judge on this machine: an OpenAI-compatible endpoint whose answers are scripted.
+"""A local OpenAI-compatible endpoint with scripted answers.
 
-In a test: ``with open_judge_endpoint() as judge: judge.script(rate_limited()); ...``. In a process
-of its own: ``open_judge_process``, or by hand ``python -m evaluation_pipelines_tests.judge_endpoint
---port 8000 --latency 2``, which prints the address and runs until it is ended.
+In a test: ``with open_judge_endpoint() as judge: judge.script(rate_limited()); ...``. In a separate
+process: ``open_judge_process``, or ``python -m evaluation_pipelines_tests.judge_endpoint --latency
+2``, which prints the address and runs until it is terminated.
 
-It is a bare HTTP server on asyncio: half a body, a reset and dripping bytes need the socket itself,
-and thousands of slow answers at once must cost nothing.
+It is a plain HTTP server on asyncio: truncated bodies, resets and slow bytes need access to the
+socket, and thousands of concurrent slow answers must be cheap.
 """
 
 import argparse
@@ -23,21 +23,23 @@ from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines_tests.judge_journal import Received, append_event
-from evaluation_pipelines_tests.judge_scripts import Line, Scripted, good_reply, turn_of
+from evaluation_pipelines_tests.judge_scripts import AnswerDelivery, Scripted, good_reply, turn_of
 from evaluation_pipelines_tests.judge_tokens import TokenCounter
 from evaluation_pipelines_tests.judge_wire import WireRequest, read_request, send
 
 
 @dataclass(slots=True)
 class JudgeEndpoint:
-    """What was asked and what will be answered.
+    """Scripts and received requests of an endpoint.
 
     Attributes:
-        latency_s: Of every answer.
-        keep_bodies: Whether the journal holds requests whole: a few hundred kB each.
+        latency_s: Delay of every answer.
+        keep_bodies: Whether ``requests`` keeps complete requests, a few hundred kB each.
         journal_path: File that gets a line for each request and each answer.
-        requests: The journal, oldest first.
-        most_at_once: The largest number of requests under way at the same time.
+        base_url: Address of the endpoint.
+        requests: Received requests, oldest first.
+        max_in_flight: Largest number of concurrent requests.
+        in_flight: Current number of requests without an answer.
     """
 
     latency_s: float = 0
@@ -45,52 +47,52 @@ class JudgeEndpoint:
     journal_path: Path | None = None
     base_url: str = ""
     requests: list[Received] = field(default_factory=list)
-    most_at_once: int = 0
+    max_in_flight: int = 0
+    in_flight: int = 0
     _next: deque[Scripted] = field(default_factory=deque)
     _by_turn: dict[str, deque[Scripted]] = field(default_factory=lambda: defaultdict(deque))
     _always: dict[str, Scripted] = field(default_factory=dict)
     _tokens: TokenCounter = field(default_factory=TokenCounter)
-    _at_once: int = 0
     _arrival: threading.Condition = field(default_factory=threading.Condition)
 
     def script(self, *answers: Scripted) -> None:
-        """Answer the next requests so, whatever they ask; then as before."""
+        """Use ``answers`` for the next requests of any turn."""
         self._next.extend(answers)
 
     def script_turn(self, turn: str, *answers: Scripted) -> None:
-        """Answer the next requests of one turn so."""
+        """Use ``answers`` for the next requests of one turn."""
         self._by_turn[turn].extend(answers)
 
     def always(self, answer: Scripted, turn: str = "") -> None:
-        """Answer every request that no other script is for so, or those of one turn."""
+        """Use ``answer`` for all requests without another script, or for those of one turn."""
         self._always[turn] = answer
 
     def turns(self) -> list[str]:
-        """Turns in the order they were asked."""
+        """Return the turns in the order of their requests."""
         return [each.turn for each in self.requests]
 
     def wait_for(self, requests: int, timeout_s: float = 30) -> None:
-        """Wait until that many requests have come.
+        """Wait until the endpoint has received ``requests`` requests.
 
         Raises:
-            TimeoutError: they did not come.
+            TimeoutError: It did not receive them in time.
         """
         with self._arrival:
             if not self._arrival.wait_for(lambda: len(self.requests) >= requests, timeout_s):
-                raise TimeoutError(f"{len(self.requests)} of {requests} requests came")
+                raise TimeoutError(f"{len(self.requests)} of {requests} requests arrived")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection, until it ends or the endpoint is closed."""
+        """Answer the requests of one connection until it ends or the endpoint is closed."""
         ends = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
         with suppress(*ends):
             while request := await read_request(reader):
-                self._at_once += 1
-                self.most_at_once = max(self.most_at_once, self._at_once)
+                self.in_flight += 1
+                self.max_in_flight = max(self.max_in_flight, self.in_flight)
                 try:
-                    goes_on = await self._answer(request, writer)
+                    stays_open = await self._answer(request, writer)
                 finally:
-                    self._at_once -= 1
-                if not goes_on:
+                    self.in_flight -= 1
+                if not stays_open:
                     break
         writer.close()
 
@@ -100,17 +102,17 @@ class JudgeEndpoint:
                 writer, 200, {}, b'{"object":"list","data":[{"id":"scripted","object":"model"}]}'
             )
             return True
-        received = self._note(request)
+        received = self._record(request)
         answer = self._choose(received.turn)
         body = self._body(answer, received, request)
         await asyncio.sleep(self.latency_s + answer.delay_s)
-        # Before it is sent: who has the answer must find it said so.
-        received.answered = answer.line is Line.WHOLE
+        # Set before the answer is sent: a client that has it must find it recorded.
+        received.answered = answer.delivery is AnswerDelivery.WHOLE
         self._journal("answered" if received.answered else "spoiled", received)
-        await send(writer, answer.status, answer.headers, body, answer.line)
+        await send(writer, answer.status, answer.headers, body, answer.delivery)
         return received.answered
 
-    def _note(self, request: WireRequest) -> Received:
+    def _record(self, request: WireRequest) -> Received:
         messages = request.body["messages"]
         received = Received(
             turn=turn_of(messages),
@@ -164,7 +166,7 @@ def _hash(messages: list[dict[str, Any]]) -> str:
 def open_judge_endpoint(
     latency_s: float = 0, *, keep_bodies: bool = True, journal_path: Path | None = None
 ) -> Iterator[JudgeEndpoint]:
-    """Listen on a free port of 127.0.0.1, in a thread of its own."""
+    """Listen on a free port of 127.0.0.1 in a separate thread."""
     endpoint = JudgeEndpoint(latency_s, keep_bodies, journal_path)
     loop = asyncio.new_event_loop()
     server = loop.run_until_complete(_start(endpoint, 0))
@@ -181,7 +183,7 @@ def open_judge_endpoint(
 
 @contextmanager
 def open_judge_process(latency_s: float = 0, journal_path: Path | None = None) -> Iterator[str]:
-    """The same in a process of its own; gives its address."""
+    """Open an endpoint in a separate process and yield its address."""
     command = [sys.executable, "-m", "evaluation_pipelines_tests.judge_endpoint"]
     journal = [] if journal_path is None else ["--journal", str(journal_path)]
     with subprocess.Popen(
@@ -206,7 +208,7 @@ async def _stop(server: asyncio.Server) -> None:
     for task in serving:
         task.cancel()
     await asyncio.gather(*serving)
-    await asyncio.sleep(0)  # what they closed is let go in the next round of the loop
+    await asyncio.sleep(0)  # closed transports are released in the next iteration of the loop
 
 
 async def _serve_forever(endpoint: JudgeEndpoint, port: int) -> None:
@@ -217,11 +219,11 @@ async def _serve_forever(endpoint: JudgeEndpoint, port: int) -> None:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is terminated."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, default=0, help="0 is a free one")
+    parser.add_argument("--port", type=int, default=0, help="0 for a free port")
     parser.add_argument("--latency", type=float, default=0, help="seconds before each answer")
-    parser.add_argument("--journal", type=Path, help="file for a line of JSON a request and answer")
+    parser.add_argument("--journal", type=Path, help="file for one JSON line per event")
     chosen = parser.parse_args()
     endpoint = JudgeEndpoint(chosen.latency, keep_bodies=False, journal_path=chosen.journal)
     with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What a scripted judge was asked, kept for tests to look at."""
+"""Journal of the requests to a scripted judge."""
 
 import json
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from typing import Any
 
 @dataclass(slots=True)
 class Received:
-    """One request, and what became of it.
+    """A received request and its answer.
 
     Attributes:
         turn: ``score``, ``reminder`` or ``missing-tools``.
-        headers: Names in small letters.
-        body: The decoded JSON; None where the journal does not keep it.
-        raw: The same as bytes.
-        session: Hash of the first message: the same in all turns of a session.
+        headers: Headers with lowercase names.
+        body: The decoded JSON; ``None`` if the endpoint does not keep bodies.
+        raw: The body as bytes.
+        session: Hash of the first message, which all turns of a session share.
         prompt: Hash of all messages.
         status: HTTP status of the answer.
-        reply: What was said; None for anything but a completion.
-        answered: Whether a whole answer was sent, or is just about to be.
+        reply: Text of the reply; ``None`` if the answer is not a completion.
+        answered: True if a complete answer was sent or is about to be sent.
     """
 
     turn: str
@@ -34,7 +34,7 @@ class Received:
 
 
 def append_event(path: Path, event: str, received: Received) -> None:
-    """Add a line to a journal that outlives the process: ``asked``, ``answered``, ``spoiled``."""
+    """Append a line to a journal file; ``event`` is ``asked``, ``answered`` or ``spoiled``."""
     row = {
         "event": event,
         "turn": received.turn,

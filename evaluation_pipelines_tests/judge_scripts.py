@@ -1,4 +1,4 @@
-"""What a scripted judge answers: good judgements by default, and everything that can go wrong."""
+"""Answers of a scripted judge: good judgments by default, and all kinds of faults."""
 
 import hashlib
 import json
@@ -14,8 +14,8 @@ _USUAL_CRITERIA = dict.fromkeys(
 SCORE, REMINDER, MISSING_TOOLS = "score", "reminder", "missing-tools"
 
 
-class Line(Enum):
-    """What happens to the connection instead of a whole answer."""
+class AnswerDelivery(Enum):
+    """How an answer is delivered."""
 
     WHOLE = auto()
     HALF = auto()
@@ -26,18 +26,18 @@ class Line(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """One answer, said or spoiled.
+    """One scripted answer.
 
     Attributes:
-        text: What the judge says; None leaves the default judgement of the turn.
-        message: Fields that are put over those of the message.
-        finish_reason: Why it ended.
+        text: Text of the reply; ``None`` for the default judgment of the turn.
+        message: Fields that override those of the message.
+        finish_reason: Finish reason of the reply.
         status: HTTP status.
-        headers: Of the answer.
-        body: The whole body, in place of a chat completion.
-        line: What happens to the connection.
-        delay_s: Besides the latency of the endpoint.
-        usage: In place of the counted one; None sends none, an empty dict the counted one.
+        headers: Headers of the answer.
+        body: Body that replaces the chat completion.
+        delivery: How the answer is delivered.
+        delay_s: Delay in addition to the latency of the endpoint.
+        usage: Usage of the completion; ``None`` sends none, an empty dict sends the counted one.
     """
 
     text: str | None = None
@@ -46,109 +46,109 @@ class Scripted:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    line: Line = Line.WHOLE
+    delivery: AnswerDelivery = AnswerDelivery.WHOLE
     delay_s: float = 0
     usage: dict[str, Any] | None = field(default_factory=dict)
 
 
 def says(text: str, **more: Any) -> Scripted:
-    """A judge that says just this."""
+    """Return an answer with this text."""
     return Scripted(text=text, **more)
 
 
 def score_reply(total: int | str = 64, analysis: str = "The work was orderly.") -> str:
-    """A judgement in the usual form; the criteria add up to 64."""
+    """Return a judgment in the usual form; the criteria add up to 64."""
     points = zip(_USUAL_CRITERIA, (17, 18, 14, 15), strict=True)
     lines = [f"{name}: {each}/25" for name, each in points]
     return "\n".join([analysis, "", *lines, "failure tags: missed_available_tool", str(total)])
 
 
 def prose_score() -> Scripted:
-    """A judgement whose total is hidden in a sentence."""
+    """Return a judgment whose total is part of a sentence."""
     return says(score_reply("I would give this session 64 points."))
 
 
 def refuses() -> Scripted:
-    """A model that will not."""
+    """Return a refusal."""
     return Scripted(message={"content": None, "refusal": "I cannot help with that."})
 
 
 def cut_by_length() -> Scripted:
-    """A judgement that ends in the middle, with a number as its last line."""
+    """Return a truncated judgment with a number as its last line."""
     return says("The work was orderly.\n12", finish_reason="length")
 
 
 def http_error(status: int, message: str = "", code: str | None = None, **headers: str) -> Scripted:
-    """An error in OpenAI's form; ``Retry_After="2"`` becomes a header."""
+    """Return an error in the format of OpenAI; ``Retry_After="2"`` becomes a header."""
     error = {"error": {"message": message or f"status {status}", "type": "error", "code": code}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Scripted(status=status, headers=named, body=json.dumps(error).encode())
 
 
 def rate_limited(retry_after: str = "1") -> Scripted:
-    """Status 429 with a ``Retry-After``."""
+    """Return status 429 with ``Retry-After``."""
     return http_error(429, "slow down", "rate_limit_exceeded", Retry_After=retry_after)
 
 
 def html() -> Scripted:
-    """The friendly page of a proxy, with status 200."""
+    """Return the login page of a proxy with status 200."""
     page = b"<!doctype html><title>Sign in</title>"
     return Scripted(body=page, headers={"Content-Type": "text/html"})
 
 
 def garbage() -> Scripted:
-    """Bytes that are neither JSON nor text."""
+    """Return bytes that are neither JSON nor text."""
     return Scripted(body=b"\x00\xff\xfe{[not json")
 
 
 def choices_null() -> Scripted:
-    """A completion without choices."""
+    """Return a completion without choices."""
     return Scripted(body=b'{"id":"1","object":"chat.completion","choices":null}')
 
 
 def half_a_body() -> Scripted:
-    """An answer that ends before its announced length."""
-    return Scripted(line=Line.HALF)
+    """Return an answer that ends before its announced length."""
+    return Scripted(delivery=AnswerDelivery.HALF)
 
 
 def reset() -> Scripted:
-    """A connection that is torn down without an answer."""
-    return Scripted(line=Line.RESET)
+    """Reset the connection without an answer."""
+    return Scripted(delivery=AnswerDelivery.RESET)
 
 
 def hangs() -> Scripted:
-    """Takes the request and never answers."""
-    return Scripted(line=Line.HANG)
+    """Accept the request and never answer."""
+    return Scripted(delivery=AnswerDelivery.HANG)
 
 
 def drips() -> Scripted:
-    """Sends a byte of its answer now and then, so that no single read takes long."""
-    return Scripted(line=Line.DRIP)
+    """Send the answer byte by byte, so that no single read takes long."""
+    return Scripted(delivery=AnswerDelivery.DRIP)
 
 
 def turn_of(messages: list[dict[str, Any]]) -> str:
-    """Which turn a request is: score, reminder or missing-tools."""
+    """Return the turn of a request: score, reminder or missing-tools."""
     if all(each["role"] != "assistant" for each in messages):
         return SCORE
     return REMINDER if "<points>/" in messages[-1]["content"] else MISSING_TOOLS
 
 
 def good_reply(turn: str, messages: list[dict[str, Any]]) -> str:
-    """What a judge of good will says: always the same to the same session."""
+    """Return a good reply, which is the same for the same session."""
     asked = "\n".join(each["content"] for each in messages if each["role"] != "assistant")
     if turn == MISSING_TOOLS:
         return "1. Grep: a search for the error text would have led to the file at once."
-    lines = _judgement(_FORM_LINE.findall(asked), messages[0]["content"])
+    lines = _judgment(_FORM_LINE.findall(asked), messages[0]["content"])
     if turn == REMINDER:
         return lines
     why = "The course was sound, yet a tool at hand was left unused and one claim was not checked."
     return f"{why}\n\n{lines}"
 
 
-def _judgement(form: list[tuple[str, str]], session: str) -> str:
+def _judgment(form: list[tuple[str, str]], session: str) -> str:
     criteria = {name: int(most) for name, most in form} or _USUAL_CRITERIA
     digest = hashlib.sha256(session.encode("utf-8", "replace")).digest()
-    # Between 50 and 80 per cent of each criterion, so that totals lie where they usually do.
+    # Between 50 and 80 percent of each criterion, so that totals are in the usual range.
     points = {
         name: round(most * (50 + byte % 31) / 100)
         for (name, most), byte in zip(criteria.items(), digest, strict=False)

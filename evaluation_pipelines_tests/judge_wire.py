@@ -1,4 +1,4 @@
-"""HTTP/1.1 as far as a scripted endpoint needs it, broken where a script says so."""
+"""The part of HTTP/1.1 that a scripted endpoint needs, with scripted faults."""
 
 import asyncio
 import json
@@ -7,15 +7,15 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation_pipelines_tests.judge_scripts import Line
+from evaluation_pipelines_tests.judge_scripts import AnswerDelivery
 
 _DRIP_S = 0.05
-_FOR_EVER_S = 3600
+_FOREVER_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One request; ``body`` is its decoded JSON, None without one."""
+    """One request; ``body`` is its decoded JSON, ``None`` without a body."""
 
     method: str
     headers: dict[str, str]
@@ -24,7 +24,7 @@ class WireRequest:
 
 
 async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
-    """The next request of a connection; None when the client has closed it."""
+    """Return the next request of a connection; ``None`` after the client has closed it."""
     first = await reader.readline()
     if not first:
         return None
@@ -41,25 +41,25 @@ async def send(
     status: int,
     headers: dict[str, str],
     body: bytes,
-    line: Line = Line.WHOLE,
+    delivery: AnswerDelivery = AnswerDelivery.WHOLE,
 ) -> None:
-    """Send an answer, or what is left of it."""
-    shown = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-    fields = "".join(f"{name}: {value}\r\n" for name, value in shown.items())
-    head = f"HTTP/1.1 {status} Scripted\r\n{fields}\r\n".encode()
-    if line is Line.WHOLE:
+    """Send an answer in the given way."""
+    fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    head = f"HTTP/1.1 {status} Scripted\r\n{lines}\r\n".encode()
+    if delivery is AnswerDelivery.WHOLE:
         writer.write(head + body)
         await writer.drain()
-    elif line is Line.HALF:
+    elif delivery is AnswerDelivery.HALF:
         writer.write(head + body[: len(body) // 2])
         await writer.drain()
-    elif line is Line.RESET:
-        # With no time to linger, closing sends a reset in place of an orderly end.
+    elif delivery is AnswerDelivery.RESET:
+        # Closing a socket with a linger time of 0 sends a reset.
         linger = struct.pack("ii", 1, 0)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         writer.transport.abort()
-    elif line is Line.HANG:
-        await asyncio.sleep(_FOR_EVER_S)
+    elif delivery is AnswerDelivery.HANG:
+        await asyncio.sleep(_FOREVER_S)
     else:
         writer.write(head)
         for byte in body:

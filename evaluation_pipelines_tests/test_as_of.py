@@ -1,4 +1,4 @@
-"""Reports as of a past time show what they showed then, whatever came later."""
+"""Reports as of a past time are the same as at that time, whatever came later."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -16,7 +16,7 @@ from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.judge import judge
 from evaluation_pipelines.judging.missing_tools import missing_tools
-from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.score_requests import SessionQuery as Asked
 from evaluation_pipelines.judging.score_requests import look_up
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -50,13 +50,13 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
-from evaluation_pipelines_tests.judged import open_judged, told_session
+from evaluation_pipelines_tests.judged import open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import Workplace
 
 JUNE_1 = date(2026, 6, 1)
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
-"""When the first session of the builders begins."""
+"""Start of the first session of the builders."""
 
 HOURS = {
     name: NOON + timedelta(hours=n) for name, n in {"first": 1, "second": 4, "third": 6}.items()
@@ -65,7 +65,7 @@ TABLES = (AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS, JUDGE_SCORES, SESSI
 
 
 class Shown(NamedTuple):
-    """What every report showed at one time."""
+    """Every report at one time."""
 
     tables: dict[str, list[dict[str, Any]]]
     cards: list[dict[str, Any]]
@@ -78,7 +78,7 @@ class Shown(NamedTuple):
 
 
 def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
-    """Every report, as of now, or of a past time."""
+    """Return every report as of ``now``, or as of ``then``."""
     seen = stores if then is None else as_of(stores, then)
     question = Question(NOON - timedelta(days=7), NOON + timedelta(days=7), min_runs=2)
     days = seen.lake.partitions(AGENT_SESSIONS)
@@ -99,24 +99,24 @@ def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
 
 
 class Life(NamedTuple):
-    """Stores with a past, what was shown at three times of it, and reputation at the first."""
+    """Stores, the reports at three times, and reputation at the first of them."""
 
     stores: Stores
     shown: dict[str, Shown]
-    reputation: "Standing"
+    reputation: "Reputation"
 
 
-Standing = tuple[list[dict[str, Any]], list[dict[str, Any] | None]]
+Reputation = tuple[list[dict[str, Any]], list[dict[str, Any] | None]]
 
 
-def standing(store: ReputationStore, now: datetime) -> Standing:
-    """What the reputation commands show of the one agent."""
-    who = str(identity_id("default", "claude-code"))
-    return scored_agents(store, now).to_dicts(), weekly_scores(store, who, now)
+def reputation_of_agent(store: ReputationStore, now: datetime) -> Reputation:
+    """Return the output of the reputation commands for the only agent."""
+    identity = str(identity_id("default", "claude-code"))
+    return scored_agents(store, now).to_dicts(), weekly_scores(store, identity, now)
 
 
-def work(place: Workplace, now: datetime, *lines: bytes) -> None:
-    """What the pipeline does at a time: ingest, build, judge, build what the judge said."""
+def run_pipeline(place: Workplace, now: datetime, *lines: bytes) -> None:
+    """Run the pipeline at a time: ingest, build, judge, and build again with the scores."""
     place.land("logs.jsonl", b"".join(lines), "ab")
     Ingest(place.stores, lambda: now).run()
     build(place, now)
@@ -126,13 +126,13 @@ def work(place: Workplace, now: datetime, *lines: bytes) -> None:
 
 
 def build(place: Workplace, now: datetime) -> None:
-    """Build what is due."""
+    """Build the dates that are due."""
     job = Build(place.stores, clock=lambda: now)
     job.run(job.pending_dates())
 
 
 def more(name: str, second: float) -> bytes:
-    """A session goes on: another prompt and a tool call that fails."""
+    """Return another prompt of a session and a tool call that fails."""
     return line(
         claude("user_prompt", second, session__id=name, prompt="And now the tests."),
         claude(
@@ -149,7 +149,7 @@ def more(name: str, second: float) -> bytes:
 
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
-    """Two sessions; one is resumed two hours later; then somebody corrects the other."""
+    """Two sessions: one is resumed two hours later, then a person corrects the other."""
     folder: Path = tmp_path_factory.mktemp("life")
     with (
         open_judge_endpoint() as endpoint,
@@ -158,30 +158,32 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         place, shown = opened.workplace, {}
         endpoint.script_turn("score", *(says(score_reply(n)) for n in (64, 60, 68)))
         endpoint.script_turn("missing-tools", *map(says, ("1. Grep: a", "None.", "1. make: b")))
-        work(place, HOURS["first"], told_session("s1"), told_session("s2", 60))
+        run_pipeline(place, HOURS["first"], session_with_texts("s1"), session_with_texts("s2", 60))
         shown["first"] = look(place.stores, HOURS["first"])
         with open_reputation(place.settings, HOURS["first"]) as store:
             bridge_sessions(place.stores, store, [JUNE_1], HOURS["first"])
-            reputation = standing(store, HOURS["first"])
-        work(place, HOURS["second"], more("s1", 2 * 3600), told_session("s3", 3 * 3600))
+            reputation = reputation_of_agent(store, HOURS["first"])
+        run_pipeline(
+            place, HOURS["second"], more("s1", 2 * 3600), session_with_texts("s3", 3 * 3600)
+        )
         shown["second"] = look(place.stores, HOURS["second"])
         registry = sync_profiles(place.stores, HOURS["third"]).registry
         target = find_target(place.stores, registry, SessionName("s2"))
         override(place.stores, target, HumanVerdict(20.0, "Ada", "no"), "person", HOURS["third"])
-        work(place, HOURS["third"])
+        run_pipeline(place, HOURS["third"])
         shown["third"] = look(place.stores, HOURS["third"])
         yield Life(place.stores, shown, reputation)
 
 
 @pytest.mark.parametrize("when", HOURS)
-def test_every_report_as_of_then_is_the_one_that_was_shown_then(life: Life, when: str) -> None:
+def test_every_report_as_of_a_time_is_the_one_shown_at_that_time(life: Life, when: str) -> None:
     later = look(life.stores, HOURS["third"] + timedelta(days=9), HOURS[when])
     for report, shown in life.shown[when]._asdict().items():
         assert getattr(later, report) == shown, report
 
 
 def test_the_three_times_differ_as_they_should(life: Life) -> None:
-    """Else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     first, second, third = life.shown.values()
     prompts = [
         [row["prompts"] for row in each.tables["agent_sessions"]] for each in life.shown.values()
@@ -200,7 +202,7 @@ def test_the_three_times_differ_as_they_should(life: Life) -> None:
 def test_between_the_end_of_a_resumption_and_its_score_the_old_score_does_not_count(
     life: Life,
 ) -> None:
-    """The window is open again: only what was said of its very content would count."""
+    """The window is open again: only a score of exactly its content would count."""
     resumed = as_of(life.stores, NOON + timedelta(hours=2, minutes=5))
     rows = resumed.lake.read(SESSION_EVALUATIONS, [JUNE_1])
     found = rows.filter(session_id="s1").row(0, named=True)
@@ -215,9 +217,9 @@ def test_before_anything_there_is_nothing(life: Life) -> None:
     assert past.lake.select(SESSION_EVALUATIONS, pl.col("model") == "m").is_empty()
 
 
-def test_the_past_is_read_only_and_says_what_it_does_not_know(life: Life) -> None:
+def test_the_past_is_read_only_and_names_tables_without_a_past(life: Life) -> None:
     past = as_of(life.stores, HOURS["first"])
-    with pytest.raises(LakeError, match=r"agent_sessions: what was in the past cannot be written"):
+    with pytest.raises(LakeError, match=r"agent_sessions: the past is read-only"):
         past.lake.write(AGENT_SESSIONS.schema.to_frame(), AGENT_SESSIONS, JUNE_1)
     with pytest.raises(LakeError, match="masque_lift is not kept as of a past time"):
         past.lake.read(MASQUE_LIFT, [JUNE_1])
@@ -225,12 +227,12 @@ def test_the_past_is_read_only_and_says_what_it_does_not_know(life: Life) -> Non
         past.lake.read_whole(MASQUE_LIFT)
 
 
-def test_reputation_as_of_then_is_the_one_that_was_shown_then(life: Life) -> None:
+def test_reputation_as_of_a_time_is_the_one_shown_at_that_time(life: Life) -> None:
     with reputation_as_of(life.stores, HOURS["first"]) as store:
-        assert standing(store, HOURS["first"]) == life.reputation
+        assert reputation_of_agent(store, HOURS["first"]) == life.reputation
     with reputation_as_of(life.stores, HOURS["third"]) as store:
-        (agent,), weeks = standing(store, HOURS["third"])
-    # s1 went on with a failure and was scored anew, s2 was corrected to 20: only s3 passes.
+        (agent,), weeks = reputation_of_agent(store, HOURS["third"])
+    # s1 went on with a failure and was scored again, s2 was corrected to 20: only s3 passes.
     evaluated = life.shown["third"].tables["session_evaluations"]
     assert [row["passed"] for row in evaluated] == [False, False, True]
     assert (agent["eval_count"], agent["pass_rate"]) == (3, pytest.approx(1 / 3))

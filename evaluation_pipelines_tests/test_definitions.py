@@ -1,5 +1,6 @@
 """The code location as Dagster loads it."""
 
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -33,7 +34,7 @@ from evaluation_pipelines.schemas import (
 
 COMPARED = {"model_comparison", "model_comparison_pairs", "model_regressions"}
 
-# Asset -> group, kinds, code version, what it is made from, description.
+# Asset -> group, kinds, code version, inputs, description.
 ASSETS = {
     "agent_events_landed": (
         "telemetry",
@@ -102,7 +103,7 @@ ASSETS = {
         {"parquet", "polars"},
         "1",
         {"agent_sessions", "session_performance"},
-        "One row per masque and kind of task: its clean sessions beside the baseline.",
+        "One row per masque and kind of task: its clean sessions against the baseline.",
     ),
     "missing_tools": (
         "judging",
@@ -137,7 +138,7 @@ ASSETS = {
         {"html"},
         "1",
         COMPARED,
-        "The comparison as a page to read: one HTML file without any other, and as markdown.",
+        "The comparison as a report: one self-contained HTML file, and markdown.",
     ),
     "reputation_events": (
         "reputation",
@@ -201,7 +202,7 @@ ASSETS = {
             "reputation_scores",
             "agent_scores",
         },
-        "One read-only DuckDB file with all tables, swapped in as a link; it never locks anybody.",
+        "One read-only DuckDB file with all tables, swapped in as a link; readers never block it.",
     ),
 }
 
@@ -286,7 +287,7 @@ NEEDS_CLICKHOUSE = (
 )
 
 OWN_STEPS = {"judge_scores", "evaluation_books"}
-"""Daily tables that no build of new telemetry makes."""
+"""Daily tables that are not built for new telemetry."""
 
 OF_THE_WHOLE_LAKE = {"scores_match_sessions", "profiles_are_calibrated"}
 
@@ -331,17 +332,17 @@ dg.Definitions.validate_loadable(defs())
 
 @cache
 def repository() -> dg.RepositoryDefinition:
-    """Everything the code location holds."""
+    """Return the repository of the code location."""
     return defs().get_repository_def()
 
 
 def graph() -> AssetGraph:
-    """Its assets and checks."""
+    """Return the assets and checks of the code location."""
     return repository().asset_graph
 
 
 def checks_by_asset() -> dict[str, set[str]]:
-    """Names of all checks."""
+    """Return the names of all checks by asset."""
     found: dict[str, set[str]] = {}
     for key in graph().asset_check_keys:
         found.setdefault(key.asset_key.to_user_string(), set()).add(key.name)
@@ -349,14 +350,14 @@ def checks_by_asset() -> dict[str, set[str]]:
 
 
 def test_the_code_location_holds_exactly_these_assets() -> None:
-    # A mistyped dependency would appear here as an asset that nobody wrote.
+    # A mistyped dependency would appear here as an additional asset.
     keys = graph().get_all_asset_keys()
 
     assert {key.to_user_string() for key in keys} == ASSETS.keys()
 
 
 @pytest.mark.parametrize("name", ASSETS)
-def test_an_asset_says_what_it_is_where_it_belongs_and_whose_it_is(name: str) -> None:
+def test_an_asset_has_its_description_group_kinds_inputs_and_owner(name: str) -> None:
     asset = graph().get(dg.AssetKey(name))
     group, kinds, code_version, parents, description = ASSETS[name]
 
@@ -396,14 +397,14 @@ def test_a_backfill_of_a_daily_table_is_one_run(name: str) -> None:
     assert graph().get(dg.AssetKey(name)).backfill_policy == dg.BackfillPolicy.single_run()
 
 
-def test_landed_events_are_external_so_that_no_backfill_asks_for_them() -> None:
+def test_landed_events_are_external_so_that_no_backfill_requests_them() -> None:
     landed = graph().get(dg.AssetKey("agent_events_landed"))
 
     assert landed.is_external
     assert not landed.is_materializable
 
 
-def test_what_people_open_has_an_age_from_which_on_it_is_stale() -> None:
+def test_assets_that_people_open_have_a_freshness_policy() -> None:
     found = {
         key.to_user_string(): graph().get(key).freshness_policy_or_from_metadata
         for key in graph().get_all_asset_keys()
@@ -411,7 +412,7 @@ def test_what_people_open_has_an_age_from_which_on_it_is_stale() -> None:
     hourly = dg.FreshnessPolicy.time_window(
         warn_window=timedelta(hours=3), fail_window=timedelta(hours=26)
     )
-    made_hourly = (
+    built_hourly = (
         "analytics_database",
         "model_comparison_report",
         "reputation_scores",
@@ -421,11 +422,11 @@ def test_what_people_open_has_an_age_from_which_on_it_is_stale() -> None:
         "session_performance": dg.FreshnessPolicy.time_window(
             warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
         ),
-        **dict.fromkeys(made_hourly, hourly),
+        **dict.fromkeys(built_hourly, hourly),
     }
 
 
-def test_every_asset_has_exactly_these_checks_and_each_says_what_it_checks() -> None:
+def test_every_asset_has_exactly_these_checks_with_descriptions() -> None:
     assert checks_by_asset() == CHECKS
     for key in graph().asset_check_keys:
         description = graph().get_check_spec(key).description or ""
@@ -441,14 +442,14 @@ def test_books_that_do_not_balance_block_what_follows_in_their_run() -> None:
     assert blocking == {"books_balance"}
 
 
-def test_there_are_exactly_these_jobs_and_each_says_what_it_does() -> None:
+def test_the_code_location_has_exactly_these_jobs_with_descriptions() -> None:
     jobs = [each for each in repository().get_all_jobs() if not each.name.startswith("__")]
 
     assert {each.name for each in jobs} == JOBS
     assert all(each.description for each in jobs)
 
 
-def test_a_build_runs_the_rules_of_its_tables_and_no_check_of_the_whole_lake() -> None:
+def test_a_build_runs_the_checks_of_its_tables_and_no_check_of_the_whole_lake() -> None:
     layer = repository().get_job("build_daily_tables").asset_layer
 
     assert {key.to_user_string() for key in layer.selected_asset_keys} == (
@@ -466,7 +467,7 @@ def test_a_build_runs_the_rules_of_its_tables_and_no_check_of_the_whole_lake() -
     }
 
 
-def test_there_are_exactly_these_sensors_running_from_the_start() -> None:
+def test_the_code_location_has_exactly_these_sensors_running_by_default() -> None:
     sensors = repository().sensor_defs
 
     assert {each.name: each.minimum_interval_seconds for each in sensors} == SENSORS
@@ -474,15 +475,15 @@ def test_there_are_exactly_these_sensors_running_from_the_start() -> None:
     assert all(each.description for each in sensors)
 
 
-def test_the_night_makes_everything_that_has_a_condition() -> None:
-    # The conditions take what the night made as made for good: what it left out would stay behind.
-    made = repository().get_job("nightly_evaluation").asset_layer.selected_asset_keys
+def test_the_nightly_run_builds_every_asset_with_a_condition() -> None:
+    # The conditions ignore updates by the nightly run: an asset outside of it would stay outdated.
+    built = repository().get_job("nightly_evaluation").asset_layer.selected_asset_keys
     automated = {
         key for key in graph().get_all_asset_keys() if graph().get(key).automation_condition
     }
 
-    assert automated <= made
-    assert {key.to_user_string() for key in made - automated} == {
+    assert automated <= built
+    assert {key.to_user_string() for key in built - automated} == {
         "judge_scores",
         "scorecards",
         "session_evaluations",
@@ -490,13 +491,13 @@ def test_the_night_makes_everything_that_has_a_condition() -> None:
 
 
 def labels_of(condition: dg.AutomationCondition[dg.AssetKey]) -> list[str]:
-    """The label, if any, of each part that another one is made of by "and" or "or"."""
+    """Return the label, if any, of each operand of "and" and "or"."""
     if condition.name not in {"AND", "OR"}:
         return [condition.get_label() or ""]
     return [label for part in condition.children for label in labels_of(part)]
 
 
-def test_every_condition_is_explained_in_words() -> None:
+def test_every_condition_has_a_label_in_words() -> None:
     conditions = {
         condition
         for key in graph().get_all_asset_keys()
@@ -529,18 +530,18 @@ def test_a_second_judge_run_waits_and_one_session_on_demand_does_not() -> None:
 
 
 @pytest.mark.parametrize("name", NEEDS_CLICKHOUSE)
-def test_steps_that_need_clickhouse_come_one_by_one_and_are_tried_again(name: str) -> None:
+def test_steps_that_need_clickhouse_run_one_by_one_and_are_retried(name: str) -> None:
     step = repository().assets_defs_by_key[dg.AssetKey(name)].op
 
     assert step.pools == {"clickhouse"}
     policy = step.retry_policy
     assert policy is not None
-    # Seconds: 15 times 1, 3 and 7. Each try then waits as long as the settings say.
+    # Seconds: 15 times 1, 3 and 7. Each attempt also waits as long as the settings say.
     assert [policy.calculate_delay(attempt) for attempt in (1, 2, 3)] == [15, 45, 105]
     assert policy.max_retries == 3
 
 
-def test_runs_that_need_clickhouse_are_no_part_of_others() -> None:
+def test_assets_that_need_clickhouse_are_built_in_separate_runs() -> None:
     chosen = {}
     for name in ("aggregates_sensor", "reputation_sensor"):
         selection = repository().get_sensor_def(name).asset_selection
@@ -563,6 +564,18 @@ def test_a_second_ingest_waits_for_the_first() -> None:
 
 def test_steps_run_in_the_process_of_their_run() -> None:
     assert defs().executor is dg.in_process_executor
+
+
+def test_private_names_of_dagster_are_imported_in_one_module() -> None:
+    package = Path(__file__).parents[1] / "evaluation_pipelines"
+    private = re.compile(r"\b(dagster\._|dagster_shared\b|dagster_duckdb\._)")
+    using = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if private.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert using == ["defs/dagster_private.py"]
 
 
 def test_loading_needs_no_environment_file_or_network_and_warns_of_nothing(tmp_path: Path) -> None:

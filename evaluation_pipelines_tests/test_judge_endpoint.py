@@ -1,4 +1,4 @@
-"""The scripted judge itself: what tests rely on when they rely on it."""
+"""Behavior of the scripted judge that other tests rely on."""
 
 import json
 import urllib.request
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.judging.domain.conversation import Conversation, Judgement
+from evaluation_pipelines.judging.domain.conversation import Conversation, Judgment
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
 from evaluation_pipelines.judging.rubric_files import load_rubrics
@@ -25,30 +25,30 @@ FORM = "tidy: <points>/60\nquick: <points>/40\nfailure tags: <tags>\n<total>"
 
 @pytest.fixture
 def judge() -> Iterator[JudgeEndpoint]:
-    """A judge that does what it is told."""
+    """A scripted judge."""
     with open_judge_endpoint() as opened:
         yield opened
 
 
 def post(base_url: str, *contents: str) -> Any:
-    """Send a conversation whose messages come from user and assistant in turn."""
+    """Send a conversation with alternating user and assistant messages."""
     roles = ("user", "assistant")
     messages = [
         {"role": roles[number % 2], "content": content} for number, content in enumerate(contents)
     ]
     body = json.dumps({"model": "m", "messages": messages}).encode()
-    request = urllib.request.Request(f"{base_url}/chat/completions", body)  # noqa: S310 - its own
+    request = urllib.request.Request(f"{base_url}/chat/completions", body)  # noqa: S310 - a local address
     with urllib.request.urlopen(request) as answer:  # noqa: S310
         return json.loads(answer.read())
 
 
 def text_of(completion: Any) -> str:
-    """What was said."""
+    """Return the text of the reply."""
     text: str = completion["choices"][0]["message"]["content"]
     return text
 
 
-def test_a_judgement_has_the_form_that_was_asked_for_and_adds_up(judge: JudgeEndpoint) -> None:
+def test_a_judgment_has_the_requested_form_and_adds_up(judge: JudgeEndpoint) -> None:
     lines = text_of(post(judge.base_url, f"{FORM}\nA session.")).splitlines()[-4:]
 
     points = [line.split(": ")[1].split("/") for line in lines[:2]]
@@ -58,16 +58,16 @@ def test_a_judgement_has_the_form_that_was_asked_for_and_adds_up(judge: JudgeEnd
     assert 50 <= int(lines[3]) <= 80
 
 
-def test_the_same_session_gets_the_same_judgement_and_others_get_others(
+def test_the_same_session_gets_the_same_judgment_and_others_differ(
     judge: JudgeEndpoint,
 ) -> None:
-    said = [text_of(post(judge.base_url, f"{FORM}\nSession {name}.")) for name in "aabcdef"]
+    replies = [text_of(post(judge.base_url, f"{FORM}\nSession {name}.")) for name in "aabcdef"]
 
-    assert said[0] == said[1]
-    assert len(set(said)) > 3
+    assert replies[0] == replies[1]
+    assert len(set(replies)) > 3
 
 
-def test_turns_are_told_apart_and_can_be_scripted_apart(judge: JudgeEndpoint) -> None:
+def test_turns_are_distinguished_and_can_be_scripted_separately(judge: JudgeEndpoint) -> None:
     judge.script_turn("missing-tools", says("None is missing."))
     judge.script_turn("reminder", says(score_reply(101)))
 
@@ -85,8 +85,8 @@ def test_turns_are_told_apart_and_can_be_scripted_apart(judge: JudgeEndpoint) ->
     assert all(each.answered for each in judge.requests)
 
 
-def test_what_an_earlier_prompt_began_with_counts_as_cached(judge: JudgeEndpoint) -> None:
-    rubric = "".join(f"rule {number:05d}\n" for number in range(600))  # 600 * 11 = 6,600 letters
+def test_the_prefix_of_an_earlier_prompt_counts_as_cached(judge: JudgeEndpoint) -> None:
+    rubric = "".join(f"rule {number:05d}\n" for number in range(600))  # 600 * 11 = 6,600 characters
 
     first = post(judge.base_url, rubric + "a" * 1000)["usage"]
     second = post(judge.base_url, rubric + "b" * 1000)["usage"]
@@ -94,12 +94,12 @@ def test_what_an_earlier_prompt_began_with_counts_as_cached(judge: JudgeEndpoint
 
     assert first["prompt_tokens"] == 1900  # 7,600 / 4
     assert first["prompt_tokens_details"]["cached_tokens"] == 0
-    # Whole blocks of 128 tokens, which are 512 letters: 12 in 6,600, 14 in 7,600.
+    # Whole blocks of 128 tokens, which are 512 characters: 12 in 6,600, 14 in 7,600.
     assert second["prompt_tokens_details"]["cached_tokens"] == 12 * 128
     assert follow_up["prompt_tokens_details"]["cached_tokens"] == 14 * 128
 
 
-def test_in_a_process_of_its_own_it_tells_its_address_and_keeps_a_journal(tmp_path: Path) -> None:
+def test_a_separate_process_prints_its_address_and_writes_a_journal(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     with open_judge_process(0.01, journal) as base_url:
         post(base_url, FORM)
@@ -112,21 +112,21 @@ def test_in_a_process_of_its_own_it_tells_its_address_and_keeps_a_journal(tmp_pa
 
 
 def converse(judge: JudgeEndpoint, rubric: Rubric) -> Conversation:
-    """A conversation about a session, led to its end."""
+    """Return a complete conversation about a session."""
     prompts = render_prompts(rubric, rubric.criteria, transcript(), BOUNDARY)
-    begun = Conversation(prompts, rubric.criteria, samples=1)
-    while open_requests := begun.open_requests():
+    conversation = Conversation(prompts, rubric.criteria, samples=1)
+    while open_requests := conversation.open_requests():
         (request,) = open_requests
-        said = post(judge.base_url, *(each.content for each in request.messages))
-        begun = begun.with_reply(request.turn, Reply(text_of(said), "stop"))
-    return begun
+        reply = post(judge.base_url, *(each.content for each in request.messages))
+        conversation = conversation.with_reply(request.turn, Reply(text_of(reply), "stop"))
+    return conversation
 
 
 @pytest.mark.parametrize("name", ["agent-methodology", "incident-investigation"])
-def test_it_judges_by_the_rubrics_that_ship(judge: JudgeEndpoint, name: str) -> None:
+def test_it_judges_by_the_shipped_rubrics(judge: JudgeEndpoint, name: str) -> None:
     outcome = converse(judge, load_rubrics(None)[name]).outcome()
 
-    assert isinstance(outcome, Judgement)
+    assert isinstance(outcome, Judgment)
     assert sum(outcome.verdict.criteria.values()) == outcome.verdict.total
     assert outcome.verdict.failure_tags is not None
     assert outcome.missing_tools is not None
@@ -134,10 +134,10 @@ def test_it_judges_by_the_rubrics_that_ship(judge: JudgeEndpoint, name: str) -> 
 
 
 @pytest.mark.parametrize("total", [101, "I would give it 64.", "64.5", "-64", "64/100"])
-def test_a_spoiled_total_is_asked_for_once_more(judge: JudgeEndpoint, total: int | str) -> None:
+def test_an_invalid_total_is_requested_once_more(judge: JudgeEndpoint, total: int | str) -> None:
     judge.script_turn("score", says(score_reply(total)))
 
     outcome = converse(judge, load_rubrics(None)["agent-methodology"]).outcome()
 
-    assert isinstance(outcome, Judgement)
+    assert isinstance(outcome, Judgment)
     assert judge.turns() == ["score", "reminder", "missing-tools"]

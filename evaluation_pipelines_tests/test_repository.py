@@ -111,21 +111,6 @@ def test_an_sql_file_is_one_statement_that_begins_with_its_grain(path: Path) -> 
     assert code.strip()
 
 
-def test_the_readme_shows_the_settings_as_they_are() -> None:
-    between = re.search(
-        r"<!-- settings:begin -->\n(.*?)<!-- settings:end -->", read("README.md"), re.DOTALL
-    )
-
-    assert between, "README.md has no <!-- settings:begin --> ... <!-- settings:end -->"
-    # Mend it with: .venv/bin/python -m evaluation_pipelines.settings
-    assert between[1].strip() == settings_markdown()
-
-
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
-def test_every_make_target_that_a_document_names_exists(document: str) -> None:
-    code = re.findall(r"```.*?```|`[^`\n]+`", read(document), re.DOTALL)
-    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", "\n".join(code)))
-    targets = set(re.findall(r"^([a-z][a-z-]*):", read("Makefile"), re.MULTILINE))
-
-    assert named
-    assert named <= targets
+def test_the_page_of_settings_is_up_to_date() -> None:
+    # Refresh it with: make documents
+    assert read("docs/settings.md") == settings_markdown()

@@ -1,4 +1,4 @@
-"""Alerts: which were raised, which were told, and which are over."""
+"""Alerts in the ledger: raised, sent and ended."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,23 +16,27 @@ _ALERT = ALERTS.c
 
 @dataclass(frozen=True, slots=True)
 class RaisedAlert:
-    """An alert in the ledger."""
+    """An alert in the ledger; ``sent_at`` and ``ended_at`` are ``None`` until then."""
 
     alert_id: int
     alert: Alert
     raised_at: datetime
-    told_at: datetime | None
-    over_at: datetime | None
+    sent_at: datetime | None
+    ended_at: datetime | None
 
 
 class AlertStore:
-    """Operations on ``alerts``; every method is one transaction."""
+    """Operations on the table ``alerts``; every method is one transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
 
     def put(self, alert: Alert, now: datetime) -> bool:
-        """Raise an alert; False when the same one is open already."""
+        """Store an alert, unless one of the same kind and cause is open.
+
+        Returns:
+            True if the alert is new.
+        """
         row = {
             "kind": alert.kind,
             "cause": alert.cause,
@@ -44,43 +48,46 @@ class AlertStore:
             _ALERT.kind == alert.kind, _ALERT.cause == alert.cause, _ALERT.over_at.is_(None)
         )
         with reading(self._engine) as connection:
-            if connection.scalar(known) is not None:  # nearly always: no lock for nothing
+            if connection.scalar(known) is not None:  # the usual case: do not take the write lock
                 return False
         with writing(self._engine) as connection:
             insert = insert_into(connection, ALERTS).values(row).on_conflict_do_nothing()
             return connection.scalar(insert.returning(_ALERT.alert_id)) is not None
 
-    def untold(self) -> list[RaisedAlert]:
-        """Those that the webhook has not taken yet, oldest first."""
+    def unsent(self) -> list[RaisedAlert]:
+        """Return the alerts that the webhook has not accepted yet, oldest first."""
         return self._select(_ALERT.told_at.is_(None))
 
     def all(self) -> list[RaisedAlert]:
-        """Every alert there ever was, oldest first."""
+        """Return every alert, ended ones included, oldest first."""
         return self._select()
 
     def newest(self, kind: str) -> RaisedAlert | None:
-        """The one of a kind that was raised last."""
+        """Return the alert of a kind that was raised last."""
         query = sa.select(sa.func.max(_ALERT.alert_id)).where(_ALERT.kind == kind)
         return next(iter(self._select(_ALERT.alert_id == query.scalar_subquery())), None)
 
-    def mark_told(self, alert_id: int, now: datetime) -> None:
-        """The webhook has taken an alert."""
+    def mark_sent(self, alert_id: int, now: datetime) -> None:
+        """Note that the webhook has accepted an alert."""
         update = sa.update(ALERTS).where(_ALERT.alert_id == alert_id).values(told_at=now)
         with writing(self._engine) as connection:
             connection.execute(update)
 
-    def end(self, kind: str, lasting: Collection[str], now: datetime) -> None:
-        """Alerts of a kind are over, but for those whose cause lasts: the next one is news."""
-        still_open = self._select(_ALERT.kind == kind, _ALERT.over_at.is_(None))
-        self.end_of(kind, {each.alert.cause for each in still_open}.difference(lasting), now)
+    def end(self, kind: str, causes: Collection[str], now: datetime) -> None:
+        """End the open alerts of a kind whose cause is in ``causes``.
 
-    def end_of(self, kind: str, causes: Collection[str], now: datetime) -> None:
-        """The alerts of a kind and of some causes are over."""
-        is_meant = _ALERT.kind == kind, _ALERT.cause.in_(causes), _ALERT.over_at.is_(None)
-        if not self._select(*is_meant):  # nearly always: no lock for nothing
+        When an ended cause returns, a new alert is raised.
+        """
+        matching = _ALERT.kind == kind, _ALERT.cause.in_(causes), _ALERT.over_at.is_(None)
+        if not self._select(*matching):  # the usual case: do not take the write lock
             return
         with writing(self._engine) as connection:
-            connection.execute(sa.update(ALERTS).where(*is_meant).values(over_at=now))
+            connection.execute(sa.update(ALERTS).where(*matching).values(over_at=now))
+
+    def end_except(self, kind: str, lasting: Collection[str], now: datetime) -> None:
+        """End the open alerts of a kind whose cause is not in ``lasting``."""
+        still_open = self._select(_ALERT.kind == kind, _ALERT.over_at.is_(None))
+        self.end(kind, {each.alert.cause for each in still_open}.difference(lasting), now)
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[RaisedAlert]:
         query = sa.select(ALERTS).where(*conditions).order_by(_ALERT.alert_id)
@@ -90,8 +97,8 @@ class AlertStore:
                     row["alert_id"],
                     Alert(row["kind"], row["cause"], row["title"], row["text"]),
                     row["raised_at"],
-                    row["told_at"],
-                    row["over_at"],
+                    sent_at=row["told_at"],
+                    ended_at=row["over_at"],
                 )
                 for row in connection.execute(query).mappings()
             ]

@@ -1,7 +1,7 @@
-"""Alerts: the one place from which people are told that something needs them.
+"""Sending of alerts: the only module that notifies people.
 
-An alert is in the ledger before it is told, and told once. One that the webhook did not take is
-told later, by ``send_pending``; nothing that raises an alert ever waits or fails for it.
+An alert is stored in the ledger before it is sent, and sent once. If the webhook does not accept
+it, ``send_pending`` sends it later; code that raises an alert never waits or fails because of it.
 """
 
 import json
@@ -18,50 +18,68 @@ from evaluation_pipelines.storage.stores import Stores
 _TIMEOUT_S = 10
 
 
-def alert(stores: Stores, raised: Alert, now: datetime, log: Logger) -> bool:
-    """Log an alert and post it to the webhook, unless it was raised before and is not over.
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Treats a redirect as an error: following it would send GET without the alert."""
 
-    A webhook that cannot be reached is logged as an error. Returns whether the alert is new.
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_open = urllib.request.build_opener(_NoRedirects).open
+
+
+def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> bool:
+    """Log an alert and post it to the webhook, unless the same alert is open already.
+
+    A webhook that cannot be reached is logged as an error.
+
+    Returns:
+        True if the alert is new.
 
     Raises:
-        LedgerError: the ledger cannot be used.
+        LedgerError: The ledger cannot be used.
     """
-    if not AlertStore(stores.ledger).put(raised, now):
+    if not AlertStore(stores.ledger).put(alert, now):
         return False
-    log.error("ALERT: %s: %s", raised.title, raised.text)
+    log.error("ALERT: %s: %s", alert.title, alert.text)
     send_pending(stores, now, log)
     return True
 
 
 def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
-    """Post what the webhook has not taken yet, oldest first; gives how many are left.
+    """Post the alerts that the webhook has not accepted yet, oldest first.
 
-    After one that is not taken the others wait, too: each may cost ten seconds.
+    Stops at the first alert that is not accepted, since each attempt may take ten seconds.
+
+    Returns:
+        The number of alerts that are still unsent.
     """
-    waiting = AlertStore(stores.ledger).untold()
-    for at, each in enumerate(waiting):
+    unsent = AlertStore(stores.ledger).unsent()
+    for position, each in enumerate(unsent):
         if not _post(stores.settings, each.alert, log):
-            log.error("%d alerts wait to be delivered; they are tried again", len(waiting) - at)
-            return len(waiting) - at
-        AlertStore(stores.ledger).mark_told(each.alert_id, now)
+            left = len(unsent) - position
+            log.error("%d alerts wait to be delivered; they are tried again", left)
+            return left
+        AlertStore(stores.ledger).mark_sent(each.alert_id, now)
     return 0
 
 
-def _post(settings: Settings, told: Alert, log: Logger) -> bool:
-    """Whether the webhook took an alert; without one the log is all there is.
+def _post(settings: Settings, alert: Alert, log: Logger) -> bool:
+    """Post an alert; True if the webhook accepted it or none is configured.
 
-    The body is JSON with one field ``text``, as Slack and its like take it.
+    The body is JSON with one field ``text``, as Slack and compatible programs accept it.
     """
     if settings.alert_webhook_url is None:
         return True
     url = settings.alert_webhook_url.get_secret_value()
-    body = json.dumps({"text": f"{told.title}\n{told.text}"}).encode()
-    request = urllib.request.Request(  # noqa: S310 - the scheme is checked with the settings
+    body = json.dumps({"text": f"{alert.title}\n{alert.text}"}).encode()
+    # Not httpx: its errors contain the URL, which is a secret.
+    request = urllib.request.Request(  # noqa: S310 - the settings check the scheme
         url, body, {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
+        with _open(request, timeout=_TIMEOUT_S):
             return True
-    except (OSError, HTTPException):  # refused, timed out, closed half-way, or not HTTP at all
+    except (OSError, HTTPException):  # refused, timed out, closed early, or not HTTP at all
         log.exception("the alert could not be delivered")
         return False

@@ -1,4 +1,4 @@
-"""Which dates are built together: few statements for many dates, and memory that is bounded."""
+"""Batch plan: which dates are built by the same statements, within a limit on memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,47 +9,46 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _MIB = 1024 * 1024
-_BEGUN_TOGETHER_BYTES = 5 * _MIB
-"""Landed Parquet of dates whose events and sessions are made by the same statements."""
+_MAX_GROUP_BYTES = 5 * _MIB
+"""Landed Parquet of a group: dates whose events and sessions are built by the same statements."""
 
-_FINISHED_TOGETHER_BYTES = 20 * _MIB
-"""The same of dates whose scores are: there are far fewer sessions than events."""
+_MAX_BATCH_BYTES = 20 * _MIB
+"""Landed Parquet of a batch: dates whose scores are. Sessions are far fewer than events."""
 
-_MOST_TOGETHER = 31
-"""Dates."""
+_MAX_BATCH_DATES = 31
 
 
 @dataclass(frozen=True, slots=True)
 class DateGroup:
-    """Dates that are begun together, and the size of what landed of them."""
+    """Dates whose first tables are built together, and the size of their landed events."""
 
     days: tuple[date, ...]
     size_bytes: int
 
     @property
     def is_large(self) -> bool:
-        """Whether it is one date that is more than several may be."""
-        return self.size_bytes > _BEGUN_TOGETHER_BYTES
+        """True for a single date that exceeds the size limit of a group."""
+        return self.size_bytes > _MAX_GROUP_BYTES
 
 
 def plan_batches(stores: Stores, dates: Iterable[date]) -> list[list[DateGroup]]:
-    """The dates in their order: lists of groups that are finished together, dates that are begun.
+    """Divide dates into batches, and each batch into groups, in the order of the dates.
 
-    Both are of bounded size; a date that is larger is by itself.
+    Groups and batches are limited in size; a date that exceeds the limit is in one of its own.
     """
     single = [DateGroup((day,), _landed_bytes(stores, day)) for day in dates]
     groups = [
-        DateGroup(tuple(day for each in some for day in each.days), _size_bytes(some))
-        for some in _packed(single, _BEGUN_TOGETHER_BYTES)
+        DateGroup(tuple(day for each in packed for day in each.days), _size_bytes(packed))
+        for packed in _pack(single, _MAX_GROUP_BYTES)
     ]
-    return list(_packed(groups, _FINISHED_TOGETHER_BYTES))
+    return list(_pack(groups, _MAX_BATCH_BYTES))
 
 
-def _packed(groups: Iterable[DateGroup], most_bytes: int) -> Iterator[list[DateGroup]]:
+def _pack(groups: Iterable[DateGroup], max_bytes: int) -> Iterator[list[DateGroup]]:
     packed: list[DateGroup] = []
     for group in groups:
         days = sum(len(each.days) for each in (*packed, group))
-        if packed and (_size_bytes((*packed, group)) > most_bytes or days > _MOST_TOGETHER):
+        if packed and (_size_bytes((*packed, group)) > max_bytes or days > _MAX_BATCH_DATES):
             yield packed
             packed = []
         packed.append(group)

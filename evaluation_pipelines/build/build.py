@@ -1,8 +1,8 @@
-"""Build: all daily tables of some dates; a date that fails leaves the others alone.
+"""Build of the daily tables of some dates; a date that fails does not affect the others.
 
-Dates are built some at a time, table after table: a statement over several dates takes far less
-than one for each. The tables that need no other date are made ahead, while those of the dates
-before are finished; they are the large ones, so that the others are made for more dates at once.
+Dates are built in batches, table by table: one statement over several dates takes far less time
+than one statement per date. Tables that read no other date are prefetched while those of the
+previous batch are finished. They are the large ones, so groups are smaller than batches.
 """
 
 import os
@@ -15,7 +15,7 @@ from itertools import takewhile
 from operator import attrgetter
 
 from evaluation_pipelines.build.batch_plan import DateGroup, plan_batches
-from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, OF_TELEMETRY
+from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
 from evaluation_pipelines.build.prefetch import BusyError, prefetch
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.daily_table import (
@@ -33,13 +33,13 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.stores import Stores
 
-_MOST_AT_ONCE = 4
-"""So many groups are begun at once, where there are cores: each takes memory."""
+_MAX_THREADS = 4
+"""Groups that are started in parallel, if there are cores: each takes memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class DateBuilt:
-    """A date whose tables were all made: rows by table, and what else was counted."""
+    """A date whose tables were all built: row counts by table, and other counts by name."""
 
     session_date: date
     rows: dict[str, int]
@@ -48,10 +48,10 @@ class DateBuilt:
 
 @dataclass(frozen=True, slots=True)
 class DateFailed:
-    """A date that could not be built, at which table, why, and how often that has happened now.
+    """A date that could not be built, with the table and the error.
 
-    ``broken`` is the partition that broke a rule, where that was the reason; ``parked`` says that
-    it is not tried again by itself.
+    ``broken`` is the partition that failed a check, if that was the error. ``attempts`` is the
+    number of failures so far; a ``parked`` date is not retried automatically.
     """
 
     session_date: date
@@ -64,23 +64,23 @@ class DateFailed:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Makes the daily tables from the landed parts that the ledger names.
+    """Builder of the daily tables from the landed parts in the ledger.
 
     Args:
-        stores: Where everything lies.
-        tables: Names of the tables to make; the others are taken as they are.
-        on_made: Told of the partitions of a table, by date, as soon as those of all dates that are
-            made together are published.
-        clock: Gives the time; tests give it another.
+        stores: Lake, ledger and settings.
+        tables: Names of the tables to build; the others are read as they are.
+        on_published: Called with the partitions of one table, by date, after those of all dates
+            that are built together are published.
+        clock: Returns the current time.
     """
 
     stores: Stores
     tables: Collection[str] = tuple(each.table.name for each in DAILY_TABLES)
-    on_made: Callable[[Mapping[date, BuiltPartition]], None] = lambda _made: None
+    on_published: Callable[[Mapping[date, BuiltPartition]], None] = lambda _published: None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def pending_dates(self) -> list[date]:
-        """Dates that are not built yet, or whose sessions have ended since they were."""
+        """Return the dates with unbuilt data, or whose sessions have ended since the last build."""
         ScheduledRebuilds(self.stores.ledger).wake(self.clock())
         return [
             each.session_date for each in RebuildQueue(self.stores.ledger).pending(self.clock())
@@ -89,47 +89,47 @@ class Build:
     def run(
         self, dates: Iterable[date], progress: Progress | None = None
     ) -> list[DateBuilt | DateFailed]:
-        """Build dates, oldest first; a failure is noted with its date."""
+        """Build dates, oldest first; a date that fails is in the result with its error."""
         progress, dates = progress or Silent(), sorted(dates)
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
-        lists = plan_batches(self.stores, dates)
-        # One more than cores: now and then one waits for the disk.
-        at_once = max(1, min(sum(map(len, lists)), _cores() + 1, _MOST_AT_ONCE))
+        batches = plan_batches(self.stores, dates)
+        # One thread more than cores: a thread sometimes waits for the disk.
+        threads = max(1, min(sum(map(len, batches)), _core_count() + 1, _MAX_THREADS))
         empty = Batch(self.stores, (), self.clock(), self.tables)
-        begin = partial(self._begin, empty, may_wait=True)
-        try_begin = partial(self._begin, empty, may_wait=False)
+        start = partial(self._start, empty, may_wait=True)
+        try_start = partial(self._start, empty, may_wait=False)
         is_large = attrgetter("is_large")
-        with closing(prefetch(lists, begin, try_begin, is_large, at_once)) as ahead:
-            for several in ahead:
-                with closing(_joined(several)) as begun:
-                    results += self._finish(begun)
-                progress.advance(len(begun.touched))
+        with closing(prefetch(batches, start, try_start, is_large, threads)) as prefetched:
+            for groups in prefetched:
+                with closing(_joined(groups)) as started:
+                    results += self._finish(started)
+                progress.advance(len(started.queued))
         return results
 
-    def _begin(self, empty: Batch, group: DateGroup, *, may_wait: bool) -> "_Begun":
-        """Take dates, which nobody else makes from now on: the older content must not come last.
+    def _start(self, empty: Batch, group: DateGroup, *, may_wait: bool) -> "_StartedDates":
+        """Lock the dates of a group and build the tables that read no other date.
 
-        Then make the tables that need no other date.
+        The lock keeps another build from publishing older content after this one.
         """
-        # A date that is not large is one block to DuckDB: a second thread would only wait.
-        begun = _Begun(replace(empty.only(group.days), is_small=not group.is_large))
+        # A small date is one block for DuckDB: a second thread would only wait.
+        started = _StartedDates(replace(empty.only(group.days), is_small=not group.is_large))
         with ExitStack() as locks:
             for day in group.days:
                 if error := self._lock(day, locks, may_wait=may_wait):
-                    begun.made.append((self._selected()[0], day, error))
-                # What lands from now on is for the next build: it is read before any row.
-                begun.touched[day] = RebuildQueue(self.stores.ledger).get(day)
-            begun.batch.now = self.clock()
+                    started.built.append((self._selected()[0], day, error))
+                # Read before any row: telemetry that lands later is for the next build.
+                started.queued[day] = RebuildQueue(self.stores.ledger).get(day)
+            started.batch.now = self.clock()
             for daily in takewhile(attrgetter("alone"), self._selected()):
-                batch = begun.batch.without(begun.failed())
-                # Many are begun before the first is told of: their rows must not wait in memory.
-                begun.made += [
-                    (daily, day, made.glimpse() if isinstance(made, BuiltPartition) else made)
-                    for day, made in make_partitions(daily, batch)
+                batch = started.batch.without(started.failed())
+                # Only previews are kept: many groups are started before the first is reported.
+                started.built += [
+                    (daily, day, built.glimpse() if isinstance(built, BuiltPartition) else built)
+                    for day, built in make_partitions(daily, batch)
                 ]
-            begun.locks = locks.pop_all()
-        return begun
+            started.locks = locks.pop_all()
+        return started
 
     def _lock(self, day: date, locks: ExitStack, *, may_wait: bool) -> Exception | None:
         path = self.stores.lake.locks / f"build-{day}.lock"
@@ -144,141 +144,145 @@ class Build:
             return error
         return None
 
-    def _finish(self, begun: "_Begun") -> list[DateBuilt | DateFailed]:
-        """Tell of what was made ahead, and make the other tables."""
-        dates = {day: _Date(day, touched) for day, touched in begun.touched.items()}
-        begun.batch.now = self.clock()
-        # Table by table: what is told of one is looked up for all dates when the next one is.
+    def _finish(self, started: "_StartedDates") -> list[DateBuilt | DateFailed]:
+        """Report the tables that were built by ``_start``, and build the others."""
+        dates = {day: _DateProgress(day, queued) for day, queued in started.queued.items()}
+        started.batch.now = self.clock()
+        # Table by table: the report of a table looks up the versions of its inputs for all dates.
         for daily in self._selected():
-            self._note(dates, daily, begun.made_of(daily))
+            self._record(dates, daily, started.built_of(daily))
             if not daily.alone:
-                batch = begun.batch.without(day for day, each in dates.items() if each.failed)
-                made: dict[date, BuiltPartition | Exception] = {}
+                batch = started.batch.without(day for day, each in dates.items() if each.failed)
+                built: dict[date, BuiltPartition | Exception] = {}
                 try:
-                    made.update(make_partitions(daily, batch))
-                finally:  # an interrupted run tells of what it has published
-                    self._note(dates, daily, made)
+                    built.update(make_partitions(daily, batch))
+                finally:  # an interrupted run reports what it has published
+                    self._record(dates, daily, built)
         return [
             each.failed or DateBuilt(each.day, each.rows, each.facts) for each in dates.values()
         ]
 
-    def _note(
+    def _record(
         self,
-        dates: Mapping[date, "_Date"],
+        dates: Mapping[date, "_DateProgress"],
         daily: DailyTable,
-        found: Mapping[date, BuiltPartition | Exception],
+        results: Mapping[date, BuiltPartition | Exception],
     ) -> None:
-        """What has become of a table of some of the dates."""
-        published = {day: made for day, made in found.items() if isinstance(made, BuiltPartition)}
+        """Report the published partitions of a table, and record each result with its date."""
+        published = {day: each for day, each in results.items() if isinstance(each, BuiltPartition)}
         if published:
-            self.on_made(published)
-        for day, made in found.items():
+            self.on_published(published)
+        for day, result in results.items():
             each = dates[day]
-            if isinstance(made, Exception):
-                each.failed = self._failed(day, daily, each.touched, made)
+            if isinstance(result, Exception):
+                each.failed = self._failed(day, daily, each.queued, result)
                 continue
-            each.rows[made.table.name] = made.row_count
-            each.facts |= made.facts
-            if each.touched is not None and daily is self._last_that_counts():
-                self._settle(each.touched, each.rows)
+            each.rows[result.table.name] = result.row_count
+            each.facts |= result.facts
+            if each.queued is not None and daily is self._last_counted():
+                self._update_queue(each.queued, each.rows)
 
-    def _last_that_counts(self) -> DailyTable | None:
-        """The last selected table that is part of the build of a date."""
-        counting = [each for each in self._selected() if each not in AFTER_BUILD]
-        return counting[-1] if counting else None
+    def _last_counted(self) -> DailyTable | None:
+        """Return the last selected table that a date needs to count as built."""
+        counted = [each for each in self._selected() if each not in AFTER_BUILD]
+        return counted[-1] if counted else None
 
-    def _settle(self, touched: QueuedDate, rows: Mapping[str, int]) -> None:
-        """Note what the tables that were made are for their date, before others look at it."""
-        day = touched.session_date
-        if rows.keys() >= {each.table.name for each in OF_TELEMETRY}:
-            RebuildQueue(self.stores.ledger).mark_built(day, touched.version)
-        elif touched.parked:
-            # Somebody mended one table of it: the others are worth another try.
+    def _update_queue(self, queued: QueuedDate, rows: Mapping[str, int]) -> None:
+        """Mark a date as built if all its tables were built, before later tables are."""
+        day = queued.session_date
+        if rows.keys() >= {each.table.name for each in TELEMETRY_TABLES}:
+            RebuildQueue(self.stores.ledger).mark_built(day, queued.version)
+        elif queued.parked:
+            # One of its tables could be built again: the others may be, too.
             RebuildQueue(self.stores.ledger).revive(day)
 
     def _selected(self) -> list[DailyTable]:
         return [each for each in DAILY_TABLES if each.table.name in self.tables]
 
     def _failed(
-        self, day: date, daily: DailyTable, touched: QueuedDate | None, error: Exception
+        self, day: date, daily: DailyTable, queued: QueuedDate | None, error: Exception
     ) -> DateFailed:
         table = daily.table.name
         reason = f"{type(error).__name__}: {error}"
         broken = error.made if isinstance(error, CheckFailedError) else None
-        noted = None
-        if touched is not None and daily not in AFTER_BUILD:
-            noted = RebuildQueue(self.stores.ledger).mark_failed(
-                day, touched.version, reason, self.clock()
+        updated = None
+        if queued is not None and daily not in AFTER_BUILD:
+            updated = RebuildQueue(self.stores.ledger).mark_failed(
+                day, queued.version, reason, self.clock()
             )
-        if noted is None:  # nobody waits for this date, or it got new data meanwhile
+        if updated is None:  # the date is not in the queue, or has newer data by now
             return DateFailed(day, table, reason, broken)
-        return DateFailed(day, table, reason, broken, noted.attempts, noted.parked)
+        return DateFailed(day, table, reason, broken, updated.attempts, updated.parked)
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
+def _core_count() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(slots=True)
-class _Begun:
-    """Dates that are taken, as the ledger knew them before, and what was made of them ahead."""
+class _StartedDates:
+    """Locked dates, their entries in the rebuild queue, and the tables built so far."""
 
     batch: Batch
-    touched: dict[date, QueuedDate | None] = field(default_factory=dict)
-    made: list[tuple[DailyTable, date, BuiltPartition | Exception]] = field(default_factory=list)
+    queued: dict[date, QueuedDate | None] = field(default_factory=dict)
+    built: list[tuple[DailyTable, date, BuiltPartition | Exception]] = field(default_factory=list)
     locks: ExitStack = field(default_factory=ExitStack)
 
-    def made_of(self, daily: DailyTable) -> dict[date, BuiltPartition | Exception]:
-        """What was made of a table, or why it was not, by date."""
-        return {day: made for table, day, made in self.made if table is daily}
+    def built_of(self, daily: DailyTable) -> dict[date, BuiltPartition | Exception]:
+        """Return the partitions or errors of a table, by date."""
+        return {day: built for table, day, built in self.built if table is daily}
 
     def failed(self) -> list[date]:
-        """Dates that are not worked on any further."""
-        return [day for _, day, made in self.made if isinstance(made, Exception)]
+        """Return the dates with an error."""
+        return [day for _, day, built in self.built if isinstance(built, Exception)]
 
     def close(self) -> None:
-        """Let others have the dates."""
+        """Unlock the dates."""
         self.locks.close()
 
 
-def _joined(several: Sequence[_Begun]) -> _Begun:
-    """All of them as one, which lets go of all dates when it is closed."""
-    joined = _Begun(several[0].batch.only([day for each in several for day in each.batch.days]))
-    for each in several:
-        joined.touched |= each.touched
-        joined.made += each.made
+def _joined(groups: Sequence[_StartedDates]) -> _StartedDates:
+    """Return all groups as one, which unlocks all dates when it is closed."""
+    days = [day for each in groups for day in each.batch.days]
+    joined = _StartedDates(groups[0].batch.only(days))
+    for each in groups:
+        joined.queued |= each.queued
+        joined.built += each.built
         joined.locks.callback(each.close)
     return joined
 
 
 @dataclass(slots=True)
-class _Date:
-    """A date that is being built: as the ledger knew it before, and what has become of it."""
+class _DateProgress:
+    """A date during its build: its entry in the rebuild queue, and its results so far."""
 
     day: date
-    touched: QueuedDate | None
+    queued: QueuedDate | None
     rows: dict[str, int] = field(default_factory=dict)
     facts: dict[str, int] = field(default_factory=dict)
     failed: DateFailed | None = None
 
 
-def note_failed_run(
+def record_failed_run(
     stores: Stores, first: date, last: date, began: datetime, reason: str, now: datetime
 ) -> list[QueuedDate]:
-    """Count a run that died as an attempt of the dates it left undone; gives them as noted.
+    """Count a run that died as a failed attempt of the dates it did not build.
 
-    A date that is built or parked, that the run itself noted as failed after ``began``, or that
-    got new data since, is left as it is.
+    Dates are skipped that are built or parked, that the run itself marked as failed after
+    ``began``, or that received new data since.
+
+    Returns:
+        The updated entries of the rebuild queue.
     """
-    touched = RebuildQueue(stores.ledger)
-    left = [
+    queue = RebuildQueue(stores.ledger)
+    unbuilt = [
         each
-        for each in touched.all()
+        for each in queue.all()
         if first <= each.session_date <= last
         and not (each.is_built or each.parked)
         and (each.next_attempt_at is None or each.next_attempt_at <= began)
         and each.touched_at <= began
     ]
-    noted = [touched.mark_failed(each.session_date, each.version, reason, now) for each in left]
-    return [each for each in noted if each is not None]
+    failed = [queue.mark_failed(each.session_date, each.version, reason, now) for each in unbuilt]
+    return [each for each in failed if each is not None]

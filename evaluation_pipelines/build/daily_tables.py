@@ -1,11 +1,11 @@
-"""The tables that are made date by date, in the order in which one needs the other.
+"""The daily tables, each after the tables it is built from.
 
-Each function makes partitions of one table and can be repeated at any time: the same input
-gives the same file. Nothing is written when a rule of severity ``error`` is broken.
+The function of a table builds its partitions and can be repeated at any time: the same input
+produces the same file. A partition that fails a check of severity ``error`` is not written.
 """
 
 from evaluation_pipelines.judging import score_table
-from evaluation_pipelines.reporting.reconciliation import table as books
+from evaluation_pipelines.reporting.reconciliation import table as reconciliation
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -122,7 +122,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         JUDGE_SCORES,
         date_by_date(score_table.judge_scores),
-        rules=score_table.RULES,
+        rules=score_table.CHECKS,
         group="judging",
         engine="polars",
         upstream=(AGENT_SESSIONS.name, AGENT_EVENTS.name),
@@ -198,8 +198,8 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         EVALUATION_BOOKS,
-        date_by_date(books.evaluation_books),
-        rules=books.RULES,
+        date_by_date(reconciliation.evaluation_books),
+        rules=reconciliation.RULES,
         group="comparison",
         engine="polars",
         upstream=(
@@ -216,8 +216,8 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
 )
 
-OF_TELEMETRY = tuple(each for each in DAILY_TABLES if not each.own_step)
-"""Those that new telemetry makes anew."""
+TELEMETRY_TABLES = tuple(each for each in DAILY_TABLES if not each.own_step)
+"""Tables that are rebuilt when new telemetry lands."""
 
-AFTER_BUILD = DAILY_TABLES[DAILY_TABLES.index(OF_TELEMETRY[-1]) + 1 :]
-"""Those that look at a date when it is built: if they fail, it is built all the same."""
+AFTER_BUILD = DAILY_TABLES[DAILY_TABLES.index(TELEMETRY_TABLES[-1]) + 1 :]
+"""Tables that are built after a date counts as built: their failures do not change that."""

@@ -1,4 +1,4 @@
-"""Which dates a night is about."""
+"""Session dates of a nightly run."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -13,30 +13,33 @@ def night_dates(
     stores: Stores,
     now: datetime,
     last_done: date | None,
-    is_asked: Callable[[date], bool],
+    is_requestable: Callable[[date], bool],
 ) -> tuple[date, date] | None:
-    """First and last session date of a night; None while there is no session.
+    """Return the first and last session date of a nightly run.
 
-    It goes back to the last date of the last night that succeeded, however long ago that was, and
-    to the oldest date on which something is due to be judged.
+    The range goes back to the last date of the last nightly run that succeeded, however long ago,
+    and to the oldest date with sessions to judge or with unpublished scores.
 
     Args:
-        stores: Where everything lies.
-        now: The time of the night.
-        last_done: Last date of the last night that succeeded; None before the first one.
-        is_asked: Whether a date is one that can be asked for.
+        stores: Lake, ledger and settings.
+        now: Time of the run.
+        last_done: Last date of the last nightly run that succeeded; ``None`` before the first.
+        is_requestable: True for a date that a run can be requested for.
+
+    Returns:
+        The dates, or ``None`` if there are no sessions.
 
     Raises:
-        LakeError: a table cannot be read.
-        LedgerError: the ledger cannot be used.
-        JudgeNotReadyError, RubricError: as ``load_plans`` does.
+        LakeError: A table cannot be read.
+        LedgerError: The ledger cannot be used.
+        JudgeNotReadyError, RubricError: As for ``load_plans``.
     """
-    known = list(filter(is_asked, stores.lake.partitions(AGENT_SESSIONS)))
+    known = list(filter(is_requestable, stores.lake.partitions(AGENT_SESSIONS)))
     if not known:
         return None
     days = {day for day in known if last_done is None or day >= last_done} or {known[-1]}
-    # With what a run that was killed had judged and not written into the lake.
-    days |= set(filter(is_asked, unpublished_dates(stores)))
+    # A killed run may have judged sessions without publishing their scores.
+    days |= set(filter(is_requestable, unpublished_dates(stores)))
     if stores.settings.why_no_judge is None:
-        days |= find_due_in_lake(stores, now, None, is_asked).days
+        days |= find_due_in_lake(stores, now, None, is_requestable).days
     return min(days), max(days)

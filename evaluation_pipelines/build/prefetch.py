@@ -1,4 +1,4 @@
-"""Work in two halves: while the second of some pieces is done, the first of the next ones is."""
+"""Prefetching of work in two halves: later items are started while earlier ones are finished."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -7,121 +7,125 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """Something that holds what others may wait for."""
+    """A started item, which holds resources that others may wait for."""
 
     def close(self) -> None:
-        """Let it go."""
+        """Release the resources."""
 
 
 Item = TypeVar("Item")
-Begun = TypeVar("Begun", bound=Closable)
+Started = TypeVar("Started", bound=Closable)
 
 
 class BusyError(Exception):
-    """An item cannot be begun without waiting for somebody else."""
+    """An item cannot be started without waiting, since another process or thread holds it."""
 
 
 def prefetch(
-    lists: Iterable[Iterable[Item]],
-    begin: Callable[[Item], Begun],
-    try_begin: Callable[[Item], Begun],
+    batches: Iterable[Iterable[Item]],
+    start: Callable[[Item], Started],
+    try_start: Callable[[Item], Started],
     is_large: Callable[[Item], bool],
     threads: int,
-) -> Generator[list[Begun], None, None]:
-    """The first half of each item, in order, list by list; the next list is begun meanwhile.
+) -> Generator[list[Started], None, None]:
+    """Start the items of each batch in threads, and yield batch after batch in order.
 
-    Nothing is begun at the same time as something large. A list comes in parts if somebody else
-    has one of its items: those before it do not wait for that. What was begun in vain, because the
-    caller gives up, is closed.
+    The next batch is started while the caller finishes the current one. A large item is started
+    while no other item is. A batch is yielded in parts if one of its items is busy, so that
+    the items before it do not wait. If the caller stops early, prefetched items are closed.
 
     Args:
-        lists: What there is to do.
-        begin: Makes the first half of an item in its turn. It may wait for others: nothing is held
-            ahead then, since two who hold what the other waits for would wait for ever.
-        try_begin: Does the same ahead of the turn, and raises BusyError instead of waiting.
-        is_large: Whether an item is begun alone.
-        threads: So many are begun at once.
+        batches: Items in the order in which they are yielded.
+        start: Starts an item in its turn, and may wait for others. No prefetched item is held
+            during the call, since two callers that each hold what the other waits for would
+            never finish.
+        try_start: Starts an item ahead of its turn; raises BusyError instead of waiting.
+        is_large: True for an item that is started alone.
+        threads: Number of items that are started in parallel.
+
+    Yields:
+        Started items of one batch; the caller closes them.
 
     Raises:
-        Exception: whatever else ``begin`` or ``try_begin`` raises, in the turn of the item.
+        Exception: Any other error of ``start`` or ``try_start``, in the turn of the item.
     """
-    with ThreadPoolExecutor(threads, thread_name_prefix="ahead") as pool:
-        ahead = _Prefetch(pool, try_begin, is_large, threads, lists)
+    with ThreadPoolExecutor(threads, thread_name_prefix="prefetch") as pool:
+        queue = _Prefetch(pool, try_start, is_large, threads, batches)
         try:
-            while ahead.has_more():
-                several = ahead.next_ones(begin)
-                ahead.fill()
-                yield several
+            while queue.has_more():
+                started = queue.next_batch(start)
+                queue.fill()
+                yield started
         finally:
-            ahead.give_up()
+            queue.cancel()
 
 
-class _Prefetch(Generic[Item, Begun]):
-    """Items that are not begun yet, and those that are under way."""
+class _Prefetch(Generic[Item, Started]):
+    """Items that wait to be started, and items that are being started."""
 
     def __init__(
         self,
         pool: ThreadPoolExecutor,
-        try_begin: Callable[[Item], Begun],
+        try_start: Callable[[Item], Started],
         is_large: Callable[[Item], bool],
         threads: int,
-        lists: Iterable[Iterable[Item]],
+        batches: Iterable[Iterable[Item]],
     ) -> None:
-        self._pool, self._try_begin = pool, try_begin
+        self._pool, self._try_start = pool, try_start
         self._is_large, self._threads = is_large, threads
-        self._lists = deque(items for each in lists if (items := deque(each)))
-        self._todo = deque(item for each in self._lists for item in each)
-        self._under_way: deque[tuple[Item, Future[Begun]]] = deque()
+        self._batches = deque(items for each in batches if (items := deque(each)))
+        self._waiting = deque(item for each in self._batches for item in each)
+        self._running: deque[tuple[Item, Future[Started]]] = deque()
 
     def has_more(self) -> bool:
-        """Whether an item is left."""
-        return bool(self._lists)
+        """True if an item is left."""
+        return bool(self._batches)
 
     def fill(self) -> None:
-        """Begin the next list, and so many more that no thread is idle when it is taken."""
-        most = self._threads + (len(self._lists[0]) if self._lists else 0)
-        while self._todo and len(self._under_way) < most and self._has_room(self._todo[0]):
-            item = self._todo.popleft()
-            self._under_way.append((item, self._pool.submit(self._try_begin, item)))
+        """Start the next batch, and one more item for each thread to keep the threads busy."""
+        limit = self._threads + (len(self._batches[0]) if self._batches else 0)
+        while self._waiting and len(self._running) < limit and self._has_room(self._waiting[0]):
+            item = self._waiting.popleft()
+            self._running.append((item, self._pool.submit(self._try_start, item)))
 
-    def next_ones(self, begin: Callable[[Item], Begun]) -> list[Begun]:
-        """The next list, as soon as it is begun; by ``begin`` what somebody else has."""
-        wanted, several = self._lists[0], list[Begun]()
+    def next_batch(self, start: Callable[[Item], Started]) -> list[Started]:
+        """Return the next batch once it is started, or the items of it before a busy one."""
+        batch, started = self._batches[0], list[Started]()
         try:
-            while wanted and (begun := self._next_one(begin, may_wait=not several)) is not None:
-                several.append(begun)
-                wanted.popleft()
+            while batch and (each := self._next_item(start, may_wait=not started)) is not None:
+                started.append(each)
+                batch.popleft()
         except BaseException:
-            for each in several:
+            for each in started:
                 each.close()
             raise
-        if not wanted:
-            self._lists.popleft()
-        return several
+        if not batch:
+            self._batches.popleft()
+        return started
 
-    def _next_one(self, begin: Callable[[Item], Begun], *, may_wait: bool) -> Begun | None:
+    def _next_item(self, start: Callable[[Item], Started], *, may_wait: bool) -> Started | None:
         self.fill()
-        future = self._under_way[0][1]
+        future = self._running[0][1]
         try:
-            begun = future.result()
+            started = future.result()
         except BusyError:
             if not may_wait:
                 return None
-            self.give_up()
-            return begin(self._todo.popleft())
-        self._under_way.popleft()
-        return begun
+            self.cancel()
+            return start(self._waiting.popleft())
+        self._running.popleft()
+        return started
 
-    def give_up(self) -> None:
-        """Close what is under way: it has yet to be begun."""
-        while self._under_way:
-            item, future = self._under_way.pop()
+    def cancel(self) -> None:
+        """Close the running items and put them back among the waiting ones."""
+        while self._running:
+            item, future = self._running.pop()
             if not future.cancel() and future.exception() is None:
                 future.result().close()
-            self._todo.appendleft(item)
+            self._waiting.appendleft(item)
 
     def _has_room(self, item: Item) -> bool:
-        if not self._under_way:
+        if not self._running:
             return True
-        last, _ = self._under_way[-1]
+        last, _ = self._running[-1]
         return not (self._is_large(item) or self._is_large(last))

@@ -1,7 +1,5 @@
-"""The command that closes the books of a day: does everything add up, and where does it stand?"""
+"""Command ``books``: the state of every session of a day, and whether all counts add up."""
 
-import json
-import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -10,7 +8,17 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.output import counted, csv_of, one_line, print_line, print_table
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    csv_text,
+    format_option,
+    one_line,
+    pluralize,
+    print_json,
+    print_line,
+    print_table,
+    write_output,
+)
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
@@ -21,37 +29,35 @@ from evaluation_pipelines.storage.stores import read_stores
 State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
 
 
-class BooksFormat(StrEnum):
-    """How books are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
 def books(
-    day: Annotated[str, typer.Argument(metavar="DATE", help="A UTC day, such as 2026-11-21.")],
+    day: Annotated[str, typer.Argument(metavar="DATE", help="A UTC date, such as 2026-11-21.")],
     sessions: Annotated[State | None, typer.Option(help="List the sessions in this state.")] = None,
     form: Annotated[
-        BooksFormat, typer.Option("--format", help="How to print it; CSV has the sessions alone.")
-    ] = BooksFormat.TABLE,
+        OutputFormat,
+        format_option(
+            OutputFormat.TABLE,
+            OutputFormat.JSON,
+            OutputFormat.CSV,
+            help_text="Output format; csv has only the sessions.",
+        ),
+    ] = OutputFormat.TABLE,
 ) -> None:
-    """Close the books of a day: every session in one state, every event in one place.
+    """Check the books of a day: each session has one state, and each event is counted once.
 
-    Leaves with 1 when something does not add up.
+    Exits with 1 if something does not add up.
     """
-    session_date = _parsed(day)
+    session_date = _parse_date(day)
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))
     chosen = found.sessions
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
-    if form is BooksFormat.JSON:
-        print_line(json.dumps(_record(found, chosen), indent=2, default=str))
-    elif form is BooksFormat.CSV:
-        sys.stdout.write(csv_of(chosen))
+    if form is OutputFormat.JSON:
+        print_json(_record(found, chosen))
+    elif form is OutputFormat.CSV:
+        write_output(csv_text(chosen))
     elif sessions is not None:
-        _print_answer(found)
+        _print_summary(found)
         _print_sessions(chosen, str(sessions))
     else:
         _print(found)
@@ -59,7 +65,7 @@ def books(
         raise typer.Exit(1)
 
 
-def _parsed(text: str) -> date:
+def _parse_date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
@@ -67,37 +73,33 @@ def _parsed(text: str) -> date:
 
 
 def _print(found: DayBooks) -> None:
-    """The answer, then states with their reasons, then what adds up to what."""
-    _print_answer(found)
+    """Print the summary, the states with their reasons, and the equations."""
+    _print_summary(found)
     print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
     print_line("\nEquations")
     for each in found.equations:
         print_line(f"  {'=' if each.is_balanced else '!'} {one_line(str(each))}")
         for example in each.examples if not each.is_balanced else ():
             print_line(f"      {one_line(example)}")
-    beside = [(each.what, each.number, each.note) for each in found.beside]
-    print_table("\nBeside the sessions", ("what", "number #", "note"), beside, essential=2)
+    others = [(each.what, each.number, each.note) for each in found.unattributed]
+    print_table("\nNot part of a session", ("what", "number #", "note"), others, essential=2)
     print_line(f"\nThe judge's scorings of the day cost {_dollars(found.judge_cost_usd)}.")
 
 
-def _print_answer(found: DayBooks) -> None:
+def _print_summary(found: DayBooks) -> None:
     broken = [each for each in found.equations if not each.is_balanced]
-    sessions, day = counted(found.sessions.height, "session"), found.session_date
+    sessions, day = pluralize(found.sessions.height, "session"), found.session_date
     if not broken:
-        print_line(f"{day}: the books balance: {sessions}, {_scored(found)}.")
+        print_line(f"{day}: the books balance: {sessions}, {found.states['scored']} scored.")
     else:
-        told = f"{len(broken)} of {len(found.equations)} equations do not add up"
-        print_line(f"{day}: the books do NOT balance: {told}.")
+        problem = f"{len(broken)} of {len(found.equations)} equations do not add up"
+        print_line(f"{day}: the books do NOT balance: {problem}.")
     if found.waits is not None:
         print_line(f"The day is {one_line(found.waits)}: evaluation-pipelines build --date {day}")
 
 
-def _scored(found: DayBooks) -> str:
-    return f"{found.states['scored']} scored"
-
-
 def _states(found: DayBooks) -> Iterator[tuple[object, ...]]:
-    """A row for each state, its reasons below it where there are several."""
+    """Yield a row per state; if a state has several reasons, a row per reason follows."""
     for state, number in found.states.items():
         reasons = found.reasons(state)
         if len(reasons) <= 1:
@@ -114,16 +116,18 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
         *("session_key", "reason", "classification_label", "model"),
         *("scorings", "organization_id"),
     ]
-    title = f"\n{counted(chosen.height, 'session')} in the state {state}"
+    title = f"\n{pluralize(chosen.height, 'session')} in the state {state}"
     if chosen.is_empty():
         print_line(title)
         return
     print_table(title, columns, chosen.select(names).iter_rows(), essential=2)
-    print_line(f"What would change it: {STATES[state].what_next}.")
+    print_line(f"To change the state: {STATES[state].what_next}.")
 
 
 def _dollars(cost_usd: float | None) -> str:
-    return "an unknown amount: a price is not known" if cost_usd is None else f"${cost_usd:.4f}"
+    return (
+        "an unknown amount, because a price is unknown" if cost_usd is None else f"${cost_usd:.4f}"
+    )
 
 
 def _record(found: DayBooks, chosen: pl.DataFrame) -> dict[str, Any]:
@@ -134,8 +138,9 @@ def _record(found: DayBooks, chosen: pl.DataFrame) -> dict[str, Any]:
         "waits": found.waits,
         "states": found.states,
         "equations": [_equation(each) for each in found.equations],
-        "beside": [
-            {"what": each.what, "number": each.number, "note": each.note} for each in found.beside
+        "unattributed": [
+            {"what": each.what, "number": each.number, "note": each.note}
+            for each in found.unattributed
         ],
         "judge_cost_usd": found.judge_cost_usd,
         "sessions": chosen.to_dicts(),

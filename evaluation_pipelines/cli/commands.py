@@ -1,4 +1,4 @@
-"""The commands of the terminal program, each imported when it is asked for.
+"""The top-level commands, each imported on first use.
 
 Importing all of them takes longer than most of them run.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-_PLACES = {
+_COMMANDS = {
     "ingest": "telemetry:ingest",
     "build": "telemetry:build",
     "score": "sessions:score",
@@ -18,41 +18,42 @@ _PLACES = {
     "lift": "lift:lift",
     "compare": "compare:compare",
     "books": "books:books",
-    "status": "telemetry:status",
+    "status": "status:status",
     "publish": "telemetry:publish",
     "demo": "demo:demo",
-    "judge": "judge:judge_app",
-    "judges": "judges:app",
-    "scorecards": "scorecards:app",
+    "judge": "judging.judge:judge_app",
+    "judges": "scorecards.judges:app",
+    "scorecards": "scorecards.scorecards:app",
     "quarantine": "quarantine:app",
     "reputation": "reputation:app",
 }
-"""Name of a command -> module of this package, and the function or group of commands in it."""
+"""Command name -> module of this package, and the function or command group in it."""
 
 
 class Commands(TyperGroup):
-    """The commands in their order."""
+    """The top-level commands in their order."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names."""
-        return list(_PLACES)
+        """Return the names of all commands."""
+        return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """One of them; None when there is none of that name."""
-        # Of a misspelt name all are looked at: which one may have been meant?
-        for name in [cmd_name] if cmd_name in _PLACES else _PLACES:
+        """Return a command; ``None`` if it does not exist."""
+        # For a misspelled name, all commands are loaded so that click can suggest similar ones.
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
             if name not in self.commands:
-                self.commands[name] = _imported(name)
+                self.commands[name] = _load(name)
         return self.commands.get(cmd_name)
 
 
-def _imported(name: str) -> Any:
-    module, _, what = _PLACES[name].partition(":")
-    found = getattr(import_module(f"{__package__}.{module}"), what)
-    alone = typer.Typer(add_completion=False)
-    alone.callback()(lambda: None)  # a group, though of one
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
+def _load(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].partition(":")
+    command = getattr(import_module(f"{__package__}.{module}"), attribute)
+    parent = typer.Typer(add_completion=False)
+    # With a callback, Typer builds a group even for a single command.
+    parent.callback()(lambda: None)
+    if isinstance(command, typer.Typer):
+        parent.add_typer(command, name=name)
     else:
-        alone.command(name)(found)
-    return typer.main.get_group(alone).commands[name]
+        parent.command(name)(command)
+    return typer.main.get_group(parent).commands[name]

@@ -1,26 +1,34 @@
-"""The command that compares models: table, JSON, CSV, or the report."""
+"""Command ``compare``: comparison of models by quality and cost."""
 
-import json
-import sys
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
-from evaluation_pipelines.cli.output import csv_of, one_line, print_error, print_line, print_table
+from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.output import (
+    OUTPUT_FILE,
+    OutputFormat,
+    csv_text,
+    format_option,
+    json_text,
+    one_line,
+    print_error,
+    print_line,
+    print_table,
+    write_output,
+)
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.markup import Cell
-from evaluation_pipelines.reporting.domain.comparison_report.page import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     MODEL_HEADINGS,
     PAIR_HEADINGS,
+    Cell,
     errors_line,
     judge_lines,
     model_cells,
@@ -31,24 +39,10 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 
 
-class ComparisonFormat(StrEnum):
-    """How a comparison is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    HTML = "html"
-    MARKDOWN = "markdown"
-
-
-def compare(  # noqa: PLR0913, PLR0917 - an option each
+def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     label: Annotated[str | None, typer.Option(help="Only this classification label.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Started then or later, UTC.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Started before, UTC.")
-    ] = None,
+    since: Annotated[str | None, FROM_TIME] = None,
+    until: Annotated[str | None, TO_TIME] = None,
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
     organization: Annotated[str | None, typer.Option(help="Only this organization.")] = None,
     as_of: Annotated[str | None, AS_OF] = None,
@@ -56,15 +50,22 @@ def compare(  # noqa: PLR0913, PLR0917 - an option each
         int, typer.Option(min=2, help="Models with fewer runs are not ranked.")
     ] = MIN_RUNS,
     form: Annotated[
-        ComparisonFormat, typer.Option("--format", help="How to print it.")
-    ] = ComparisonFormat.TABLE,
-    output: Annotated[Path | None, typer.Option(help="Write to a file, not to the screen.")] = None,
+        OutputFormat,
+        format_option(
+            OutputFormat.TABLE,
+            OutputFormat.JSON,
+            OutputFormat.CSV,
+            OutputFormat.HTML,
+            OutputFormat.MARKDOWN,
+        ),
+    ] = OutputFormat.TABLE,
+    output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
-    """Compare models by quality and cost; the 28 complete days before now unless told otherwise."""
+    """Compare models by quality and cost. Default: the last 28 complete days."""
     now = datetime.now(UTC)
     then = parse_as_of(as_of)
     question = Question(
-        *_span(since, until, then or now),
+        *_time_range(since, until, then or now),
         label=label,
         profile=profile,
         organization=organization,
@@ -72,20 +73,15 @@ def compare(  # noqa: PLR0913, PLR0917 - an option each
     )
     with read_stores(load_settings()) as stores:
         found = compare_models(stores, question, now, then)
-    if form is ComparisonFormat.TABLE and output is None:
+    if form is OutputFormat.TABLE and output is None:
         _print(found)
         return
-    text = _encoded(found, form)
-    if output is None:
-        sys.stdout.write(text)
-        return
-    staged = output.with_name(f".{output.name}.new")
-    staged.write_text(text, encoding="utf-8")
-    staged.replace(output)
-    print_error(f"{output}: {one_line(span_line(found))}")
+    write_output(_encode(found, form), output)
+    if output is not None:
+        print_error(f"{output}: {one_line(span_line(found))}")
 
 
-def _span(since: str | None, until: str | None, now: datetime) -> tuple[datetime, datetime]:
+def _time_range(since: str | None, until: str | None, now: datetime) -> tuple[datetime, datetime]:
     first, last = last_days(now)
     if until is not None:
         last = parse_time(until, "--to")
@@ -98,12 +94,10 @@ def _span(since: str | None, until: str | None, now: datetime) -> tuple[datetime
 
 
 def print_answers(found: Comparison) -> None:
-    """The answer for each label, the largest first."""
+    """Print the answer for each label, the one with the most sessions first."""
     answers = [each for each in findings(found) if each.is_main]
     if not answers:
-        print_line(
-            "There is no scored session in this time: evaluation-pipelines sessions lists all."
-        )
+        print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
     for each in answers:
         if each.ranked:
             print_line(f"\n{one_line(each.headline)}")
@@ -114,24 +108,23 @@ def print_answers(found: Comparison) -> None:
 
 
 def _print(found: Comparison) -> None:
-    """Answers first, then the figures they rest on."""
+    """Print the answers, then the tables that support them."""
     print_line(one_line(span_line(found)))
     print_answers(found)
     for each in findings(found):
         if each.ranked:
-            _print_figures(each)
-    left = [each for each in coverage(found) if each.what != "ranked"]
-    if left:
-        rows = [(each.what, each.sessions, each.why) for each in left]
+            _print_tables(each)
+    if unranked := [each for each in coverage(found) if each.what != "ranked"]:
+        rows = [(each.what, each.sessions, each.why) for each in unranked]
         print_table("\nNot in the ranking", ("what", "sessions #", "why"), rows, essential=2)
 
 
-def _print_figures(found: Finding) -> None:
+def _print_tables(found: Finding) -> None:
     title = f"\n{one_line(found.label)}: {one_line(found.scored_by)}"
     print_table(title, MODEL_HEADINGS, _rows(map(model_cells, found.models)), essential=4)
     if found.pairs:
         pairs = _rows(map(pair_cells, found.pairs))
-        print_table("Every two models", PAIR_HEADINGS, pairs, essential=2)
+        print_table("All pairs of models", PAIR_HEADINGS, pairs, essential=2)
     for sentence in (errors_line(found.ranked), *judge_lines(found)):
         print_line(one_line(sentence))
 
@@ -141,16 +134,15 @@ def _rows(rows: Any) -> list[list[str]]:
 
 
 def _cell(cell: Cell) -> str:
-    # What stands beside a verdict is said above the tables.
+    # The details of a verdict are in the sentences above the tables.
     return cell.shown if cell.kind == "said" else flat(cell)
 
 
-def _encoded(found: Comparison, form: ComparisonFormat) -> str:
-    if form is ComparisonFormat.HTML:
+def _encode(found: Comparison, form: OutputFormat) -> str:
+    if form is OutputFormat.HTML:
         return html_page(found)
-    if form is ComparisonFormat.MARKDOWN:
+    if form is OutputFormat.MARKDOWN:
         return markdown_report(found)
-    if form is ComparisonFormat.JSON:
-        tables = {table.name: frame.to_dicts() for table, frame in tables_of(found)}
-        return f"{json.dumps(tables, indent=2, default=str)}\n"
-    return csv_of(found.models)
+    if form is OutputFormat.JSON:
+        return json_text({table.name: rows.to_dicts() for table, rows in tables_of(found)})
+    return csv_text(found.models)

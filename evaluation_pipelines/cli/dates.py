@@ -1,4 +1,4 @@
-"""Days as people write them: one, or a range."""
+"""Options for dates and times, and their parsers."""
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -7,42 +7,48 @@ import typer
 
 from evaluation_pipelines.cli.output import one_line
 
-Days = tuple[date, date]
-"""First and last day."""
+DateRange = tuple[date, date]
+"""First and last date."""
 
 DATES_TO_BUILD = typer.Option(
     "--date",
     metavar="A[..B]",
-    help="These UTC days (one, or all from A to B) instead of those with new telemetry.",
+    help="Build this UTC date, or the dates from A to B, instead of those with new telemetry.",
 )
 DATES_TO_LIST = typer.Option(
     "--date",
     metavar="A[..B]",
-    help="Only sessions that began on this UTC day, or on the days from A to B.",
+    help="Only sessions that started on this UTC date, or on the dates from A to B.",
 )
 
+FROM_TIME = typer.Option(
+    "--from", metavar="TIME", help="Only sessions that started at this time or later, UTC."
+)
+TO_TIME = typer.Option("--to", metavar="TIME", help="Only sessions that started before, UTC.")
 AS_OF = typer.Option(
     "--as-of",
     metavar="TIME",
-    help="As it was at this past time, UTC: see docs/as-of.md.",
+    help="Report the state at this past time, UTC; see docs/as-of.md.",
 )
 
 
-def parse_days(text: str) -> Days:
-    """First and last day of ``A`` or ``A..B``."""
+def parse_dates(text: str | None) -> DateRange | None:
+    """Return the date range ``A`` or ``A..B``; ``None`` for ``None``."""
+    if text is None:
+        return None
     first, dots, last = text.partition("..")
     try:
-        days = date.fromisoformat(first), date.fromisoformat(last if dots else first)
+        dates = date.fromisoformat(first), date.fromisoformat(last if dots else first)
     except ValueError as error:
         advice = "write 2026-11-21 or 2026-11-01..2026-11-21"
         raise typer.BadParameter(f"--date {one_line(text)}: {error}; {advice}") from error
-    if days[1] < days[0]:
+    if dates[1] < dates[0]:
         raise typer.BadParameter(f"--date {text}: the range ends before it begins")
-    return days
+    return dates
 
 
 def parse_time(text: str, option: str) -> datetime:
-    """A point in time: a day (its beginning) or a time; UTC unless it says otherwise."""
+    """Return the time of an option; a date means its beginning, and UTC is the default."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
@@ -52,15 +58,15 @@ def parse_time(text: str, option: str) -> datetime:
 
 
 def parse_as_of(text: str | None) -> datetime | None:
-    """The time of ``--as-of``, None for the present; not one that is still to come."""
+    """Return the time of ``--as-of``, which must be past; ``None`` for the present."""
     if text is None:
         return None
     time = parse_time(text, "--as-of")
     if time > datetime.now(UTC):
-        raise typer.BadParameter(f"--as-of {one_line(text)}: this is still to come")
+        raise typer.BadParameter(f"--as-of {one_line(text)}: the time is in the future")
     return time
 
 
-def within(dates: Iterable[date], days: Days | None) -> list[date]:
-    """The dates among the days; all of them when no days are asked for."""
-    return [each for each in dates if days is None or days[0] <= each <= days[1]]
+def dates_in(dates: Iterable[date], date_range: DateRange | None) -> list[date]:
+    """Return the dates within a range; all of them if the range is ``None``."""
+    return [each for each in dates if date_range is None or date_range[0] <= each <= date_range[1]]

@@ -1,11 +1,21 @@
-"""What people see in a terminal: progress bars, tables and texts that cannot harm it."""
+"""Output of the commands: formats, tables, JSON, CSV, files, messages and progress bars.
 
+All text is made safe for a terminal before it is printed: telemetry and file names may contain
+escape sequences.
+"""
+
+import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
 
+import click
 import polars as pl
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
@@ -21,53 +31,62 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-_COLOURS = {"keep": "green", "review": "yellow", "doff": "red"}
-_LONGEST_CELL = 120
+_COLORS = {"keep": "green", "review": "yellow", "doff": "red"}
+_MAX_CELL_CHARACTERS = 120
+_UNLIMITED_WIDTH = 100_000
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+OUTPUT_FILE = typer.Option("--output", help="Write to this file; a table is written as csv.")
 
 
-def sanitize(text: str) -> str:
-    """Text without what a terminal would obey: telemetry and file names may hold escape sequences.
+class OutputFormat(StrEnum):
+    """Output formats; each command accepts some of them."""
 
-    Newlines stay, every other character that is not printable becomes a replacement character.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}"
-        for letter in text
-    )
-
-
-def one_line(text: str) -> str:
-    """Harmless text that cannot pretend to be several lines of output."""
-    return sanitize(text.replace("\n", "\0"))
+    TABLE = "table"
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+    YAML = "yaml"
+    HTML = "html"
+    MARKDOWN = "markdown"
 
 
-def shown(value: object) -> Text:
-    """A value in a cell: on one line, cut when it is very long, and no markup."""
-    if value is None:
-        return Text("-", style="dim")
-    cell = one_line(str(value))
-    if len(cell) > _LONGEST_CELL:
-        cell = f"{cell[: _LONGEST_CELL - 1]}…"
-    return Text(cell, style=_COLOURS.get(cell, ""))
+def format_option(*formats: OutputFormat, help_text: str = "Output format.") -> Any:
+    """Return the option ``--format`` of a command that accepts ``formats``."""
+    return typer.Option("--format", click_type=_FormatChoice(formats), help=help_text)
+
+
+class _FormatChoice(click.Choice[OutputFormat]):
+    """Choice of formats by value; click itself chooses enum members by name."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return str(choice)
+
+
+# -- Tables --------------------------------------------------------------------------------------
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], essential: int
 ) -> None:
-    """Print rows; a column whose name ends in a blank and ``#`` holds numbers.
+    """Print a title and a table.
 
-    No cell is ever cut to fit: on a narrow screen the columns after the first ``essential`` ones
-    are left out, the last ones first, and it is said so.
+    Cells are not cut to fit the terminal. On a narrow terminal, the last columns are left out
+    instead, and a line below the table names them.
+
+    Args:
+        title: Title.
+        columns: Headings; a heading that ends in ``" #"`` is of a column of numbers.
+        rows: Rows; ``None`` is printed as a dash.
+        essential: Number of leading columns that are never left out.
     """
-    cells = [list(map(shown, row)) for row in rows]
+    cells = [list(map(_cell, row)) for row in rows]
     console = Console()
-    # Measured without a limit: what the table needs, not what it could be squeezed into.
-    boundless = console.options.update(width=100_000)
+    unlimited = console.options.update(width=_UNLIMITED_WIDTH)
     for count in range(len(columns), essential - 1, -1):
         table = _table(columns[:count], [row[:count] for row in cells])
-        width = console.measure(table, options=boundless).maximum
+        width = console.measure(table, options=unlimited).maximum
         if width <= console.width or not console.is_terminal:
             break
     print_line(title)
@@ -76,37 +95,120 @@ def print_table(
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
 
 
+def _cell(value: object) -> Text:
+    """Return a value as one line without markup, shortened if it is very long."""
+    if value is None:
+        return Text("-", style="dim")
+    cell = one_line(str(value))
+    if len(cell) > _MAX_CELL_CHARACTERS:
+        cell = f"{cell[: _MAX_CELL_CHARACTERS - 1]}…"
+    return Text(cell, style=_COLORS.get(cell, ""))
+
+
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
-        number = column.endswith(" #")
+        is_number = column.endswith(" #")
         name = column.removesuffix(" #")
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table
 
 
+# -- JSON, CSV and files -------------------------------------------------------------------------
+
+
+def json_text(value: object, default: Callable[[Any], object] = str) -> str:
+    """Return an indented JSON document; ``default`` converts values that JSON does not have."""
+    return f"{json.dumps(value, indent=2, default=default)}\n"
+
+
+def csv_text(rows: pl.DataFrame) -> str:
+    """Return rows as CSV with a heading; null is empty.
+
+    Strings that a spreadsheet would run as formulas get a leading apostrophe; numbers do not.
+    """
+    strings = pl.selectors.string()
+    escaped = strings.map_elements(_escape_formula, return_dtype=pl.String, skip_nulls=True)
+    return rows.with_columns(escaped).write_csv()
+
+
+def _escape_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def print_json(value: object, default: Callable[[Any], object] = str) -> None:
+    """Print a JSON document."""
+    write_output(json_text(value, default))
+
+
+def write_output(content: str | bytes, path: Path | None = None) -> None:
+    """Write content to a file, which is replaced as a whole, or to standard output.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if path is not None:
+        staged = path.with_name(f".{path.name}.new")
+        staged.write_bytes(content.encode() if isinstance(content, str) else content)
+        staged.replace(path)
+    elif isinstance(content, str):
+        sys.stdout.write(content)
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+
+
+# -- Text ----------------------------------------------------------------------------------------
+
+
+def sanitize(text: str) -> str:
+    """Return text without characters that control a terminal.
+
+    Newlines are kept. Every other character that is not printable becomes U+FFFD.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character == "\n" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return sanitized text as one line, so that it cannot imitate several lines of output."""
+    return sanitize(text.replace("\n", "\0"))
+
+
 def print_line(text: str = "") -> None:
-    """Print a line (or several) of plain text."""
+    """Print one or more lines of plain text."""
     sys.stdout.write(f"{sanitize(text)}\n")
 
 
 def print_error(text: str) -> None:
-    """Print a line (or several) where errors go."""
+    """Print one or more lines of plain text to standard error."""
     sys.stderr.write(f"{sanitize(text)}\n")
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """A number with its noun: "1 line", "2 lines"."""
+def pluralize(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun, such as ``1 line`` or ``2 lines``."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
-def never_fail_on_letters() -> None:
-    """Let output that cannot spell a character (an old code page, say) show its number instead."""
+def one_decimal(score: float | None) -> str | None:
+    """Return an already rounded score with one decimal."""
+    return None if score is None else f"{score:.1f}"
+
+
+def escape_unencodable_output() -> None:
+    """Print characters that the encoding of the output lacks as escape sequences."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+# -- Progress ------------------------------------------------------------------------------------
 
 
 class ProgressBar:
@@ -115,50 +217,29 @@ class ProgressBar:
     def __init__(self, bars: RichProgress) -> None:
         self._bars = bars
         self._task: TaskID | None = None
-        self._what = ""
+        self._step = ""
 
     def begin(self, what: str, total: int) -> None:
-        """A step of ``total`` units starts."""
-        self._what = what
+        """Start a step of ``total`` units."""
+        self._step = what
         self._task = self._bars.add_task(what, total=total)
 
     def advance(self, units: int) -> None:
-        """So many more units are done."""
+        """Advance the progress bar by ``units``."""
         if self._task is not None:
             self._bars.advance(self._task, units)
 
     def tell(self, detail: str) -> None:
-        """Stands beside the name of the step."""
+        """Show a detail after the name of the step."""
         if self._task is not None:
-            self._bars.update(self._task, description=f"{self._what}, {detail}")
+            self._bars.update(self._task, description=f"{self._step}, {detail}")
 
 
 @contextmanager
 def progress_bar(*, of_bytes: bool = False) -> Iterator[ProgressBar]:
-    """A bar while something long is running; nothing at all when standard error is not a screen."""
+    """Show a progress bar; nothing is shown if standard error is not a terminal."""
     console = Console(stderr=True)
     amounts = (DownloadColumn(), TransferSpeedColumn()) if of_bytes else (MofNCompleteColumn(),)
     columns = (TextColumn("{task.description}"), BarColumn(), *amounts, TimeRemainingColumn())
     with RichProgress(*columns, console=console, disable=not console.is_terminal) as bars:
         yield ProgressBar(bars)
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def no_formula(text: str) -> str:
-    """A text, with an apostrophe in front if a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def csv_of(frame: pl.DataFrame) -> str:
-    """A heading and one line a row; unknown is empty. Texts are no formulas, numbers stay."""
-    texts = pl.selectors.string()
-    return frame.with_columns(
-        texts.map_elements(no_formula, return_dtype=pl.String, skip_nulls=True)
-    ).write_csv()
-
-
-def one_decimal(score: float | None) -> str | None:
-    """A score that was rounded already, as a person reads it."""
-    return None if score is None else f"{score:.1f}"

@@ -1,16 +1,21 @@
-"""The terminal program ``evaluation-pipelines``: the steps of the code location, by hand."""
+"""The command-line program ``evaluation-pipelines``."""
 
 from typing import Annotated
 
 import typer
 
 from evaluation_pipelines.cli.commands import Commands
-from evaluation_pipelines.cli.output import never_fail_on_letters, one_line, print_error, print_line
+from evaluation_pipelines.cli.output import (
+    escape_unencodable_output,
+    one_line,
+    print_error,
+    print_line,
+)
 from evaluation_pipelines.errors import UserError
 
 app = typer.Typer(
     cls=Commands,
-    help="Agent telemetry in, trustworthy session scores out.",
+    help="Turn agent telemetry into trustworthy session scores.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -18,8 +23,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         print_line(version("evaluation-pipelines"))
@@ -30,15 +35,17 @@ def _print_version(wanted: bool) -> None:
 def program(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """Agent telemetry in, trustworthy session scores out."""
+    """Turn agent telemetry into trustworthy session scores."""
 
 
 def main() -> None:
-    """Run the program; errors that people can mend are told in one line."""
-    never_fail_on_letters()
+    """Run the program; errors that users can fix are printed without a traceback."""
+    escape_unencodable_output()
     try:
         app()
     except UserError as error:

@@ -1,6 +1,5 @@
-"""A row of scores as a row of letters."""
+"""Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
@@ -10,11 +9,12 @@ from uuid import UUID
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
-    counted,
     one_line,
+    pluralize,
     print_error,
+    print_json,
     print_line,
     print_table,
     progress_bar,
@@ -41,25 +41,165 @@ from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
+app = typer.Typer(
+    help="Reputation of identities over 90 days and scores of agents from 0 to 1000.",
+    no_args_is_help=True,
+)
+
+_DEFAULT_ORGANIZATION = "default"
+_DATES_PER_BATCH = 10
+_MAX_REJECTS = 3
+_MAX_MODELS = 5
 _BARS = "▁▂▃▄▅▆▇█"
+_DATES = typer.Option(
+    "--date",
+    metavar="A[..B]",
+    help="Only sessions that started on this UTC date, or on the dates from A to B. Default: all.",
+)
+_ORGANIZATION = typer.Option(
+    "--organization", metavar="NAME", help="Organization of the agent, if several have it."
+)
+
+
+@app.command()
+def migrate() -> None:
+    """Create or update the tables in ClickHouse and list the applied migrations."""
+    with open_reputation(load_settings(), datetime.now(UTC)) as store:
+        _print_migrations(store)
+
+
+@app.command()
+def status() -> None:
+    """Show the tables in ClickHouse and the applied migrations."""
+    with read_reputation(load_settings()) as store:
+        _print_tables(store)
+        _print_migrations(store)
+
+
+@app.command()
+def update(dates: Annotated[str | None, _DATES] = None) -> None:
+    """Load sessions and external signals into ClickHouse and recompute all scores."""
+    date_range = parse_dates(dates)
+    with open_stores(load_settings()) as stores:
+        days = dates_in(stores.lake.partitions(SESSION_EVALUATIONS), date_range)
+        update_reputation(stores, days)
+
+
+@app.command()
+def show(
+    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]")] = None,
+    identity: Annotated[UUID | None, typer.Option("--identity", metavar="UUID")] = None,
+    organization: Annotated[str | None, _ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Show the score of an agent and the reputation of its identity, or of an identity."""
+    if (agent is None) == (identity is None):
+        raise typer.BadParameter("name either an agent or an --identity")
+    then, row = parse_as_of(as_of), None
+    now = then or datetime.now(UTC)
+    with _read_store(load_settings(), then) as store:
+        if agent is not None:
+            row = _agent_row(store, agent, organization, now)
+            identity = identity_id(row["organization_id"], agent)
+        weeks = weekly_scores(store, str(identity), now)
+    if as_json:
+        identity_record = weeks[-1] or unknown_identity(str(identity), now)
+        print_json(identity_record if row is None else agent_record(row), _json_value)
+        return
+    if row is not None:
+        _print_agent(row)
+    _print_identity(str(identity), weeks)
+
+
+@app.command()
+def leaderboard(
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of agents.")] = 20,
+    as_of: Annotated[str | None, AS_OF] = None,
+) -> None:
+    """List agents by score; agents that are still calibrating come last."""
+    print_leaderboard(load_settings(), limit, parse_as_of(as_of))
+
+
+def print_leaderboard(settings: Settings, limit: int, then: datetime | None = None) -> None:
+    """Print the best agents, as of the time ``then`` unless it is ``None``."""
+    with _read_store(settings, then) as store:
+        _print_agents(scored_agents(store, then or datetime.now(UTC)), limit)
+
+
+def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
+    """Load the sessions of some dates and all external signals into ClickHouse.
+
+    Returns:
+        The number of invalid lines in the files that were loaded now.
+    """
+    now = datetime.now(UTC)
+    scored = written = retired = 0
+    with open_reputation(stores.settings, now) as store:
+        with progress_bar() as progress:
+            progress.begin("loading sessions", len(dates))
+            for start in range(0, len(dates), _DATES_PER_BATCH):
+                batch = dates[start : start + _DATES_PER_BATCH]
+                bridged = bridge_sessions(stores, store, batch, now)
+                scored += bridged.scored
+                written += bridged.written
+                retired += bridged.retired
+                progress.advance(len(batch))
+        print_line(
+            f"reputation: {pluralize(scored, 'session')} on {pluralize(len(dates), 'date')}: "
+            f"{written} new or changed, {retired} withdrawn"
+        )
+        files = load_external_signals(stores, store, now).filter(pl.col("loaded_at") == now)
+        _print_files(files)
+        identities = export_reputation(stores, store).height
+        agents = export_agent_scores(stores, store, now).height
+    scored_identities = pluralize(identities, "identity", "identities")
+    print_line(f"  {scored_identities} and {pluralize(agents, 'agent')} scored")
+    return int(files["rejected"].sum())
+
+
+@contextmanager
+def _read_store(settings: Settings, then: datetime | None) -> Iterator[ReputationStore]:
+    if then is None:
+        with read_reputation(settings) as store:
+            yield store
+        return
+    with read_stores(settings) as stores, ExitStack() as stack:
+        with progress_bar() as progress:
+            store = stack.enter_context(reputation_as_of(stores, then, progress))
+        yield store
+
+
+def _agent_row(
+    store: ReputationStore, agent: str, organization: str | None, now: datetime
+) -> dict[str, Any]:
+    """Return the row of an agent in AGENT_SCORES; for an unknown agent, only its record."""
+    rows = scored_agents(store, now, [agent])
+    if organization is not None:
+        rows = rows.filter(pl.col("organization_id") == organization)
+    if rows.height > 1:
+        names = ", ".join(one_line(each) for each in rows["organization_id"])
+        raise typer.BadParameter(f"{one_line(agent)} exists in {names}: add --organization")
+    if rows.is_empty():
+        return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
+    return rows.to_dicts()[0]
+
+
+def _json_value(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
-    """One bar per value between ``low`` and ``high``; a dot where nothing is known."""
+    """Return one bar per value between ``low`` and ``high``; a dot for an unknown value."""
     return "".join("·" if value is None else _bar(value, low, high) for value in values)
 
 
 def _bar(value: float, low: float, high: float) -> str:
-    place = (min(max(value, low), high) - low) / (high - low) * (len(_BARS) - 1)
-    return _BARS[round(place)]
+    index = (min(max(value, low), high) - low) / (high - low) * (len(_BARS) - 1)
+    return _BARS[round(index)]
 
 
-_REJECTS_SHOWN = 3
-_MODELS_SHOWN = 5
-
-
-def print_tables(store: ReputationStore) -> None:
-    """What each table holds."""
+def _print_tables(store: ReputationStore) -> None:
     rows = [
         (row["name"], row["row_count"], None if row["newest"] is None else _minute(row["newest"]))
         for row in store.status().to_dicts()
@@ -67,74 +207,77 @@ def print_tables(store: ReputationStore) -> None:
     print_table("Reputation", ("table", "rows #", "newest (UTC)"), rows, essential=3)
 
 
-def print_migrations(store: ReputationStore) -> None:
-    """What was applied, and when."""
+def _print_migrations(store: ReputationStore) -> None:
     for row in store.applied().to_dicts():
         print_line(f"{_minute(row['applied_at'])}  {row['name']}")
 
 
-def print_files(files: pl.DataFrame) -> None:
-    """EXTERNAL_SIGNALS: how many lines of each file were loaded, and what is wrong with others."""
+def _print_files(files: pl.DataFrame) -> None:
+    """Print the number of lines loaded from each file, and the errors of others.
+
+    Args:
+        files: EXTERNAL_SIGNALS.
+    """
     for file in files.to_dicts():
-        path, lines = one_line(file["path"]), counted(file["lines"], "line")
+        path, lines = one_line(file["path"]), pluralize(file["lines"], "line")
         print_line(f"  {path}: {file['accepted']} of {lines} loaded")
-        for each in file["rejects"][:_REJECTS_SHOWN]:
+        for each in file["rejects"][:_MAX_REJECTS]:
             print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
-        if (more := file["rejected"] - _REJECTS_SHOWN) > 0:
-            print_error(f"warning: {path}: {more} more could not be used, see external_signals")
+        if (more := file["rejected"] - _MAX_REJECTS) > 0:
+            print_error(f"warning: {path}: {more} more invalid lines, see external_signals")
         if file["unfinished"]:
-            print_error(f"warning: {path}: the last line has no end yet, it is read when it has")
+            print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
 
 
-def print_agents(scores: pl.DataFrame, limit: int) -> None:
-    """AGENT_SCORES by score, agents that are still calibrating last."""
+def _print_agents(scores: pl.DataFrame, limit: int) -> None:
+    """Print AGENT_SCORES by score; agents that are still calibrating come last."""
     ranked = scores.sort(
         -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
     )
-    rows = [_line(row) for row in ranked.head(limit).to_dicts()]
+    rows = [_agent_line(row) for row in ranked.head(limit).to_dicts()]
     columns = (
         "agent",
         "organization",
         "score #",
         "30 days ago #",
         "passed #",
-        "90 % interval",
+        "90% interval",
         "streak #",
         "state",
     )
     print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, rows, essential=3)
     if (others := scores.height - limit) > 0:
-        print_line(f"{counted(others, 'other')}: reputation leaderboard --limit {scores.height}")
+        print_line(f"{pluralize(others, 'other')}: reputation leaderboard --limit {scores.height}")
 
 
-def print_agent(row: Mapping[str, Any]) -> None:
-    """One agent: its row of AGENT_SCORES, or the record of an unknown one."""
+def _print_agent(row: Mapping[str, Any]) -> None:
+    """Print the row of an agent in AGENT_SCORES, or the record of an unknown agent."""
     print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
     score = _shown_score(row)
     print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"]:
         print_line(
-            f"  {'evaluations':16} none yet of this name; the leaderboard has those with some"
+            f"  {'evaluations':16} none with this name; see the leaderboard for known agents"
         )
         return
     before = row["score_30d_ago"]
     print_line(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
-    passed = f"{row['pass_rate']:.0%} of {counted(row['eval_count'], 'evaluation')}"
-    print_line(f"  {'passed':16} {passed} (90 % interval {_interval(row)})")
-    streak = counted(row["streak"], "pass", "passes")
-    print_line(f"  {'streak':16} {streak} in a row up to the newest")
+    passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
+    print_line(f"  {'passed':16} {passed} (90% interval {_interval(row)})")
+    streak = pluralize(row["streak"], "pass", "passes")
+    print_line(f"  {'streak':16} {streak} in a row, up to the newest evaluation")
     if row["avg_latency_ms"] is not None:
         print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
-    for each in row["by_model"][:_MODELS_SHOWN]:
-        model = "no model named" if each["model"] is None else one_line(each["model"])
+    for each in row["by_model"][:_MAX_MODELS]:
+        model = "unknown model" if each["model"] is None else one_line(each["model"])
         print_line(f"  {'by model':16} {model}: {each['pass_rate']:.0%} of {each['evaluations']}")
-    if (more := len(row["by_model"]) - _MODELS_SHOWN) > 0:
+    if (more := len(row["by_model"]) - _MAX_MODELS) > 0:
         print_line(f"  {'by model':16} {more} more, see agent_scores")
 
 
-def print_identity(who: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
-    """The newest reputation of an identity, and how its overall score went."""
-    print_line(f"identity {who}")
+def _print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
+    """Print the newest reputation of an identity and its weekly overall scores."""
+    print_line(f"identity {identity}")
     latest = weeks[-1]
     if latest is None:
         print_line("  no signal in the last 90 days")
@@ -142,18 +285,18 @@ def print_identity(who: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
     line = sparkline([week["overall_score"] if week else None for week in weeks], -1, 1)
     print_line(f"  {'overall':16} {latest['overall_score']:+.3f}  {line}  (13 weeks, -1 to 1)")
     for name in ("task_quality", "economic", "identity_hygiene"):
-        known = name in latest["categories_observed"]
-        print_line(f"  {name:16} {_signed(latest[f'{name}_score']) if known else 'no signal'}")
+        is_known = name in latest["categories_observed"]
+        print_line(f"  {name:16} {_signed(latest[f'{name}_score']) if is_known else 'no signal'}")
     if (observed := latest["overall_observed"]) is not None:
-        print_line(f"  {'of what is known':16} {_signed(observed)}")
+        print_line(f"  {'known categories':16} {_signed(observed)}")
     trend = (_signed(latest[name]) for name in ("score_7d_ago", "score_30d_ago"))
     print_line(f"  {'before':16} {' and '.join(trend)} (7 and 30 days ago)")
-    for_it, against_it = latest["positive_events"], latest["negative_events"]
-    signals = f"{latest['total_events']} in 90 days, {for_it} for it, {against_it} against it"
+    positive, negative = latest["positive_events"], latest["negative_events"]
+    signals = f"{latest['total_events']} in 90 days, {positive} positive, {negative} negative"
     print_line(f"  {'signals':16} {signals}; confidence {latest['confidence']:.2f}")
 
 
-def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _agent_line(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         row["agent_id"],
         row["organization_id"],
@@ -167,7 +310,7 @@ def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _shown_score(row: Mapping[str, Any]) -> str:
-    """The score, or how far an agent is on the way to one."""
+    """Return the score; while an agent is calibrating, its progress."""
     if row["lifecycle"] == "calibrating":
         return f"{row['eval_count']}/{CALIBRATED_AT}"
     return str(row["score"])
@@ -183,149 +326,3 @@ def _signed(value: float | None) -> str:
 
 def _minute(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
-
-
-app = typer.Typer(
-    help="Who can be relied on: identities over 90 days, agents from 0 to 1000.",
-    no_args_is_help=True,
-)
-
-_DEFAULT_ORGANIZATION = "default"
-_DATES_AT_A_TIME = 10
-_DATES = typer.Option(
-    "--date",
-    metavar="A[..B]",
-    help="Only sessions of this UTC day, or of the days from A to B; else those of all days.",
-)
-_ORGANIZATION = typer.Option(
-    "--organization", metavar="NAME", help="Organization of the agent, where several have one."
-)
-
-
-@app.command()
-def migrate() -> None:
-    """Create or update the tables of ClickHouse, and list what was applied."""
-    with open_reputation(load_settings(), datetime.now(UTC)) as store:
-        print_migrations(store)
-
-
-@app.command()
-def status() -> None:
-    """Show what ClickHouse holds."""
-    with read_reputation(load_settings()) as store:
-        print_tables(store)
-        print_migrations(store)
-
-
-@app.command()
-def update(dates: Annotated[str | None, _DATES] = None) -> None:
-    """Bring sessions and outside signals to ClickHouse, and compute all scores anew."""
-    days = None if dates is None else parse_days(dates)
-    with open_stores(load_settings()) as stores:
-        chosen = within(stores.lake.partitions(SESSION_EVALUATIONS), days)
-        update_reputation(stores, chosen)
-
-
-@app.command()
-def show(
-    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]")] = None,
-    identity: Annotated[UUID | None, typer.Option("--identity", metavar="UUID")] = None,
-    organization: Annotated[str | None, _ORGANIZATION] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The record as JSON.")] = False,
-) -> None:
-    """Show the reputation of an agent, or of an identity by its id."""
-    if (agent is None) == (identity is None):
-        raise typer.BadParameter("name either an agent or an --identity")
-    then, row = parse_as_of(as_of), None
-    now = then or datetime.now(UTC)
-    with _reading(load_settings(), then) as store:
-        if agent is not None:
-            row = _agent_row(store, agent, organization, now)
-            identity = identity_id(row["organization_id"], agent)
-        weeks = weekly_scores(store, str(identity), now)
-    if as_json:
-        about_identity = weeks[-1] or unknown_identity(str(identity), now)
-        found = about_identity if row is None else agent_record(row)
-        print_line(json.dumps(found, indent=2, default=_in_json))
-        return
-    if row is not None:
-        print_agent(row)
-    print_identity(str(identity), weeks)
-
-
-@app.command()
-def leaderboard(
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
-    as_of: Annotated[str | None, AS_OF] = None,
-) -> None:
-    """List agents by their score, those that are still calibrating last."""
-    print_leaderboard(load_settings(), limit, parse_as_of(as_of))
-
-
-def print_leaderboard(settings: Settings, limit: int, then: datetime | None = None) -> None:
-    """The best agents, and how many more there are; as of a past time if wanted."""
-    with _reading(settings, then) as store:
-        print_agents(scored_agents(store, then or datetime.now(UTC)), limit)
-
-
-def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
-    """Bring the sessions of these dates and all outside signals to ClickHouse, and say so.
-
-    Gives how many lines of files that were loaded just now could not be used.
-    """
-    now = datetime.now(UTC)
-    scored = written = retired = 0
-    with open_reputation(stores.settings, now) as store:
-        with progress_bar() as progress:
-            progress.begin("sessions to signals", len(dates))
-            for start in range(0, len(dates), _DATES_AT_A_TIME):
-                some = dates[start : start + _DATES_AT_A_TIME]
-                bridged = bridge_sessions(stores, store, some, now)
-                scored += bridged.scored
-                written += bridged.written
-                retired += bridged.retired
-                progress.advance(len(some))
-        print_line(
-            f"reputation: {counted(scored, 'session')} on {counted(len(dates), 'date')}: "
-            f"{written} new or changed, {retired} taken back"
-        )
-        files = load_external_signals(stores, store, now).filter(pl.col("loaded_at") == now)
-        print_files(files)
-        identities = export_reputation(stores, store).height
-        agents = export_agent_scores(stores, store, now).height
-    print_line(
-        f"  {counted(identities, 'identity', 'identities')} and {counted(agents, 'agent')} scored"
-    )
-    return int(files["rejected"].sum())
-
-
-@contextmanager
-def _reading(settings: Settings, then: datetime | None) -> Iterator[ReputationStore]:
-    if then is None:
-        with read_reputation(settings) as store:
-            yield store
-        return
-    with read_stores(settings) as stores, ExitStack() as stack:
-        with progress_bar() as progress:
-            store = stack.enter_context(reputation_as_of(stores, then, progress))
-        yield store
-
-
-def _agent_row(
-    store: ReputationStore, agent: str, organization: str | None, now: datetime
-) -> dict[str, Any]:
-    """The agent's row of AGENT_SCORES; of an unknown one the record alone."""
-    rows = scored_agents(store, now, [agent])
-    if organization is not None:
-        rows = rows.filter(pl.col("organization_id") == organization)
-    if rows.height > 1:
-        names = ", ".join(one_line(each) for each in rows["organization_id"])
-        raise typer.BadParameter(f"{one_line(agent)} is known in {names}: add --organization")
-    if rows.is_empty():
-        return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
-    return rows.to_dicts()[0]
-
-
-def _in_json(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

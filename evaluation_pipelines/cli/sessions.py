@@ -1,36 +1,37 @@
-"""Rows of sessions for programs: every column of both tables, under its own name, unrounded."""
+"""Commands ``score`` and ``sessions``: scores of telemetry files and of the lake."""
 
-import csv
-import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime
-from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
-    counted,
-    no_formula,
+    OutputFormat,
+    csv_text,
+    format_option,
     one_line,
+    pluralize,
     print_error,
+    print_json,
     print_line,
     print_table,
     progress_bar,
+    write_output,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.sessions.domain.find_session import SessionRow, find_session
 from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.sessions.score import (
-    Scored,
-    SessionRow,
-    find_session,
+    ScoredTelemetry,
     open_telemetry,
     score_files,
     session_rows,
@@ -41,50 +42,6 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
-
-
-def json_text(rows: Iterable[SessionRow]) -> str:
-    """An array with one object a session; times are ISO 8601, ``tool_mix`` is an object."""
-    return json.dumps([_record(row) for row in rows], indent=2)
-
-
-def csv_text(rows: Iterable[SessionRow]) -> str:
-    """A heading and one line a session; unknown is empty, lists are JSON in their cell.
-
-    A text from telemetry that a spreadsheet would take for a formula gets an apostrophe in front.
-    """
-    written = io.StringIO()
-    lines = csv.writer(written, lineterminator="\n")
-    lines.writerow(_NAMES)
-    lines.writerows([_cell(value) for value in _record(row).values()] for row in rows)
-    return written.getvalue()
-
-
-def _record(row: SessionRow) -> dict[str, object]:
-    return {name: _plain(name, row[name]) for name in _NAMES}
-
-
-def _plain(name: str, value: object) -> object:
-    """A value as JSON has it; a sum of absurd claims can be infinite, for which it has no word."""
-    match value:
-        case date() | datetime():
-            return value.isoformat()
-        case float() if not isfinite(value):
-            return None
-        case list() if name == "tool_mix":
-            return {each["key"]: each["value"] for each in value}
-    return value
-
-
-def _cell(value: object) -> object:
-    match value:
-        case str():
-            return no_formula(one_line(value))
-        case bool() | list() | dict():
-            return json.dumps(value)
-    return value
-
-
 _COLUMNS = (
     "session key",
     "composite #",
@@ -96,52 +53,84 @@ _COLUMNS = (
     "tools #",
     "failed #",
 )
-"""The most telling first: a narrow screen leaves out the last ones."""
+"""The most important columns first: a narrow terminal leaves out the last ones."""
+
+_MAX_DEFECTS = 5
 
 
-def print_sessions(rows: Sequence[SessionRow], title: str = "Sessions") -> None:
-    """One line a session."""
-    print_table(title, _COLUMNS, [_line(row) for row in rows], essential=3)
+def score(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...")],
+    session: Annotated[
+        str | None, typer.Option(metavar="KEY", help="A session key or session id.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
+    form: Annotated[
+        OutputFormat, format_option(OutputFormat.YAML, OutputFormat.JSON, OutputFormat.TABLE)
+    ] = OutputFormat.YAML,
+) -> None:
+    """Score telemetry files without storing anything. Default: the newest session.
 
-
-def print_scores(rows: Sequence[SessionRow], form: str) -> None:
-    """Scores as ``yaml`` (a document each), ``json`` (an array) or ``table``."""
-    if form == "table":
-        print_sessions(rows)
-    elif form == "json":
-        print_line(json.dumps([session_record(row) for row in rows], indent=2))
-    else:
-        for row in rows:
-            if len(rows) > 1:
-                print_line(f"---\n# {one_line(row['session_key'])}")
-            print_line(to_yaml(session_summary(row)).rstrip("\n"))
-
-
-def print_stored_sessions(lake: Lake, dates: list[date], limit: int, form: str) -> None:
-    """The newest sessions of the lake, oldest first, as ``table``, ``json`` or ``csv``.
-
-    What is said about the list is no part of it: beside json and csv it goes where errors go.
+    FILE is OTLP JSONL, a folder of such files, or - for standard input.
     """
-    rows = stored_sessions(lake, dates)
-    shown, remark = rows[-limit:], print_line if form == "table" else print_error
-    if form == "json":
-        print_line(json_text(shown))
-    elif form == "csv":
-        print_line(csv_text(shown).rstrip("\n"))
-    elif shown:
-        print_sessions(shown)
-    if not rows:
-        is_empty = not lake.partitions(AGENT_SESSIONS)
-        advice = " yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR"
-        when = advice if is_empty else " on these dates"
-        remark(f"There are no sessions in {lake.root.absolute()}{when}.")
-    elif len(rows) > limit:
-        remark(f"{counted(len(rows) - limit, 'older one')} not shown: use --limit or --date")
+    if every and session is not None:
+        raise typer.BadParameter("--session selects one session, --all selects all: use only one")
+    settings = load_settings()
+    scored = _score(files, settings, session)
+    if session is not None and not scored.sessions and "-" not in files:
+        scored = _score(files, settings)  # all sessions, for the error message
+    _print_unread(scored, settings)
+    found = find_session(scored.sessions, session)  # with --all, too: no session is an error
+    rows = scored.sessions if every else [found]
+    if session is None and len(scored.sessions) > len(rows):
+        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(scored.sessions)}"
+        print_error(f"{which} sessions: use --all for all of them, --session for another one")
+    _print_scores(rows, form)
+
+
+def sessions(
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of sessions; the newest are listed.")
+    ] = 50,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[
+        OutputFormat,
+        format_option(
+            OutputFormat.TABLE,
+            OutputFormat.JSON,
+            OutputFormat.CSV,
+            help_text="Output format; json and csv have all columns, unrounded.",
+        ),
+    ] = OutputFormat.TABLE,
+) -> None:
+    """List sessions of the lake with their scores, oldest first."""
+    date_range = parse_dates(dates)
+    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
+        rows = stored_sessions(lake, dates_in(lake.partitions(AGENT_SESSIONS), date_range))
+        _print_stored_sessions(lake, rows, limit, form)
 
 
 def stored_sessions(lake: Lake, dates: list[date]) -> list[SessionRow]:
-    """Sessions of the lake with their scores, in the order they started."""
+    """Return sessions of the lake with their scores, in the order they started."""
     return session_rows(lake.read(AGENT_SESSIONS, dates), lake.read(SESSION_PERFORMANCE, dates))
+
+
+def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> ScoredTelemetry:
+    """Score files; all of standard input is scored because it cannot be read twice."""
+    with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
+        files, size_bytes = [], 0
+        for path in telemetry_files(paths):
+            name, handle = open_telemetry(path, sys.stdin.buffer)
+            files.append((name, stack.enter_context(handle)))
+            size_bytes += 0 if path == "-" else Path(path).stat().st_size
+        progress.begin("reading telemetry", size_bytes)
+        only = None if any(name == "-" for name, _ in files) else session
+        return score_files(files, settings, progress, only)
+
+
+def print_sessions(rows: Sequence[SessionRow], title: str = "Sessions") -> None:
+    """Print a table with one line per session."""
+    print_table(title, _COLUMNS, map(_line, rows), essential=3)
 
 
 def _line(row: SessionRow) -> tuple[object, ...]:
@@ -159,107 +148,99 @@ def _line(row: SessionRow) -> tuple[object, ...]:
     )
 
 
-_DEFECTS_SHOWN = 5
+def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
+    """Print scores as a table, a JSON array, or one YAML document per session."""
+    if form is OutputFormat.TABLE:
+        print_sessions(rows)
+    elif form is OutputFormat.JSON:
+        print_json([session_record(row) for row in rows])
+    else:
+        for row in rows:
+            if len(rows) > 1:
+                print_line(f"---\n# {one_line(row['session_key'])}")
+            print_line(to_yaml(session_summary(row)).rstrip("\n"))
 
 
-def print_unread(scored: Scored, settings: Settings) -> None:
-    """What was not read, and why there may be no session at all."""
-    shown, others = scored.quarantined[:_DEFECTS_SHOWN], scored.quarantined[_DEFECTS_SHOWN:]
+def _print_stored_sessions(
+    lake: Lake, rows: Sequence[SessionRow], limit: int, form: OutputFormat
+) -> None:
+    """Print the newest sessions; with JSON and CSV, remarks go to standard error."""
+    newest = rows[-limit:]
+    print_remark = print_line if form is OutputFormat.TABLE else print_error
+    if form is OutputFormat.JSON:
+        print_json([_record(row) for row in newest])
+    elif form is OutputFormat.CSV:
+        write_output(csv_text(_flat(newest)))
+    elif newest:
+        print_sessions(newest)
+    if not rows:
+        is_empty = not lake.partitions(AGENT_SESSIONS)
+        advice = " yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR"
+        when = advice if is_empty else " on these dates"
+        print_remark(f"There are no sessions in {lake.root.absolute()}{when}.")
+    elif len(rows) > limit:
+        older = pluralize(len(rows) - limit, "older session")
+        print_remark(f"{older} not shown: use --limit or --date")
+
+
+def _record(row: SessionRow) -> dict[str, object]:
+    """Return all columns of a session: times as ISO 8601, ``tool_mix`` as an object."""
+    return {name: _json_value(name, row[name]) for name in _NAMES}
+
+
+def _json_value(name: str, value: object) -> object:
+    match value:
+        case date() | datetime():
+            return value.isoformat()
+        case float() if not isfinite(value):
+            return None  # the sum of absurd values; JSON has no infinity
+        case list() if name == "tool_mix":
+            return {each["key"]: each["value"] for each in value}
+    return value
+
+
+def _flat(rows: Sequence[SessionRow]) -> pl.DataFrame:
+    """Return records for CSV: strings on one line, lists and objects as JSON."""
+    records = [_record(row) for row in rows]
+    columns: Mapping[str, list[object]] = {
+        name: [_flat_value(record[name]) for record in records] for name in _NAMES
+    }
+    return pl.DataFrame(columns)
+
+
+def _flat_value(value: object) -> object:
+    match value:
+        case str():
+            return one_line(value) or None
+        case list() | dict():
+            return json.dumps(value)
+    return value
+
+
+def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
+    """Print what was not read; if there is no session, also what the telemetry contains."""
+    shown, others = scored.quarantined[:_MAX_DEFECTS], scored.quarantined[_MAX_DEFECTS:]
     for name, line in shown:
         print_error(f"warning: {one_line(name)}, byte {line.offset}: not read: {line.reason}")
     if others:
-        print_error(
-            f"warning: and {counted(len(others), 'more that was', 'more that were')} not read"
-        )
+        more = pluralize(len(others), "more line or record", "more lines or records")
+        print_error(f"warning: {more} not read")
     if not scored.sessions:
-        for what in what_is_odd(scored.counts, settings):
-            print_error(f"warning: {what}")
+        for note in ingest_notes(scored.counts, settings):
+            print_error(f"warning: {note}")
 
 
-def what_is_odd(counts: IngestCounts, settings: Settings) -> Iterator[str]:
-    """What of the telemetry is no event, or was mended, in numbers."""
+def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
+    """Yield the numbers of records that are not events and of values that were changed."""
     for what, number in (
         ("attribution lines", counts.attribution_lines),
         ("metrics and traces, not used", counts.skipped),
-        ("records of agents that are not understood", counts.unknown_records),
-        ("records that repeat another one", counts.repeated_records),
+        ("unrecognized records", counts.unknown_records),
+        ("repeated records", counts.repeated_records),
         ("records without a session", counts.unattributed),
-        ("impossible times, replaced by the time observed", counts.time_anomalies),
-        ("impossible values, now null", counts.value_anomalies),
-        (f"events before {settings.start_date}, filed under that date", counts.out_of_range),
+        ("impossible times, replaced by the observed time", counts.time_anomalies),
+        ("impossible values, set to null", counts.value_anomalies),
+        (f"events before {settings.start_date}, assigned to that date", counts.out_of_range),
     ):
         if number:
             yield f"{what}: {number}"
-
-
-class SessionFormat(StrEnum):
-    """How scores are printed."""
-
-    YAML = "yaml"
-    JSON = "json"
-    TABLE = "table"
-
-
-class ListFormat(StrEnum):
-    """How a list of sessions is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
-def score(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...")],
-    session: Annotated[
-        str | None, typer.Option(metavar="KEY", help="A session key or session id.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every session, oldest first.")] = False,
-    form: Annotated[
-        SessionFormat, typer.Option("--format", help="How to print it.")
-    ] = SessionFormat.YAML,
-) -> None:
-    """Score telemetry straight from files; nothing is stored. Default: the newest session.
-
-    FILE is OTLP JSONL, a folder of such files, or - for standard input.
-    """
-    if every and session is not None:
-        raise typer.BadParameter("--session names one session, --all means every one")
-    settings = load_settings()
-    scored = _score(files, settings, session)
-    if session is not None and not scored.sessions and "-" not in files:
-        scored = _score(files, settings)  # to tell what there is instead
-    print_unread(scored, settings)
-    found = find_session(scored.sessions, session)  # also for all: none at all is an error
-    rows = scored.sessions if every else [found]
-    if session is None and len(scored.sessions) > len(rows):
-        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(scored.sessions)}"
-        print_error(f"{which} sessions: --all shows every one, --session another")
-    print_scores(rows, form.value)
-
-
-def sessions(
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most, the newest.")] = 50,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[
-        ListFormat, typer.Option("--format", help="json and csv have every column, unrounded.")
-    ] = ListFormat.TABLE,
-) -> None:
-    """List sessions of the lake with their scores, oldest first."""
-    days = None if dates is None else parse_days(dates)
-    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
-        dates_stored = lake.partitions(AGENT_SESSIONS)
-        print_stored_sessions(lake, within(dates_stored, days), limit, form.value)
-
-
-def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> Scored:
-    """Score some files; of standard input, which cannot be read twice, always all of it."""
-    with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
-        files, size_bytes = [], 0
-        for path in telemetry_files(paths):
-            name, handle = open_telemetry(path, sys.stdin.buffer)
-            files.append((name, stack.enter_context(handle)))
-            size_bytes += 0 if path == "-" else Path(path).stat().st_size
-        progress.begin("reading telemetry", size_bytes)
-        only = None if any(name == "-" for name, _ in files) else session
-        return score_files(files, settings, progress, only)

@@ -1,86 +1,91 @@
-"""What the terminal program prints of the state of everything."""
+"""Command ``status``: ingest positions, built dates and quarantine."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import polars as pl
 
-from evaluation_pipelines.cli.output import counted, one_line, print_line, print_table
+from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
-from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.quarantine.entries import all_entries, entries
+from evaluation_pipelines.telemetry.quarantine.entries import all_entries, to_entries
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
-_DEFECTS_SHOWN = 10
-_HOURS_TO_COUNT_HOURS, _HOURS_TO_COUNT_DAYS = 2, 48
+_MAX_DEFECTS = 10
+_HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
-def print_status(stores: Stores, now: datetime) -> None:
-    """Positions and lag of every file, what is built, what could not be read."""
-    lags, passed_over = ingest_lags(stores)
+def status() -> None:
+    """Show how far each file is read, what is built, and what is in quarantine."""
+    with read_stores(load_settings()) as stores:
+        _print_files(stores, datetime.now(UTC))
+        _print_dates(stores)
+        _print_quarantine(stores)
+
+
+def why_not_built(due: QueuedDate) -> str:
+    """Return the error of a failed date, its next attempt, and how to build it now."""
+    now = f"evaluation-pipelines build --date {due.session_date}"
+    next_time = due.next_attempt_at
+    when = "given up" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
+    return (
+        f"{due.last_error} ({pluralize(due.attempts, 'attempt')}, {when}; to build it now: {now})"
+    )
+
+
+def _print_files(stores: Stores, now: datetime) -> None:
+    lags, skipped = ingest_lags(stores)
     rows = [
         (
-            one_line(each.path),
-            each.unread_bytes,
-            _age(each.newest_event, now),
-            each.read_bytes,
-            each.size_bytes,
+            *(one_line(each.path), each.unread_bytes, _age(each.newest_event, now)),
+            *(each.read_bytes, each.size_bytes),
         )
         for each in lags
     ]
     columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
     print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
-    for passed in passed_over:
-        print_line(f"not read: {one_line(passed.path)}: {passed.reason}")
-    _print_partitions(stores)
-    totals = IngestBatches(stores.ledger).totals()
-    print_line(f"\nquarantine: {totals.quarantined} of {counted(totals.lines, 'line')}")
-    _print_quarantine(stores)
-    for (sender, name), number in sorted(IngestBatches(stores.ledger).names().items()):
-        what = one_line(f"{name or '(no name)'} of {sender or '(no scope)'}")
-        print_line(f"not stored: {counted(number, 'record')} {what}")
+    for each in skipped:
+        print_line(f"not read: {one_line(each.path)}: {each.reason}")
 
 
-def why_not_built(due: QueuedDate) -> str:
-    """Why a date is not built, and what happens or is to be done next."""
-    again = f"evaluation-pipelines build --date {due.session_date}"
-    next_time = due.next_attempt_at
-    when = "given up" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
-    return f"{due.last_error} ({counted(due.attempts, 'attempt')}, {when}; at once: {again})"
-
-
-def _print_partitions(stores: Stores) -> None:
-    touched = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
+def _print_dates(stores: Stores) -> None:
+    queued = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
     rows = []
     for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
-        due = touched.get(part.session_date)
+        due = queued.get(part.session_date)
         state = "built" if due is None or due.is_built else "given up" if due.parked else "due"
         rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
-    for due in touched.values():
+    for due in queued.values():
         if due.last_error and not due.is_built:
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
 
 
 def _print_quarantine(stores: Stores) -> None:
-    """What was wrong with the lines that were quarantined last, the newest first."""
+    """Print the newest unresolved entries and the records that are not stored."""
+    totals = IngestBatches(stores.ledger).totals()
+    print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
     frame = all_entries(stores).filter(~pl.col("resolved"))
     newest = frame.sort("quarantined_at", "file_id", "offset", descending=[True, False, True])
-    for each in entries(newest.head(_DEFECTS_SHOWN)):
+    for each in to_entries(newest.head(_MAX_DEFECTS)):
         print_line(f"  {one_line(each.path)}, byte {each.offset}: {one_line(each.reason)}")
     if frame.height:
-        print_line("  all of them: evaluation-pipelines quarantine list")
+        print_line("  all entries: evaluation-pipelines quarantine list")
+    for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):
+        what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
+        print_line(f"not stored: {pluralize(number, 'record')} {what}")
 
 
 def _age(time: datetime | None, now: datetime) -> str | None:
-    """How long ago, in the unit that reads well; rounded down."""
+    """Return the age of a time in minutes, hours or days, rounded down."""
     if time is None:
         return None
     minutes = int((now - time).total_seconds() // 60)
     hours = minutes // 60
-    if hours < _HOURS_TO_COUNT_DAYS:
-        return f"{minutes} min ago" if hours < _HOURS_TO_COUNT_HOURS else f"{hours} h ago"
+    if hours < _DAYS_FROM_HOURS:
+        return f"{minutes} min ago" if hours < _HOURS_FROM else f"{hours} h ago"
     return f"{hours // 24} days ago"

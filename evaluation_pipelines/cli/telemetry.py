@@ -1,4 +1,4 @@
-"""Commands that bring telemetry into tables: ingest, build, publish, status."""
+"""Commands ``ingest``, ``build`` and ``publish``: from telemetry to tables."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -7,17 +7,17 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines.cli.dates import DATES_TO_BUILD, Days, parse_days, within
+from evaluation_pipelines.cli.dates import DATES_TO_BUILD, DateRange, dates_in, parse_dates
 from evaluation_pipelines.cli.output import (
-    counted,
     one_line,
+    pluralize,
     print_error,
     print_line,
     print_table,
     progress_bar,
 )
-from evaluation_pipelines.cli.sessions import what_is_odd
-from evaluation_pipelines.cli.status import print_status, why_not_built
+from evaluation_pipelines.cli.sessions import ingest_notes
+from evaluation_pipelines.cli.status import why_not_built
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
@@ -25,13 +25,13 @@ from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGEN
 from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
-from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 
 def ingest() -> None:
-    """Read everything new in the landing folder into the lake."""
+    """Read new telemetry from the landing folder into the lake."""
     with open_stores(load_settings()) as stores:
         ingest_landing(stores)
 
@@ -40,22 +40,18 @@ def build(
     dates: Annotated[str | None, DATES_TO_BUILD] = None,
     allow_fallback: Annotated[
         bool,
-        typer.Option("--allow-fallback", help="Placeholder cards where no judge has scored."),
+        typer.Option(
+            "--allow-fallback", help="Make placeholder scorecards where no judge has scored."
+        ),
     ] = False,
 ) -> None:
-    """Build events, sessions and scores: of all dates with something new, or of some."""
-    days = None if dates is None else parse_days(dates)
+    """Build events, sessions and scores of all dates with new telemetry, or of some dates."""
+    date_range = parse_dates(dates)
     settings = load_settings()
     if allow_fallback:
         settings = settings.model_copy(update={"allow_fallback": True})
     with open_stores(settings) as stores:
-        build_tables(stores, days)
-
-
-def status() -> None:
-    """Show how far every file is read, what is built, and what lies in quarantine."""
-    with read_stores(load_settings()) as stores:
-        print_status(stores, datetime.now(UTC))
+        build_tables(stores, date_range)
 
 
 def publish() -> None:
@@ -64,10 +60,37 @@ def publish() -> None:
         publish_database(stores)
 
 
+def ingest_landing(stores: Stores) -> IngestReport:
+    """Ingest with a progress bar and print the result."""
+    with progress_bar(of_bytes=True) as progress:
+        report = Ingest(stores).run(progress)
+    _print_ingest(report, stores.settings)
+    return report
+
+
+def build_tables(stores: Stores, date_range: DateRange | None) -> None:
+    """Build with a progress bar and print the result; exit with 1 if a date failed."""
+    job = Build(stores)
+    if date_range is None:
+        dates = job.pending_dates()
+    else:
+        landed = Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
+        dates = dates_in((each.session_date for each in landed), date_range)
+        if not dates:
+            print_error("error: no telemetry has landed on these dates: see status")
+            raise typer.Exit(1)
+    with progress_bar() as progress:
+        results = job.run(dates, progress)
+    _print_build(results, RebuildQueue(stores.ledger).all())
+    if any(isinstance(result, DateFailed) for result in results):
+        raise typer.Exit(1)
+
+
 def publish_database(stores: Stores) -> None:
-    """Publish the analysts' database and say what it holds."""
+    """Publish the analysts' database and print its tables."""
     now = datetime.now(UTC)
-    write_masque_lift(stores, now)  # no build makes these three
+    # The build does not write these three tables.
+    write_masque_lift(stores, now)
     write_missing_tools(stores, last_period(now))
     _, report = refresh_comparison(stores, now)
     published = publish_analytics(stores, now)
@@ -76,55 +99,29 @@ def publish_database(stores: Stores) -> None:
     print_line(f"report {report.html}")
 
 
-def ingest_landing(stores: Stores) -> IngestReport:
-    """Ingest with a progress bar, and say what was read."""
-    with progress_bar(of_bytes=True) as progress:
-        report = Ingest(stores).run(progress)
-    print_ingest(report, stores.settings)
-    return report
-
-
-def build_tables(stores: Stores, days: Days | None) -> None:
-    """Build with a progress bar, and say what was built; leaves with 1 where a date failed."""
-    job = Build(stores)
-    if days is None:
-        dates = job.pending_dates()
-    else:
-        landed = Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
-        dates = within((each.session_date for each in landed), days)
-        if not dates:
-            print_error("error: no telemetry has landed on these dates: see status")
-            raise typer.Exit(1)
-    with progress_bar() as progress:
-        results = job.run(dates, progress)
-    print_build(results, RebuildQueue(stores.ledger).all())
-    if any(isinstance(result, DateFailed) for result in results):
-        raise typer.Exit(1)
-
-
-def print_ingest(report: IngestReport, settings: Settings) -> None:
-    """What one ingest read; what it did not read is never left out."""
+def _print_ingest(report: IngestReport, settings: Settings) -> None:
+    """Print what an ingest read, and all that it did not read."""
     counts = report.counts
     print_line(
-        f"ingest: {counted(counts.lines, 'line')} ({counted(counts.bytes, 'byte')}) of "
-        f"{counted(report.files, 'file')}, {counted(counts.events, 'event')} on "
-        f"{counted(len(report.dates), 'date')}"
+        f"ingest: {pluralize(counts.lines, 'line')} ({pluralize(counts.bytes, 'byte')}) of "
+        f"{pluralize(report.files, 'file')}, {pluralize(counts.events, 'event')} on "
+        f"{pluralize(len(report.dates), 'date')}"
     )
-    for what in what_is_odd(counts, settings):
-        print_line(f"  {what}")
+    for note in ingest_notes(counts, settings):
+        print_line(f"  {note}")
     if counts.quarantined:
-        what = counted(counts.quarantined, "line or record", "lines or records")
+        what = pluralize(counts.quarantined, "line or record", "lines or records")
         print_error(
             f"warning: {what} could not be read and went to quarantine: see quarantine list"
         )
-    for passed in report.passed_over:
-        print_error(f"warning: {one_line(passed.path)} is not read: {passed.reason}")
+    for skipped in report.skipped:
+        print_error(f"warning: {one_line(skipped.path)} is not read: {skipped.reason}")
     for path in report.busy:
         print_error(f"warning: {one_line(path)} is being read by another ingest")
 
 
-def print_build(results: Sequence[DateBuilt | DateFailed], touched: Iterable[QueuedDate]) -> None:
-    """What was built, date by date, and what is still due."""
+def _print_build(results: Sequence[DateBuilt | DateFailed], queued: Iterable[QueuedDate]) -> None:
+    """Print the built dates, the failed ones, and those that failed in earlier builds."""
     built = [each for each in results if isinstance(each, DateBuilt)]
     if not results:
         print_line("build: nothing new")
@@ -132,11 +129,8 @@ def print_build(results: Sequence[DateBuilt | DateFailed], touched: Iterable[Que
         columns = ("date", "landed #", "duplicates #", "events #", "sessions #", "scored #")
         rows = [
             (
-                each.session_date,
-                each.facts["landed"],
-                each.facts["duplicates"],
-                each.rows[AGENT_EVENTS.name],
-                each.rows[AGENT_SESSIONS.name],
+                *(each.session_date, each.facts["landed"], each.facts["duplicates"]),
+                *(each.rows[AGENT_EVENTS.name], each.rows[AGENT_SESSIONS.name]),
                 each.facts["scored"],
             )
             for each in built
@@ -148,6 +142,6 @@ def print_build(results: Sequence[DateBuilt | DateFailed], touched: Iterable[Que
                 f"error: {failed.session_date}: {failed.table} was not built: {failed.error}"
             )
     tried = {each.session_date for each in results}
-    for due in touched:
+    for due in queued:
         if due.last_error and not due.is_built and due.session_date not in tried:
             print_error(f"warning: {due.session_date} is not built: {why_not_built(due)}")

@@ -1,112 +1,132 @@
-"""What the terminal program prints of tool reports."""
+"""Command ``tools``: tool reports of one session or of all sessions."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any
 
 import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_days, within
-from evaluation_pipelines.cli.output import counted, one_line, print_line, print_table
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    format_option,
+    one_line,
+    pluralize,
+    print_json,
+    print_line,
+    print_table,
+)
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 
-_SHOWN = 20
-"""Places of each kind that are printed; --format json has more of them."""
-_TEXT_LETTERS = 60
+_MAX_CALLS = 20
+"""Printed calls of each kind; ``--format json`` has more."""
 
-Report = Mapping[str, Any]
-"""A row of ``tool_reports``."""
+_MAX_TEXT_CHARACTERS = 60
+
+Row = Mapping[str, Any]
 
 
-def print_report(report: Report) -> None:
-    """The score, what was lost at which tool, and where: worst first."""
-    _print_head(report)
+def tools(
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="A session key or session id.")
+    ] = None,
+    fleet: Annotated[
+        bool, typer.Option("--fleet", help="All sessions, by tool and by model.")
+    ] = False,
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[
+        OutputFormat, format_option(OutputFormat.TEXT, OutputFormat.JSON)
+    ] = OutputFormat.TEXT,
+) -> None:
+    """Show which tool calls were lost: failed, repeated, wasted, corrected or looping.
+
+    SESSION must have been ingested and built. --date requires --fleet.
+    """
+    if fleet == (session is not None):
+        raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
+    if dates is not None and not fleet:
+        raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
+    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
+        if session is None:
+            _print_fleet(lake, dates, form)
+            return
+        report = find_report(lake, session)
+    if form is OutputFormat.JSON:
+        print_json(report)
+    else:
+        _print_report(report)
+
+
+# -- One session ---------------------------------------------------------------------------------
+
+
+def _print_report(report: Row) -> None:
+    """Print the score, what was lost per tool, and the lost calls, most important first."""
+    _print_summary(report)
     _print_by_tool(report)
-    _print_places(
+    _print_calls(
         "Failed",
         ("call #", "time (UTC)", "tool", "parameters", "error"),
         report["failures"],
-        lambda at: (
-            *(at["call"], _clock(at["called_at"]), at["tool"]),
-            *(_short(at["parameters"]), _short(at["error"])),
+        lambda call: (
+            *(call["call"], _clock(call["called_at"]), call["tool"]),
+            *(_shorten(call["parameters"]), _shorten(call["error"])),
         ),
     )
-    _print_places(
-        "Failing loops: three or more calls in a row, alike, that all failed",
+    _print_calls(
+        "Failing loops: three or more similar calls in a row that all failed",
         ("calls", "first (UTC)", "times #", "tool", "parameters"),
         report["loops"],
-        lambda at: (
-            f"{at['first_call']}-{at['last_call']}",
-            _clock(at["called_at"]),
-            at["calls"],
-            at["tool"],
-            _short(at["parameters"]),
+        lambda loop: (
+            *(f"{loop['first_call']}-{loop['last_call']}", _clock(loop["called_at"])),
+            *(loop["calls"], loop["tool"], _shorten(loop["parameters"])),
         ),
     )
-    _print_places(
-        "Repeated: like an earlier call, and nothing was changed in between",
+    _print_calls(
+        "Repeated: similar to an earlier call, with no change in between",
         ("call #", "time (UTC)", "repeats call #", "alike %", "tool", "parameters"),
         report["repeats"],
-        lambda at: (
-            *(at["call"], _clock(at["called_at"]), at["original"]),
-            *(f"{100 * at['similarity']:.0f}", at["tool"], _short(at["parameters"])),
+        lambda call: (
+            *(call["call"], _clock(call["called_at"]), call["original"]),
+            *(f"{100 * call['similarity']:.0f}", call["tool"], _shorten(call["parameters"])),
         ),
     )
-    _print_places(
-        "Wasted: nothing later uses what these calls brought to light",
+    _print_calls(
+        "Wasted: no later call or reply uses their results",
         ("call #", "time (UTC)", "bytes #", "tool", "parameters"),
         report["wasted"],
-        _unused,
+        _unused_line,
     )
-    _print_places(
-        "Used by no later call; replies are not logged, so they may have served one",
+    _print_calls(
+        "Not used by a later call; replies are not logged, so a reply may have used them",
         ("call #", "time (UTC)", "bytes #", "tool", "parameters"),
         report["untraced"],
-        _unused,
+        _unused_line,
     )
-    _print_places(
-        "Corrected: soon after it failed, another tool did what seems to be the same",
-        ("call #", "time (UTC)", "failed tool", "parameters", "made good by", "with"),
+    _print_calls(
+        "Corrected: soon after the failure, another tool apparently did the same",
+        ("call #", "time (UTC)", "failed tool", "parameters", "corrected by", "with"),
         report["corrections"],
-        lambda at: (
-            *(at["call"], _clock(at["called_at"]), at["tool"], _short(at["parameters"])),
-            f"{at['correcting_tool']} (call {at['corrected_by']})",
-            _short(at["correcting_parameters"]),
+        lambda call: (
+            *(call["call"], _clock(call["called_at"]), call["tool"], _shorten(call["parameters"])),
+            f"{call['correcting_tool']} (call {call['corrected_by']})",
+            _shorten(call["correcting_parameters"]),
         ),
     )
 
 
-def print_fleet(by_tool: pl.DataFrame, by_model: pl.DataFrame, reports: pl.DataFrame) -> None:
-    """Tools and models, those that lose most first, and what the figures mean."""
-    days = reports["session_date"].sort().to_list()
-    flagged = int(reports["is_flagged"].sum())
-    print_line(
-        f"{counted(reports.height, 'session')} with tool calls from {days[0]} to {days[-1]}; "
-        f"{flagged} of them below 60"
-    )
-    for title, name, frame in (("By tool", "tool", by_tool), ("By model", "model", by_model)):
-        _print_losses(title, name, frame)
-    print_line(
-        "\nlost: failed and wasted calls count 1, corrected and repeated ones 0.5.\n"
-        "tokens, USD: of what lost calls gave back, 4 bytes a token, at the mean price of a token "
-        "of their session; the least they cost, where sizes are known.\n"
-        "share of cost: the cost of each session times the share of its calls that were lost."
-    )
-
-
-def _print_head(report: Report) -> None:
-    worn = report["masque"] or "baseline"
+def _print_summary(report: Row) -> None:
+    masque = report["masque"] or "baseline"
     print_line(
         one_line(
-            f"{report['session_key']} of {report['organization_id']}: {worn}, "
+            f"{report['session_key']} of {report['organization_id']}: {masque}, "
             f"{report['model'] or 'model unknown'}, {report['task_class']}, "
             f"{report['started_at']:%Y-%m-%d %H:%M} UTC"
         )
@@ -121,14 +141,14 @@ def _print_head(report: Report) -> None:
     print_line(f"counted: {report['basis']}")
     tokens, usd = report["lost_tokens"], report["lost_usd"]
     if tokens:
-        money = "cost unknown" if usd is None else f"{usd:.4f} USD"
-        print_line(f"what lost calls gave back: about {tokens:.0f} tokens, {money}, at the least")
+        cost = "cost unknown" if usd is None else f"{usd:.4f} USD"
+        print_line(f"results of lost calls: at least about {tokens:.0f} tokens, {cost}")
     others = {"denied": report["denied_calls"], "of unknown outcome": report["unknown_calls"]}
-    if beside := ", ".join(f"{number} {what}" for what, number in others.items() if number):
-        print_line(f"beside these calls: {beside}")
+    if uncounted := ", ".join(f"{number} {what}" for what, number in others.items() if number):
+        print_line(f"calls not counted: {uncounted}")
 
 
-def _print_by_tool(report: Report) -> None:
+def _print_by_tool(report: Row) -> None:
     columns = (
         *("tool", "calls #", "failed #", "corrected #", "repeated #", "wasted #", "lost #"),
         *("p50 ms #", "p95 ms #", "bytes #"),
@@ -145,16 +165,53 @@ def _print_by_tool(report: Report) -> None:
         print_table("\nBy tool", columns, rows, essential=7)
 
 
-def _print_places(
+def _print_calls(
     title: str,
     columns: Sequence[str],
-    places: Sequence[Mapping[str, Any]] | None,
-    cells: Any,
+    calls: Sequence[Row] | None,
+    line: Callable[[Row], Sequence[object]],
 ) -> None:
-    if places:
-        print_table(f"\n{title}", columns, map(cells, places[:_SHOWN]), essential=len(columns))
-        if len(places) > _SHOWN:
-            print_line(f"{len(places) - _SHOWN} more not shown: use --format json")
+    if calls:
+        print_table(f"\n{title}", columns, map(line, calls[:_MAX_CALLS]), essential=len(columns))
+        if len(calls) > _MAX_CALLS:
+            print_line(f"{len(calls) - _MAX_CALLS} more not shown: use --format json")
+
+
+def _unused_line(call: Row) -> tuple[object, ...]:
+    return (
+        *(call["call"], _clock(call["called_at"]), call["bytes_returned"]),
+        *(call["tool"], _shorten(call["parameters"])),
+    )
+
+
+# -- All sessions --------------------------------------------------------------------------------
+
+
+def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat) -> None:
+    chosen = dates_in(lake.partitions(TOOL_REPORTS), parse_dates(dates))
+    reports, sessions = lake.read(TOOL_REPORTS, chosen), lake.read(AGENT_SESSIONS, chosen)
+    by_tool, by_model = lost_by_tool(reports, sessions), lost_by_model(reports, sessions)
+    if form is OutputFormat.JSON:
+        print_json({"tools": by_tool.to_dicts(), "models": by_model.to_dicts()})
+        return
+    if reports.is_empty():
+        print_line(
+            f"There are no tool reports of these dates in {lake.root}. Run ingest and build."
+        )
+        return
+    days = reports["session_date"].sort().to_list()
+    print_line(
+        f"{pluralize(reports.height, 'session')} with tool calls from {days[0]} to {days[-1]}; "
+        f"{int(reports['is_flagged'].sum())} of them below 60"
+    )
+    _print_losses("By tool", "tool", by_tool)
+    _print_losses("By model", "model", by_model)
+    print_line(
+        "\nlost: failed and wasted calls count 1, corrected and repeated ones 0.5.\n"
+        "tokens, USD: of the results of lost calls, at 4 bytes per token and the mean price of a "
+        "token of their session; a lower bound, where sizes are known.\n"
+        "share of cost: the cost of each session times the share of its calls that were lost."
+    )
 
 
 def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
@@ -162,30 +219,27 @@ def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
         *(name, "calls #", "lost #", "lost % #", "failed #", "repeated #", "wasted #"),
         *("tokens #", "USD #", "share of cost, USD #", "sizes known #"),
     )
-    print_table(f"\n{title}", columns, _losses(name, frame), essential=7)
+    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=7)
 
 
-def _losses(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
+def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
     for row in frame.iter_rows(named=True):
         yield (
             *(row[name], row["calls"], f"{row['lost_calls']:g}", f"{row['lost_pct']:.1f}"),
             *(row["failed"], row["repeated"], row["wasted"]),
-            *(_whole(row["lost_tokens"]), _money(row["lost_usd"]), _money(row["cost_share_usd"])),
+            *(_whole(row["lost_tokens"]), _cents(row["lost_usd"]), _cents(row["cost_share_usd"])),
             f"{row['known_sessions']} of {row['sessions']}",
         )
 
 
-def _unused(at: Mapping[str, Any]) -> tuple[object, ...]:
-    size, place = at["bytes_returned"], (at["call"], _clock(at["called_at"]))
-    return (*place, size, at["tool"], _short(at["parameters"]))
-
-
-def _short(text: str | None) -> str | None:
-    """A text on one line, cut short; what a terminal would obey is taken out where printed."""
+def _shorten(text: str | None) -> str | None:
+    """Return text on one line, shortened."""
     if text is None:
         return None
     line = " ".join(text.split())
-    return line if len(line) <= _TEXT_LETTERS else f"{line[: _TEXT_LETTERS - 1]}…"
+    if len(line) <= _MAX_TEXT_CHARACTERS:
+        return line
+    return f"{line[: _MAX_TEXT_CHARACTERS - 1]}…"
 
 
 def _clock(time: datetime) -> str:
@@ -196,59 +250,5 @@ def _whole(number: float | None) -> str | None:
     return None if number is None else f"{number:.0f}"
 
 
-def _money(usd: float | None) -> str | None:
+def _cents(usd: float | None) -> str | None:
     return None if usd is None else f"{usd:.2f}"
-
-
-class ReportFormat(StrEnum):
-    """How a report is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-def tools(
-    session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="A session key or session id.")
-    ] = None,
-    fleet: Annotated[
-        bool, typer.Option("--fleet", help="All sessions, by tool and model.")
-    ] = False,
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[
-        ReportFormat, typer.Option("--format", help="How to print it.")
-    ] = ReportFormat.TEXT,
-) -> None:
-    """Show what tool calls were worth: repeated, wasted, corrected, looping; of one session or all.
-
-    SESSION must have been ingested and built. --date goes with --fleet.
-    """
-    if fleet == (session is not None):
-        raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
-    if dates is not None and not fleet:
-        raise typer.BadParameter("--date goes with --fleet: a SESSION is found on any date")
-    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
-        if session is None:
-            _fleet(lake, dates, form)
-            return
-        report = find_report(lake, session)
-    if form is ReportFormat.JSON:
-        print_line(json.dumps(report, indent=2, default=str))
-    else:
-        print_report(report)
-
-
-def _fleet(lake: Lake, dates: str | None, form: ReportFormat) -> None:
-    days = within(lake.partitions(TOOL_REPORTS), None if dates is None else parse_days(dates))
-    reports, sessions = lake.read(TOOL_REPORTS, days), lake.read(AGENT_SESSIONS, days)
-    by_tool, by_model = lost_by_tool(reports, sessions), lost_by_model(reports, sessions)
-    if form is ReportFormat.JSON:
-        found = {"tools": by_tool.to_dicts(), "models": by_model.to_dicts()}
-        print_line(json.dumps(found, indent=2))
-    elif reports.is_empty():
-        print_line(
-            f"There are no tool reports of these dates in {lake.root}. Run ingest and build."
-        )
-    else:
-        print_fleet(by_tool, by_model, reports)

@@ -1,4 +1,4 @@
-"""Model comparison: from the effective scores of the lake to tables and a report."""
+"""Model comparison: from effective scores in the lake to tables and a report."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -25,13 +25,13 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.stores import Stores
 
 DAYS = 28
-"""So many complete days before today are compared unless told otherwise."""
+"""Default number of complete days before today to compare."""
 
 _SAMPLE = {"organization_id": pl.String, "session_key": pl.String, "profile_id": pl.String}
 
 
 def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
-    """The last complete days (UTC): their beginning, and the midnight that ends them."""
+    """Return the last complete days (UTC): their beginning, and the midnight that ends them."""
     until = datetime.combine(now.date(), time(), UTC)
     return until - timedelta(days=days), until
 
@@ -39,13 +39,13 @@ def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
 def compare_models(
     stores: Stores, question: Question, now: datetime, as_of: datetime | None = None
 ) -> Comparison:
-    """Compare the models; what people said until now (or ``as_of``) counts.
+    """Compare the models, with overrides made until now (or ``as_of``).
 
     Args:
-        stores: the stores.
-        question: what is compared.
-        now: the time of the comparison.
-        as_of: as of this past time, see ``stages.as_of``.
+        stores: The stores.
+        question: What to compare.
+        now: Time of the comparison.
+        as_of: A past time, see ``evaluation_pipelines.as_of``.
 
     Raises:
         LakeError: a file cannot be read.
@@ -74,7 +74,7 @@ def write_comparison(stores: Stores, found: Comparison) -> None:
 
 
 def tables_of(found: Comparison) -> tuple[tuple[Table, pl.DataFrame], ...]:
-    """The tables of a comparison with their rows."""
+    """Return the tables of a comparison with their rows."""
     return (
         (MODEL_COMPARISON, found.models),
         (MODEL_COMPARISON_PAIRS, found.pairs),

@@ -1,4 +1,4 @@
-"""The rules of the daily tables as asset checks: one result per table and rule for a whole run."""
+"""Asset checks of the daily tables: one result per table and check for a whole run."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -7,7 +7,7 @@ from datetime import date
 import dagster as dg
 
 from evaluation_pipelines.build.build import DateFailed
-from evaluation_pipelines.defs.metadata import rule_metadata
+from evaluation_pipelines.defs.metadata import check_metadata
 from evaluation_pipelines.schemas.checks import CheckResult
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 
@@ -17,9 +17,11 @@ WAS_BUILT = "every_date_was_built"
 def check_specs(
     tables: Iterable[DailyTable], blocking: Collection[str] = ()
 ) -> list[dg.AssetCheckSpec]:
-    """For each of these tables: its rules, and whether all dates of the run were built.
+    """Return the checks of tables: that every date was built, and the checks of each table.
 
-    What follows in a run waits in vain for a rule of ``blocking`` that is broken.
+    Args:
+        tables: Daily tables.
+        blocking: Names of checks that skip the later steps of a run when they fail.
     """
     return [
         dg.AssetCheckSpec(
@@ -33,45 +35,64 @@ def check_specs(
     ]
 
 
+def asset_check_result(result: CheckResult) -> dg.AssetCheckResult:
+    """Return the result of one check as Dagster's."""
+    return dg.AssetCheckResult(
+        passed=result.passed,
+        asset_key=result.table,
+        check_name=result.rule,
+        severity=_severity([result]),
+        metadata={
+            "expected": result.expected,
+            "found": result.found,
+            **({"examples": "\n".join(result.examples)} if result.examples else {}),
+        },
+    )
+
+
 class CheckResults:
-    """Collects what each date of a run was found to keep or to break."""
+    """Check results of the dates of a run."""
 
     def __init__(self) -> None:
         self._results: dict[tuple[str, str], list[tuple[str, CheckResult]]] = defaultdict(list)
 
-    def note_made(self, day: date, made: BuiltPartition) -> None:
-        """A partition was published."""
-        self._note_rules(day, made)
-        self._note_built(day, made.table.name, None)
+    def add_built(self, day: date, built: BuiltPartition) -> None:
+        """Add the results of a published partition."""
+        self._add_checks(day, built)
+        self._add_was_built(day, built.table.name, None)
 
-    def note_failed(self, failed: DateFailed) -> None:
-        """A date failed at one of its tables."""
+    def add_failed(self, failed: DateFailed) -> None:
+        """Add the results of a date that failed at one of its tables."""
         if failed.broken is not None:
-            self._note_rules(failed.session_date, failed.broken)
-        self._note_built(failed.session_date, failed.table, failed.error)
+            self._add_checks(failed.session_date, failed.broken)
+        self._add_was_built(failed.session_date, failed.table, failed.error)
 
-    def check_results(
+    def asset_check_results(
         self, selected: Collection[dg.AssetCheckKey]
     ) -> Iterator[dg.AssetCheckResult]:
-        """One result for each selected check that had something to look at."""
+        """Yield one result for each selected check that has a result on some date."""
         for key in sorted(selected, key=lambda each: each.to_user_string()):
             results = self._results[key.asset_key.to_user_string(), key.name]
-            broken = [(day, each) for day, each in results if not each.passed]
-            warns = bool(broken) and all(each.severity == "warning" for _, each in broken)
+            failed = [(day, each) for day, each in results if not each.passed]
             if results:
                 yield dg.AssetCheckResult(
-                    passed=not broken,
+                    passed=not failed,
                     asset_key=key.asset_key,
                     check_name=key.name,
-                    severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-                    metadata=rule_metadata(results),
-                    description="; ".join(f"{day}: {each.found}" for day, each in broken) or None,
+                    severity=_severity([each for _, each in failed]),
+                    metadata=check_metadata(results),
+                    description="; ".join(f"{day}: {each.found}" for day, each in failed) or None,
                 )
 
-    def _note_rules(self, day: date, made: BuiltPartition) -> None:
-        for each in made.rules:
-            self._results[made.table.name, each.rule].append((day.isoformat(), each))
+    def _add_checks(self, day: date, built: BuiltPartition) -> None:
+        for each in built.rules:
+            self._results[built.table.name, each.rule].append((day.isoformat(), each))
 
-    def _note_built(self, day: date, table: str, error: str | None) -> None:
+    def _add_was_built(self, day: date, table: str, error: str | None) -> None:
         result = CheckResult(table, WAS_BUILT, error is None, "built", error or "built")
         self._results[table, WAS_BUILT].append((day.isoformat(), result))
+
+
+def _severity(results: Collection[CheckResult]) -> dg.AssetCheckSeverity:
+    is_warning = results and all(each.severity == "warning" for each in results)
+    return dg.AssetCheckSeverity.WARN if is_warning else dg.AssetCheckSeverity.ERROR

@@ -1,7 +1,7 @@
-"""The daily tables as assets: all dates of a range are made within one run.
+"""Daily tables as assets: one run builds all dates of a range.
 
-They share one step, because a date that fails must not stop the others and must not count as
-materialized: separate steps can only succeed or fail with all dates of a run.
+They share one step, since a date that fails must neither stop the other dates nor count as
+materialized. Separate steps succeed or fail for all dates of a run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,21 +10,21 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.domain.messages import of_parked_date
-from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.alerts.domain.messages import parked_date_alert
+from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import Build, DateFailed
-from evaluation_pipelines.build.daily_tables import OF_TELEMETRY
+from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
-from evaluation_pipelines.defs.logged_outputs import reported_outputs
+from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.runs import is_of_the_night
-from evaluation_pipelines.defs.scorecards.events import Observations, counted
+from evaluation_pipelines.defs.runs import is_nightly
+from evaluation_pipelines.defs.scorecards.events import Observations, event_counts
 from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.versions import LastReports, file_version, version_tags
+from evaluation_pipelines.defs.versions import LatestVersions, file_version, version_tags
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -32,7 +32,7 @@ from evaluation_pipelines.storage.stores import Stores
 
 
 def asset_spec(daily: DailyTable) -> dg.AssetSpec:
-    """What the interface knows of a daily table."""
+    """Return the asset of a daily table."""
     table = daily.table
     return dg.AssetSpec(
         table.name,
@@ -44,7 +44,7 @@ def asset_spec(daily: DailyTable) -> dg.AssetSpec:
         code_version=daily.code_version,
         metadata={"dagster/column_schema": column_schema(table)},
         freshness_policy=WITH_TELEMETRY if table is SESSION_PERFORMANCE else None,
-        # A date that fails yields no materialization; see the head of this file.
+        # A date that fails has no materialization; see the docstring of this module.
         skippable=True,
     )
 
@@ -53,29 +53,38 @@ def materialization(
     stores: Stores,
     daily: DailyTable,
     day: date,
-    made: BuiltPartition,
+    built: BuiltPartition,
     more: Mapping[str, dg.MetadataValue],
-    reports: LastReports,
+    latest: LatestVersions,
 ) -> dg.AssetMaterialization:
-    """What the interface is told of a partition that was made; it must be logged."""
-    path = stores.lake.place(made.table, day)
-    version = file_version(stores.lake.files(made.table, day))
-    tags = version_tags(reports, daily.code_version, version, daily.upstream, day)
-    reports.reported(daily.table.name, day, version)
+    """Return the event of a published partition, which the caller must log.
+
+    Args:
+        stores: The lake with the files of the partition.
+        daily: Table of the partition.
+        day: Session date.
+        built: The partition.
+        more: Further metadata.
+        latest: Latest versions of the inputs; updated with the version of the partition.
+    """
+    path = stores.lake.place(built.table, day)
+    version = file_version(stores.lake.files(built.table, day))
+    tags = version_tags(latest, daily.code_version, version, daily.upstream, day)
+    latest.update(daily.table.name, day, version)
     return dg.AssetMaterialization(
         daily.table.name,
         partition=day.isoformat(),
-        metadata={**partition_metadata(made, daily.preview, path), **more},
+        metadata={**partition_metadata(built, daily.preview, path), **more},
         tags=tags,
     )
 
 
-_DAILY = {each.table.name: each for each in OF_TELEMETRY}
+_DAILY = {each.table.name: each for each in TELEMETRY_TABLES}
 
 
 @dg.multi_asset(
-    specs=[asset_spec(each) for each in OF_TELEMETRY],
-    check_specs=check_specs(OF_TELEMETRY),
+    specs=[asset_spec(each) for each in TELEMETRY_TABLES],
+    check_specs=check_specs(TELEMETRY_TABLES),
     can_subset=True,
     partitions_def=SESSION_DATES,
     backfill_policy=dg.BackfillPolicy.single_run(),
@@ -83,70 +92,70 @@ _DAILY = {each.table.name: each for each in OF_TELEMETRY}
 def daily_tables(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
-    """Events, sessions and their performance of the dates of a run, some dates at a time.
+    """Build events, sessions and their scores of the dates of a run, in batches of dates.
 
-    The night builds those dates of which its judge has new scores, and all their tables: what is
-    half built would stay due.
+    A nightly run builds the dates whose judge scores it has published, and all tables of them: a
+    date with some of its tables rebuilt would stay due.
     """
     selected = [key.to_user_string() for key in context.selected_asset_keys]
     days = [date.fromisoformat(key) for key in context.partition_keys]
-    is_night = is_of_the_night(context.run)
-    if is_night:
+    nightly = is_nightly(context.run)
+    if nightly:
         held = {each.session_date for each in RebuildQueue(stores.ledger).held(datetime.now(UTC))}
         days = sorted(held.intersection(days))
-    book, reports = CheckResults(), LastReports(context.instance, days)
-    announced = Observations(SESSION_EVALUATIONS.name)
+    checks, latest = CheckResults(), LatestVersions(context.instance, days)
+    observations = Observations(SESSION_EVALUATIONS.name)
 
-    def publish(published: Mapping[date, BuiltPartition]) -> None:
-        log_events(context, _events(stores, published, announced, reports))
-        for day, made in published.items():
-            if without := made.facts.get("no_profile"):
-                context.log.info("%s: %d sessions that no profile matches", day, without)
-            book.note_made(day, made)
+    def report(published: Mapping[date, BuiltPartition]) -> None:
+        log_events(context, _events(stores, published, observations, latest))
+        for day, built in published.items():
+            if unmatched := built.facts.get("no_profile"):
+                context.log.info("%s: %d sessions that no profile matches", day, unmatched)
+            checks.add_built(day, built)
 
-    tables = _DAILY if is_night else selected
-    outcome = Build(stores, tables, publish).run(days, LoggedProgress(context.log))
+    tables = _DAILY if nightly else selected
+    outcome = Build(stores, tables, report).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
-        for noted in [each] if each.table in selected else _passed_on(each, selected):
-            book.note_failed(noted)
+        for shown in [each] if each.table in selected else _at_selected(each, selected):
+            checks.add_failed(shown)
         if each.parked:
             reason = f"{each.table}: {each.error}"
-            parked = of_parked_date(each.session_date, each.attempts, reason)
-            alert(stores, parked, datetime.now(UTC), context.log)
+            parked = parked_date_alert(each.session_date, each.attempts, reason)
+            raise_alert(stores, parked, datetime.now(UTC), context.log)
     report_checks(context.instance, stores)
-    yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
-    if failed and not is_night:
+    yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
+    if failed and not nightly:
         raise dg.Failure(
-            _told(failed, len(days)),
+            _failure_text(failed, len(days)),
             metadata={each.session_date.isoformat(): each.error for each in failed},
             allow_retries=False,
         )
-    if failed:  # they are tried again by themselves
-        context.log.error("%s", _told(failed, len(days)))
-    yield from reported_outputs(context, _DAILY)
+    if failed:  # the sensor retries these dates
+        context.log.error("%s", _failure_text(failed, len(days)))
+    yield from logged_outputs(context, _DAILY)
 
 
 def _events(
     stores: Stores,
     published: Mapping[date, BuiltPartition],
-    announced: Observations,
-    reports: LastReports,
+    observations: Observations,
+    latest: LatestVersions,
 ) -> Iterator[dg.AssetObservation | dg.AssetMaterialization]:
-    for day, made in published.items():
-        # Before the materialization: the page of a partition puts what was observed later on top.
-        yield from announced.of(made.news)
-        daily = _DAILY[made.table.name]
-        yield materialization(stores, daily, day, made, counted(made.news), reports)
+    for day, built in published.items():
+        # Observations come first: the page of a partition shows its latest event on top.
+        yield from observations.of(built.news)
+        daily = _DAILY[built.table.name]
+        yield materialization(stores, daily, day, built, event_counts(built.news), latest)
 
 
-def _passed_on(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed]:
-    """A failure at a table that the run was not asked for is one of those it was."""
-    why = f"{failed.table}: {failed.error}"
-    return [replace(failed, table=each, error=why, broken=None) for each in selected]
+def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed]:
+    """Return a failure at a table outside the run as a failure of each selected table."""
+    error = f"{failed.table}: {failed.error}"
+    return [replace(failed, table=each, error=error, broken=None) for each in selected]
 
 
-def _told(failed: Sequence[DateFailed], dates: int) -> str:
+def _failure_text(failed: Sequence[DateFailed], dates: int) -> str:
     return f"{len(failed)} of {dates} dates could not be built, the others are published: " + (
         "; ".join(f"{each.session_date}: {each.error}" for each in failed)
     )
@@ -154,8 +163,8 @@ def _told(failed: Sequence[DateFailed], dates: int) -> str:
 
 daily_tables_job = dg.define_asset_job(
     "build_daily_tables",
-    # Not the checks of the whole lake: a build costs the same however long the history is.
+    # Without the checks of the whole lake: the cost of a build must not grow with the history.
     selection=dg.AssetSelection.assets(daily_tables).without_checks()
-    | dg.AssetSelection.checks(*(each.key for each in check_specs(OF_TELEMETRY))),
-    description="Makes the daily tables of a range of dates; started by the sensor.",
+    | dg.AssetSelection.checks(*(each.key for each in check_specs(TELEMETRY_TABLES))),
+    description="Builds the daily tables of a range of dates; started by a sensor.",
 )

@@ -1,8 +1,9 @@
-"""Dagster's own storage in SQLite files, which stores several events in one transaction.
+"""SQLite storage of Dagster that stores the events of many partitions in one transaction.
 
-Dagster opens two databases for every event about an asset and prepares every statement anew; a run
-over 90 dates has a thousand such events. Its own batches of events are for other storages. The
-files are the same as Dagster's: its ``storage: sqlite`` reads them, too. Named in ``dagster.yaml``.
+Dagster's own storage opens two databases for every event about an asset and prepares every
+statement again; a run over 90 dates has a thousand such events. Batches of events are implemented
+for other storages only. The files have the same format, so ``storage: sqlite`` can read them.
+Named in ``dagster.yaml``.
 """
 
 import os
@@ -13,61 +14,63 @@ from threading import local
 from typing import Any, Self
 
 import dagster as dg
-from dagster._core.events import ASSET_EVENTS
-from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.sqlalchemy_compat import db_result
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from sqlalchemy import Connection
 
-# Else Dagster hands over no batch: those it has are what a run plans to make.
+from evaluation_pipelines.defs.dagster_private import (
+    ASSET_EVENTS,
+    DagsterSqliteStorage,
+    SqliteEventLogStorage,
+    db_result,
+)
+
+# Without it Dagster passes no batches, such as the materializations that a run plans.
 os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", "1000")
 
 _EVENTS = Path("history", "runs")
-"""Where Dagster has the event log, under its base folder."""
+"""Folder of Dagster's event log under its base folder."""
 
 
 class EventLog(SqliteEventLogStorage):
-    """The event log: a file for each run, and one for all assets."""
+    """Event log with one file per run, and one file for all assets."""
 
     def __init__(self, base_dir: str) -> None:
         self._of_thread = local()
         super().__init__(base_dir)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Store what this thread logs within as one batch, at the end.
+    def batch(self) -> Iterator[None]:
+        """Store the events that this thread logs in the block as one batch when the block ends.
 
-        So it is after an error within, too. Nothing of it is stored if the process is killed
-        before, or if a database refuses it: then that error is raised.
+        The batch is stored even if the block raises. Nothing of it is stored if the process is
+        killed before, or if a database refuses it, which raises the database error.
         """
-        if self._waiting() is not None:
+        if self._batched() is not None:
             yield
             return
-        waiting = self._of_thread.waiting = []
+        batched = self._of_thread.batched = []
         try:
             yield
         finally:
-            self._of_thread.waiting = None
-            self.store_event_batch(waiting)
+            self._of_thread.batched = None
+            self.store_event_batch(batched)
 
-    def store_event(self, event: EventLogEntry) -> None:
-        """Store an event, or keep it until the end of ``together``."""
-        waiting = self._waiting()
-        if waiting is None:
+    def store_event(self, event: dg.EventLogEntry) -> None:
+        """Store an event, or add it to the batch of this thread."""
+        batched = self._batched()
+        if batched is None:
             super().store_event(event)
         else:
-            waiting.append(event)
+            batched.append(event)
 
-    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
-        """Store events about assets in one transaction for each file; others one by one."""
-        by_run: dict[str, list[EventLogEntry]] = {}
+    def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
+        """Store events about assets in one transaction per file, and the others one by one."""
+        by_run: dict[str, list[dg.EventLogEntry]] = {}
         for event in events:
             if event.dagster_event_type in ASSET_EVENTS and _asset_key(event) is not None:
                 by_run.setdefault(event.run_id, []).append(event)
         for run_id, about_assets in by_run.items():
-            # First the file that others write, too: if it is locked, nothing is stored twice when
-            # the events are tried again.
+            # The file that other processes write comes first: if it is locked, nothing is stored
+            # twice when the events are retried.
             with self.index_transaction() as connection:
                 self._store_in_index(connection, about_assets)
             with self.run_connection(run_id) as connection:
@@ -78,23 +81,23 @@ class EventLog(SqliteEventLogStorage):
             if id(event) not in stored:
                 self.store_event(event)
 
-    def _store_in_index(self, connection: Connection, events: Sequence[EventLogEntry]) -> None:
+    def _store_in_index(self, connection: Connection, events: Sequence[dg.EventLogEntry]) -> None:
         event_ids = []
-        # The row of an asset knows the newest event of each type: only these are noted there.
-        newest: dict[object, tuple[EventLogEntry, int]] = {}
+        # The row of an asset refers to the newest event of each type only.
+        newest: dict[object, tuple[dg.EventLogEntry, int]] = {}
         for event in events:
             with db_result(connection, self.prepare_insert_event(event)) as result:
                 event_ids.append(result.inserted_primary_key[0])
             kind = _asset_key(event), event.dagster_event_type
-            newest.pop(kind, None)  # what comes last is noted last
+            newest.pop(kind, None)  # keeps the order of the newest events
             newest[kind] = event, event_ids[-1]
         self._store_asset_event_tags(connection, events, event_ids)
         for event, event_id in newest.values():
             self._store_asset_event(connection, event, event_id)
 
-    def _waiting(self) -> list[EventLogEntry] | None:
-        """Events that this thread will store together, if it does."""
-        return getattr(self._of_thread, "waiting", None)
+    def _batched(self) -> list[dg.EventLogEntry] | None:
+        """Return the batch of this thread; ``None`` outside of ``batch``."""
+        return getattr(self._of_thread, "batched", None)
 
 
 class SqliteStorage(DagsterSqliteStorage):
@@ -114,15 +117,15 @@ def log_events(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     events: Iterable[dg.AssetMaterialization | dg.AssetObservation],
 ) -> None:
-    """Log events of a step, together where the instance has the storage above.
+    """Log events of a step, as one batch if the instance uses ``EventLog``.
 
-    What was logged before an error of ``events`` is stored.
+    If ``events`` raises, the events before the error are stored.
     """
     storage = context.instance.event_log_storage
-    with storage.together() if isinstance(storage, EventLog) else nullcontext():
+    with storage.batch() if isinstance(storage, EventLog) else nullcontext():
         for event in events:
             context.log_event(event)
 
 
-def _asset_key(event: EventLogEntry) -> dg.AssetKey | None:
+def _asset_key(event: dg.EventLogEntry) -> dg.AssetKey | None:
     return None if event.dagster_event is None else event.dagster_event.asset_key

@@ -1,7 +1,7 @@
-"""How old what people look at may be; an asset without a policy may be any age.
+"""Freshness policies of the assets that people open.
 
-The tables of a date have none but one: a date is as fresh as its telemetry, and is rebuilt when
-that changes.
+An asset without a policy may have any age. The tables of a date have none, except one: a date is
+as fresh as its telemetry, and is rebuilt when that changes.
 """
 
 from datetime import timedelta
@@ -11,10 +11,10 @@ import dagster as dg
 WITH_TELEMETRY = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
 )
-"""A working day without any session is worth a look, a long weekend without one is an alarm."""
+"""Warns after a working day without any session, fails after a long weekend without one."""
 
 EVERY_HOUR = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=3), fail_window=timedelta(hours=26)
 )
-"""Made every hour, and by the night: after three hours runs of it fail or wait, after a night and
-two hours people read yesterday's figures."""
+"""For assets built hourly and by the nightly run. Three hours without a build mean that runs fail
+or wait; a night and two hours mean that people read yesterday's data."""

@@ -1,27 +1,30 @@
-"""Outputs of steps that tell of their dates one by one.
+"""Outputs of steps that log a materialization for each date.
 
-The daily tables log a materialization for each date that was made, so that one that failed does
-not count as made. An output that is never yielded has Dagster skip everything after it in the same
-run; yielded as usual, it would report every date of the run as made, the failed ones too.
+A daily table logs a materialization for each date that was built, so that a failed date does not
+count as materialized. Without an output Dagster would skip all later steps of the run; an ordinary
+output would report every date of the run as materialized, failed ones included.
 """
 
 from collections.abc import Iterable, Iterator
 
 import dagster as dg
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 
-_REPORTED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
-"""Dagster's own mark of an output whose events the step has logged already."""
+from evaluation_pipelines.defs.dagster_private import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+
+_LOGGED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""Dagster's mark of an output whose events the step has logged."""
 
 
-def reported_outputs(
+def logged_outputs(
     context: dg.AssetExecutionContext, tables: Iterable[str]
 ) -> Iterator[dg.Output[None]]:
-    """Let what comes after some tables in the same run begin; call it when they are written.
+    """Yield the outputs of the selected ``tables``, so that later steps of the run start.
 
-    Of the ``tables``, each after those it is made from, the run may have selected some.
+    Args:
+        context: Context of the step, after its tables are written.
+        tables: Names of tables, each after the tables it is built from.
     """
     selected = context.op_execution_context.selected_output_names
     for name in tables:
         if name in selected:
-            yield dg.Output(None, name, metadata=_REPORTED)
+            yield dg.Output(None, name, metadata=_LOGGED)

@@ -1,23 +1,19 @@
-"""The night: one run that judges what is due and brings everything up to date after it.
+"""Nightly run: judges the sessions that are due, and updates everything built from them.
 
-Its dates are a range: what is made date by date looks at all of them, what is made of the whole
-lake is made once, after them, and Dagster orders them by lineage. A run of assets is chosen over
-ops, so that every table shows what the night made of it, with its checks.
+It is one run over a range of dates. Assets with partitions process all dates of the range, assets
+of the whole lake are built once after them, and Dagster orders the steps by lineage. It is a run
+of assets rather than of ops, so that every table shows its materializations and checks.
 """
 
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.storage.tags import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
-)
 
 from evaluation_pipelines.build.night import night_dates
 from evaluation_pipelines.defs.automation import NIGHT_RUN, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_scores
-from evaluation_pipelines.defs.partitions import is_partition
-from evaluation_pipelines.defs.runs import is_under_way, last_date_done
+from evaluation_pipelines.defs.partitions import is_partition, range_tags
+from evaluation_pipelines.defs.runs import is_unfinished, last_date_done
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores
 
@@ -37,7 +33,7 @@ ASSETS = (
     "evaluation_books",
     "analytics_database",
 )
-"""What a night makes."""
+"""Assets of the nightly run."""
 
 _SETTINGS = load_settings()
 
@@ -45,9 +41,9 @@ nightly_evaluation_job = dg.define_asset_job(
     NIGHTLY_EVALUATION,
     selection=dg.AssetSelection.assets(*ASSETS),
     tags=NIGHT_RUN,
-    description="The night, end to end: judges what is due of a range of dates, then makes "
-    "scorecards, reputation, comparison with its report, closed books and the analysts' database. "
-    "A judge that does not answer and dates that fail are told; the rest goes on without them.",
+    description="Judges what is due in a range of dates, then builds scorecards, reputation, the "
+    "comparison with its report, closed books and the analysts' database. A judge that does not "
+    "answer and dates that fail are reported; the other steps go on.",
 )
 
 
@@ -57,16 +53,17 @@ nightly_evaluation_job = dg.define_asset_job(
     cron_schedule=f"0 {_SETTINGS.nightly_hour} * * *",
     execution_timezone=_SETTINGS.nightly_time_zone,
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Starts the night, at EVAL_NIGHTLY_HOUR. After missed nights one run catches up: "
-    "it goes back to the last night that succeeded and to the oldest session that is due.",
+    description="Starts the nightly run at EVAL_NIGHTLY_HOUR. After missed nights one run catches "
+    "up: it goes back to the last nightly run that succeeded and to the oldest session that is "
+    "due.",
 )
 def nightly_evaluation(
     context: dg.ScheduleEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.RunRequest | dg.SkipReason:
-    """One run over the dates since the last night, and over those with something to judge."""
-    if is_under_way(context.instance, NIGHTLY_EVALUATION):
-        return dg.SkipReason("the night before is still at work: it does what this one would")
-    # A tick may come late; what has ended by then is judged along.
+    """Request one run over the dates since the last nightly run and those with due sessions."""
+    if is_unfinished(context.instance, NIGHTLY_EVALUATION):
+        return dg.SkipReason("the last nightly run is still running: it does the same work")
+    # A tick may be late: sessions that have ended by now are judged, too.
     now = max(context.scheduled_execution_time, datetime.now(UTC))
     last_done = last_date_done(context.instance, NIGHTLY_EVALUATION)
     days = night_dates(stores, now, last_done, is_partition)
@@ -74,8 +71,5 @@ def nightly_evaluation(
         return dg.SkipReason("there are no sessions yet")
     return dg.RunRequest(
         run_config={"ops": {judge_scores.op.name: {"config": {"triggered_by": "schedule"}}}},
-        tags={
-            ASSET_PARTITION_RANGE_START_TAG: days[0].isoformat(),
-            ASSET_PARTITION_RANGE_END_TAG: days[1].isoformat(),
-        },
+        tags=range_tags(*days),
     )

@@ -1,4 +1,4 @@
-"""Progress of long steps, as lines of the run's log."""
+"""Progress of long steps as lines of the run's log."""
 
 import time
 from logging import Logger
@@ -7,29 +7,29 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class LoggedProgress:
-    """Writes done, total, rate and what else is told every few seconds."""
+    """Progress that logs units done, total, rate and details every few seconds."""
 
     def __init__(self, log: Logger) -> None:
         self._log = log
         self._what, self._total, self._done = "", 0, 0
         self._detail = ""
-        self._began = self._told = time.monotonic()
+        self._began = self._logged = time.monotonic()
 
     def begin(self, what: str, total: int) -> None:
-        """A step of ``total`` units starts."""
+        """Start a step of ``total`` units."""
         self._what, self._total, self._done = what, total, 0
-        self._began = self._told = time.monotonic()
+        self._began = self._logged = time.monotonic()
 
     def advance(self, units: int) -> None:
-        """So many more units are done."""
+        """Advance the progress by ``units``."""
         self._done += units
         now = time.monotonic()
-        if now - self._told >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
-            self._told = now
+        if now - self._logged >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
+            self._logged = now
             rate = self._done / max(now - self._began, 1e-9)
             so_far = f"{self._what}: {self._done} of {self._total} ({rate:.3g}/s)"
             self._log.info("%s%s", so_far, self._detail)
 
     def tell(self, detail: str) -> None:
-        """Stands in the lines that follow."""
+        """Add ``detail`` to the lines that follow."""
         self._detail = f", {detail}"

@@ -1,4 +1,4 @@
-"""What assets, sensors and checks are given."""
+"""Resources of assets, sensors and checks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from evaluation_pipelines.storage.stores import Stores, open_stores
 
 
 class StoresResource(dg.ConfigurableResource[Stores]):
-    """Landing folder, lake and ledger, as the environment of the run says.
+    """Landing folder, lake and ledger, configured by the environment of the run.
 
-    Nothing of it is run configuration: a ledger URL may hold a password.
+    Nothing is run configuration, since a ledger URL may contain a password.
     """
 
     @contextmanager
@@ -25,11 +25,11 @@ class StoresResource(dg.ConfigurableResource[Stores]):
 
 @dg.definitions
 def resources() -> dg.Definitions:
-    """Every resource, by the name under which it is asked for."""
+    """Return every resource by the name of its parameter."""
     return dg.Definitions(
         resources={
             "stores": StoresResource(),
-            # In memory: a DuckDB file that is open for writing would lock everybody else out.
+            # In memory: a DuckDB file that is open for writing would lock out other processes.
             "duckdb": DuckDBResource(database=":memory:"),
         }
     )

@@ -1,7 +1,7 @@
-"""Versions of data: they tell the interface which dates are older than what they were made from.
+"""Data versions, by which the interface shows dates that are older than their inputs.
 
-Dagster notes them by itself for an asset that a step returns; the daily tables report their
-materializations one by one, so that they note them here.
+Dagster records the versions itself for an asset that a step returns. The daily tables report
+their materializations one by one, and add the versions here.
 """
 
 import hashlib
@@ -11,7 +11,8 @@ from datetime import date
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.definitions.data_version import (
+
+from evaluation_pipelines.defs.dagster_private import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
     INPUT_DATA_VERSION_TAG_PREFIX,
@@ -23,12 +24,12 @@ _KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def landed_version(rows: int) -> str:
-    """Version of the landed events of a date: they only ever become more."""
+    """Return the version of the landed events of a date, whose number only grows."""
     return f"{rows}-rows"
 
 
 def file_version(paths: Sequence[Path]) -> str:
-    """Version of a partition: a hash of its files; the same rows give the same files."""
+    """Return the version of a partition: a hash of its files, which depend on its rows only."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.read_bytes())
@@ -36,10 +37,10 @@ def file_version(paths: Sequence[Path]) -> str:
 
 
 @dataclass(slots=True)
-class LastReports:
-    """What was last reported of the partitions of some dates, looked up for many of them at once.
+class LatestVersions:
+    """Latest reported versions of the partitions of some dates, looked up for all dates together.
 
-    ``reported`` must be called with the version of one that is reported.
+    Call ``update`` after reporting a partition.
     """
 
     instance: dg.DagsterInstance
@@ -48,11 +49,11 @@ class LastReports:
     _events: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def of(self, asset: str, day: date) -> tuple[str, str]:
-        """Version of a partition and the event that reported it."""
+        """Return the version of a partition and the id of the event that reported it."""
         return self._version(asset, str(day)), self._event(asset, str(day))
 
-    def reported(self, asset: str, day: date, version: str) -> None:
-        """A partition was reported just now: which event that is shows when somebody asks."""
+    def update(self, asset: str, day: date, version: str) -> None:
+        """Note that a partition was reported; its event is looked up when it is needed."""
         self._versions.setdefault(asset, {})[str(day)] = version
         self._events.get(asset, {}).pop(str(day), None)
 
@@ -78,12 +79,12 @@ class LastReports:
 
 
 def version_tags(
-    reports: LastReports, code_version: str, version: str, upstream: Sequence[str], day: date
+    latest: LatestVersions, code_version: str, version: str, upstream: Sequence[str], day: date
 ) -> dict[str, str]:
-    """Tags of a materialization of ``day`` that was made from ``upstream`` as last reported."""
+    """Return the tags of a materialization of ``day`` built from the latest ``upstream``."""
     tags = {CODE_VERSION_TAG: code_version, DATA_VERSION_TAG: version}
     for asset in upstream:
-        used, pointer = reports.of(asset, day)
+        used, pointer = latest.of(asset, day)
         tags[f"{INPUT_DATA_VERSION_TAG_PREFIX}/{asset}"] = used
         tags[f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{asset}"] = pointer
     return tags

@@ -1,46 +1,114 @@
-"""What the demo puts into the landing folder: genuine samples and a made-up team's fortnight.
+"""Telemetry of the demo: real samples of each agent program, and the recording of a team."""
 
-The team works with Claude Code; a few sessions of every other agent are beside it.
-"""
-
+import json
+import lzma
+import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
-from evaluation_pipelines.demo.guests import write_guests
-from evaluation_pipelines.demo.outside import write_outside
-from evaluation_pipelines.demo.samples import SAMPLES_FOLDER, copy_samples
 from evaluation_pipelines.storage.landing import Landing
 
-SEED = 1
-EXTENT = Extent()
-_TEAM = "demo"
+SAMPLES = Path(__file__).parent / "samples"
+"""One folder per agent program with the OTLP requests that it really sent."""
+
+SAMPLES_FOLDER = "samples"
+"""Folder of the samples in the landing folder."""
+
+RECORDING = Path(__file__).parent / "recording"
+"""Compressed landing files of a team's last days, by their path in the landing folder."""
+
+_TEAM_FOLDER = "demo"
+_NANOSECONDS_PER_DAY = 86_400 * 10**9
+_NANOSECONDS = re.compile(rb"\b1\d{18}\b")
+_DATE = re.compile(rb"\b(\d{4}-\d\d-\d\d)(?=T\d\d[:-])")
+
+
+class Recorded(NamedTuple):
+    """What the recording covers: ``days`` days before midnight (UTC) of ``end``."""
+
+    end: date
+    days: int
+
+
+def recorded() -> Recorded:
+    """Return what the recording covers."""
+    span = json.loads((RECORDING / "recording.json").read_text(encoding="utf-8"))
+    return Recorded(date.fromisoformat(span["end"]), span["days"])
 
 
 def put_telemetry(landing_dir: Path, today: date, progress: Callable[[int], None]) -> str:
-    """Put both there, where they are not there yet; says in words what lies there now.
+    """Put samples and recording into the landing folder, and describe them in a sentence.
 
-    Beside them what other systems say about the team's agents, in ``signals`` and ``evaluations``.
+    The recording is moved to the days before ``today``. Files that exist are left alone:
+    telemetry is never rewritten.
 
-    ``progress`` is told of each of the ``EXTENT.days`` days.
+    Args:
+        landing_dir: The landing folder; it is created if needed.
+        today: The day (UTC) after the last recorded one.
+        progress: Called with 1 for each recorded file.
     """
-    samples = copy_samples(landing_dir)
-    team = landing_dir / _TEAM
-    if not any(team.glob("*.jsonl")):
-        write_telemetry(team, seed=SEED, end=today, extent=EXTENT, progress=progress)
-        write_guests(team, seed=SEED, end=today, days=EXTENT.days)
-        write_outside(landing_dir, seed=SEED, end=today, days=EXTENT.days)
+    span = recorded()
+    team = landing_dir / _TEAM_FOLDER
+    is_new = not any(team.glob("*.jsonl"))
+    for source in recorded_files():
+        if is_new:
+            _unpack(source, landing_dir, today - span.end)
+        progress(1)
+    samples = _copy_samples(landing_dir)
     return (
-        f"genuine telemetry of agent programs in {landing_dir / SAMPLES_FOLDER} "
-        f"({len(samples)} files), {EXTENT.days} days of a made-up team, and a few made-up "
-        f"sessions of every other agent, in {team}"
+        f"recorded telemetry of agent programs in {landing_dir / SAMPLES_FOLDER} "
+        f"({len(samples)} files), {span.days} days of a generated team, and a few "
+        f"generated sessions of every other agent, in {team}"
     )
 
 
+def recorded_files() -> list[Path]:
+    """Return the compressed files of the recording."""
+    return sorted(RECORDING.rglob("*.jsonl.xz"))
+
+
 def other_telemetry(landing: Landing) -> list[str]:
-    """Telemetry that lies in a landing folder into which the demo has put nothing yet."""
-    if (landing.root / _TEAM).exists():
+    """Return telemetry files of a landing folder into which the demo has put nothing yet."""
+    if (landing.root / _TEAM_FOLDER).exists():
         return []
     files, _ = landing.list_files()
     return [file.path for file in files if not file.path.startswith(f"{SAMPLES_FOLDER}/")]
+
+
+def _unpack(source: Path, landing_dir: Path, moved_by: timedelta) -> None:
+    """Write a recorded file with all its times, and the date in its name, moved."""
+    name = str(source.relative_to(RECORDING)).removesuffix(".xz")
+    target = landing_dir / _with_dates_moved(name.encode(), moved_by).decode()
+    with lzma.open(source) as file:
+        lines = _with_dates_moved(file.read(), moved_by)
+    days = moved_by.days * _NANOSECONDS_PER_DAY
+    _write(target, _NANOSECONDS.sub(lambda found: b"%d" % (int(found[0]) + days), lines))
+
+
+def _with_dates_moved(text: bytes, moved_by: timedelta) -> bytes:
+    def moved(found: re.Match[bytes]) -> bytes:
+        day = datetime.fromisoformat(found[1].decode()).replace(tzinfo=UTC)
+        return (day + moved_by).strftime("%Y-%m-%d").encode()
+
+    return _DATE.sub(moved, text)
+
+
+def _copy_samples(landing_dir: Path) -> list[Path]:
+    copies = []
+    for source in sorted(SAMPLES.rglob("*.jsonl")):
+        copy = landing_dir / SAMPLES_FOLDER / source.relative_to(SAMPLES)
+        _write(copy, source.read_bytes())
+        copies.append(copy)
+    return copies
+
+
+def _write(path: Path, content: bytes) -> None:
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Under a hidden name first: ingest never takes an incomplete copy for telemetry.
+    hidden = path.with_name(f".{path.name}")
+    hidden.write_bytes(content)
+    hidden.replace(path)

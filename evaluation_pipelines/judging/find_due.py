@@ -1,4 +1,4 @@
-"""Which sessions are to be judged now, and where all others stand."""
+"""Selection of the sessions to judge, with the state of all others."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,18 +7,17 @@ from datetime import date, datetime
 
 from evaluation_pipelines.judging.domain.due import (
     NIGHTLY,
-    DueState,
     ExtraDue,
     Window,
+    due_state,
     oldest_first,
-    standing,
-    why_not_continued,
+    why_not_resumable,
 )
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_records import NewScore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans
-from evaluation_pipelines.judging.session_windows import WindowKey, key_of, read_windows
+from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.lease_owner import is_gone
@@ -28,20 +27,23 @@ from evaluation_pipelines.times import to_us
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A session to be judged.
+    """A session to judge.
 
-    ``unfinished`` is a scoring of it that nobody works on, with the replies it has so far; ``seen``
-    counts the scorings by its profile that were there when it was looked at.
+    Attributes:
+        window: The session window.
+        plan: How it is judged.
+        known_scorings: Number of its scorings by the profile when it was selected.
+        unfinished: An unfinished scoring to resume with its replies; ``None`` to create one.
     """
 
     window: Window
     plan: JudgePlan
-    seen: int
+    known_scorings: int
     unfinished: Score | None = None
 
     def new_score(self, score_id: str, triggered_by: str) -> NewScore:
-        """A scoring of it that is to begin."""
-        window, judging = self.window, self.plan.judging
+        """Return a new scoring of the session."""
+        window, setup = self.window, self.plan.setup
         return NewScore(
             score_id=score_id,
             organization_id=window.organization_id,
@@ -51,61 +53,61 @@ class Candidate:
             agent_id=window.agent_id,
             agent_model=window.agent_model,
             session_date=window.session_date,
-            judge_profile_id=judging.profile_id,
-            judge_profile_version=judging.profile_version,
-            judge_model=judging.model,
-            rubric=judging.rubric,
-            prompt_hash=judging.prompt_hash,
-            samples=judging.samples,
+            judge_profile_id=setup.profile_id,
+            judge_profile_version=setup.profile_version,
+            judge_model=setup.model,
+            rubric=setup.rubric,
+            prompt_hash=setup.prompt_hash,
+            samples=setup.samples,
             score_triggered_by=triggered_by,
-            seen=self.seen,
+            known_scorings=self.known_scorings,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DueSessions:
-    """What was found.
+    """Result of a selection.
 
     Attributes:
-        candidates: What is to be judged: unfinished scorings first, then the oldest sessions.
-        lost: Unfinished scorings that cannot go on, with the reason.
-        states: How many windows stand where.
-        standings: The same for each window.
-        unreadable: Dates of which the sessions cannot be read, with the reason.
+        candidates: Sessions to judge: unfinished scorings first, then the oldest sessions.
+        discarded: Unfinished scorings that cannot be resumed, with the reason.
+        states: Number of windows by state.
+        unreadable: Dates whose sessions cannot be read, with the error.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
-    lost: list[tuple[Score, str]] = field(default_factory=list)
+    discarded: list[tuple[Score, str]] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
-    standings: dict[WindowKey, DueState] = field(default_factory=dict)
     unreadable: dict[date, str] = field(default_factory=dict)
 
     @property
     def days(self) -> set[date]:
-        """The dates on which a run has something to do."""
+        """Dates on which a run has something to do."""
         due = {each.window.session_date for each in self.candidates}
-        return due | {score.session_date for score, _ in self.lost}
+        return due | {score.session_date for score, _ in self.discarded}
 
 
 def find_due_in_lake(
-    stores: Stores, now: datetime, since: date | None, is_asked: Callable[[date], bool]
+    stores: Stores, now: datetime, since: date | None, is_requestable: Callable[[date], bool]
 ) -> DueSessions:
-    """What is due of all dates, or of those since a day and of those with unfinished scorings.
+    """Select the due sessions of the lake.
 
     Args:
-        stores: Where everything lies.
+        stores: Lake, ledger and settings.
         now: The time.
-        since: Earlier dates are looked at for unfinished scorings only; None for all.
-        is_asked: Whether a date is one that can be asked for.
+        since: First date to search; earlier dates are searched only if they have unfinished
+            scorings. ``None`` searches all dates.
+        is_requestable: True for a date that a run can be requested for.
 
     Raises:
-        As ``find_due`` and ``load_plans`` do.
+        As ``find_due`` and ``load_plans``.
     """
     days = set(stores.lake.partitions(AGENT_SESSIONS))
     if since is not None:
         unfinished = {each.session_date for each in ScoreStore(stores.ledger).open_scores()}
         days = {each for each in days if each >= since} | unfinished
-    return find_due(stores, load_plans(stores, now), sorted(filter(is_asked, days)), now, NIGHTLY)
+    requestable = sorted(filter(is_requestable, days))
+    return find_due(stores, load_plans(stores, now), requestable, now, NIGHTLY)
 
 
 def find_due(
@@ -113,57 +115,62 @@ def find_due(
     plans: Plans,
     days: Sequence[date],
     as_of: datetime,
-    asked: ExtraDue,
-    chosen: WindowKey | None = None,
+    extra: ExtraDue,
+    only: WindowKey | None = None,
 ) -> DueSessions:
-    """Look at the session windows of some dates.
+    """Select the due sessions of some dates.
 
     Args:
-        stores: Where everything lies.
-        plans: By what each is judged.
+        stores: Lake, ledger and settings.
+        plans: Plans of the run.
         days: Session dates.
         as_of: The time of the run.
-        asked: What the run wants beyond what is due.
-        chosen: The one window that the run is about; None for all of them.
+        extra: Sessions to judge in addition to the due ones.
+        only: The only window to consider; ``None`` for all.
 
     Raises:
-        LedgerError: the ledger cannot be used.
+        LedgerError: The ledger cannot be used.
     """
     found = DueSessions()
     windows = {
-        key_of(each): each
-        for each in _windows(stores, days, as_of, found)
-        if chosen in {None, key_of(each)}
+        window_key(each): each
+        for each in _read_windows(stores, days, as_of, found)
+        if only in {None, window_key(each)}
     }
-    past, planned = ScoreStore(stores.ledger).past(days), plans.of(windows.values())
+    past, planned = ScoreStore(stores.ledger).past(days), plans.for_windows(windows.values())
     due: list[Candidate] = []
     for key, window in windows.items():
         plan = planned[key]
-        judging = None if plan is None else plan.judging
-        scores = past.get((*key, judging.profile_id), []) if judging else []
-        stands = standing(window, judging, scores, as_of, asked)
-        found.standings[key] = stands
-        found.states[stands.state] += 1
-        if plan is not None and stands.state == "due":
+        setup = None if plan is None else plan.setup
+        scores = past.get((*key, setup.profile_id), []) if setup else []
+        state = due_state(window, setup, scores, as_of, extra).state
+        found.states[state] += 1
+        if plan is not None and state == "due":
             due.append(Candidate(window, plan, len(scores)))
     unfinished = [
         each
         for each in ScoreStore(stores.ledger).open_scores()
         if each.session_date in days
         and each.session_date not in found.unreadable
-        and chosen in {None, (each.organization_id, each.session_key)}
+        and only in {None, (each.organization_id, each.session_key)}
         and is_abandoned(each, as_of)
     ]
-    is_usual = not plans.overrides.change_what_is_scored
-    _take_up(unfinished, windows, planned, found, is_usual=is_usual)
+    is_regular = not plans.overrides.select_profile_or_model
+    _resume_or_discard(unfinished, windows, planned, found, is_regular=is_regular)
     found.candidates.extend(sorted(due, key=lambda each: oldest_first(each.window)))
     return found
 
 
-def _windows(
+def is_abandoned(score: Score, as_of: datetime) -> bool:
+    """Return whether an open scoring has no lease, an expired one, or one of a dead process."""
+    owner = score.lease_owner
+    return not score.is_leased(to_us(as_of)) or (owner is not None and is_gone(owner))
+
+
+def _read_windows(
     stores: Stores, days: Sequence[date], as_of: datetime, found: DueSessions
 ) -> Iterator[Window]:
-    """The windows of all dates that can be read; a damaged file leaves the others alone."""
+    """Yield the windows of all readable dates; a damaged file does not affect other dates."""
     idle, rules = stores.settings.session_idle_minutes, stores.settings.exclude_sessions
     for day in days:
         try:
@@ -172,26 +179,23 @@ def _windows(
             found.unreadable[day] = str(error)
 
 
-def is_abandoned(score: Score, as_of: datetime) -> bool:
-    """Whether nobody works on an open scoring: not yet, not any more, or its process is gone."""
-    owner = score.lease_owner
-    return not score.is_leased(to_us(as_of)) or (owner is not None and is_gone(owner))
-
-
-def _take_up(
+def _resume_or_discard(
     unfinished: Sequence[Score],
     windows: Mapping[WindowKey, Window],
     planned: Mapping[WindowKey, JudgePlan | None],
     found: DueSessions,
     *,
-    is_usual: bool,
+    is_regular: bool,
 ) -> None:
-    """Go on with what somebody left, or give it up; an unusual run leaves the latter to others."""
+    """Add unfinished scorings to the candidates or the discarded ones.
+
+    A run with another profile or model discards none: a regular run may be able to resume them.
+    """
     for score in unfinished:
         key = (score.organization_id, score.session_key)
         window, plan = windows.get(key), planned.get(key)
-        why = why_not_continued(score, window, None if plan is None else plan.judging)
+        why = why_not_resumable(score, window, None if plan is None else plan.setup)
         if window is not None and plan is not None and why is None:
             found.candidates.append(Candidate(window, plan, 0, score))
-        elif why is not None and is_usual:
-            found.lost.append((score, why))
+        elif why is not None and is_regular:
+            found.discarded.append((score, why))

@@ -1,4 +1,4 @@
-"""The tools that judges say were missing: counted from the lake, put in order by a model."""
+"""Missing tools named by judges: counted from the lake, prioritized by a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.missing_tools.counts import (
     SCORE_COLUMNS,
-    Counted,
+    MissingToolCounts,
     Period,
     count_missing_tools,
 )
@@ -23,28 +23,28 @@ from evaluation_pipelines.storage.stores import Stores
 
 DAYS = 28
 
-_NEVER_ANSWERED = "it was asked, and whoever asked did not live to hear the answer"
+_NEVER_ANSWERED = "the model was asked, but the process ended before the answer arrived"
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingTools:
     """The missing tools of a period.
 
     Attributes:
-        counted: What was counted, and what was not.
-        tools: MISSING_TOOLS, the model's priorities put in.
-        orders: What became of the model's lists, a line each; empty when it was not asked.
-        cost_usd: What they cost together, as far as it is known; None when it is not.
+        counted: The counts, and the answers that could not be counted.
+        tools: MISSING_TOOLS with the priorities of the model.
+        priority_notes: One line per question to the model; empty if it was not asked.
+        cost_usd: Total cost of the questions with a known cost; ``None`` if there are none.
     """
 
-    counted: Counted
+    counted: MissingToolCounts
     tools: pl.DataFrame
-    orders: tuple[str, ...] = ()
+    priority_notes: tuple[str, ...] = ()
     cost_usd: float | None = None
 
 
 def last_period(now: datetime) -> Period:
-    """The 28 complete days (UTC) before a time."""
+    """Return the 28 complete days (UTC) before ``now``."""
     today = now.astimezone(UTC).date()
     return Period(today - timedelta(days=DAYS), today)
 
@@ -53,32 +53,36 @@ def missing_tools(
     stores: Stores,
     period: Period,
     organization: str | None = None,
-) -> Missing:
-    """The missing tools of a period, with what a model was asked about it.
+) -> MissingTools:
+    """Return the missing tools of a period with their priorities.
 
     Args:
-        stores: the stores.
-        period: session dates.
-        organization: only this one.
+        stores: Lake and ledger.
+        period: Session dates.
+        organization: The only organization to include; ``None`` for all.
 
     Raises:
-        LakeError: a file cannot be read.
-        LedgerError: the ledger cannot be used.
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
     """
     counted = _count(stores, period, organization)
     asked = [
         each
-        for each in PriorityStore(stores.ledger).of_period(period.start, period.end)
+        for each in PriorityStore(stores.ledger).in_period(period.start, period.end)
         if organization in {None, each.organization_id}
     ]
-    return _ordered(counted, asked)
+    return _prioritize(counted, asked)
 
 
-def write_missing_tools(stores: Stores, period: Period) -> Missing:
-    """Replace ``missing_tools``: a period, and the one of the same length before it.
+def write_missing_tools(stores: Stores, period: Period) -> MissingTools:
+    """Replace the table ``missing_tools`` with a period and the one of the same length before it.
 
-    Gives that of the period. Raises like ``missing_tools``, and LakeError when it cannot be
-    written.
+    Returns:
+        The missing tools of ``period``.
+
+    Raises:
+        LakeError: A file cannot be read or written.
+        LedgerError: The ledger cannot be used.
     """
     before = Period(period.start - (period.end - period.start), period.start)
     present, past = (missing_tools(stores, each) for each in (period, before))
@@ -87,14 +91,14 @@ def write_missing_tools(stores: Stores, period: Period) -> Missing:
     return present
 
 
-def _count(stores: Stores, period: Period, organization: str | None) -> Counted:
+def _count(stores: Stores, period: Period, organization: str | None) -> MissingToolCounts:
     days = _days(period)
-    wanted = pl.lit(value=True)
+    condition = pl.lit(value=True)
     if organization is not None:
-        wanted = pl.col("organization_id") == organization
-    scores = stores.lake.read(JUDGE_SCORES, days, SCORE_COLUMNS, wanted)
+        condition = pl.col("organization_id") == organization
+    scores = stores.lake.read(JUDGE_SCORES, days, SCORE_COLUMNS, condition)
     sessions = stores.lake.read(
-        AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], wanted
+        AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], condition
     )
     return count_missing_tools(scores, sessions, period)
 
@@ -103,21 +107,21 @@ def _days(period: Period) -> list[date]:
     return [period.start + timedelta(days=n) for n in range((period.end - period.start).days)]
 
 
-def _ordered(counted: Counted, asked: Sequence[AskedPriorities]) -> Missing:
+def _prioritize(counted: MissingToolCounts, asked: Sequence[AskedPriorities]) -> MissingTools:
     tools, lines = counted.tools, []
     for each in asked:
-        mine = counted.tools.filter(organization_id=each.organization_id)
+        of_organization = counted.tools.filter(organization_id=each.organization_id)
         line = each.error_message or _NEVER_ANSWERED
         if each.answer is not None and each.error_message is None:
             try:
-                found = read_priorities(Reply(each.answer, "stop"), mine)
-            except ValueError as error:  # the counts have changed since
+                found = read_priorities(Reply(each.answer, "stop"), of_organization)
+            except ValueError as error:  # the counts have changed since the question
                 line = str(error)
             else:
                 tools = with_priorities(tools, each.organization_id, found)
-                line = f"{len(found.reasons)} tools put in order by {each.judge_model}"
+                line = f"{len(found.reasons)} tools prioritized by {each.judge_model}"
                 if found.unknown:
-                    line += f"; {found.unknown} items of its list name none of them: left out"
+                    line += f"; {found.unknown} items of its answer match no tool and are ignored"
         lines.append(f"{each.organization_id}: {line}")
     costs = [each.judge_cost_usd for each in asked if each.judge_cost_usd is not None]
-    return Missing(counted, tools, tuple(lines), sum(costs) if costs else None)
+    return MissingTools(counted, tools, tuple(lines), sum(costs) if costs else None)

@@ -1,4 +1,4 @@
-"""By what each session is judged: profile, rubric, criteria, model and samples."""
+"""Judge plans of sessions: profile, rubric, criteria, model and samples."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.due import JudgeSetup, Window
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
 from evaluation_pipelines.judging.rubric_files import load_rubrics
-from evaluation_pipelines.judging.session_windows import WindowKey, key_of
+from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.profiles.domain.matching import assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registry
@@ -21,7 +21,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
 DEFAULT_PROFILE = "default"
-"""Judges the sessions for which no profile asks for a judge, by the settings."""
+"""Profile of the settings, for sessions without a matching judge profile."""
 
 _MATCHED = pl.Schema(
     {
@@ -34,21 +34,21 @@ _MATCHED = pl.Schema(
 
 
 class JudgeNotReadyError(UserError):
-    """Sessions cannot be judged as the settings stand; the message says what to set."""
+    """Sessions cannot be judged with the current settings; the message says what to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
-    """How one session is judged."""
+    """Setup, rubric and criteria for judging one session."""
 
-    judging: JudgeSetup
+    setup: JudgeSetup
     rubric: Rubric
     criteria: tuple[RubricCriterion, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOverrides:
-    """What one run does otherwise than the profiles and settings say; None is as they say."""
+    """Overrides of profiles and settings for one run; ``None`` overrides nothing."""
 
     profile: str | None = None
     model: str | None = None
@@ -56,42 +56,43 @@ class PlanOverrides:
     sample_rate: float | None = None
 
     @property
-    def change_what_is_scored(self) -> bool:
-        """Whether other scorings than those of an ordinary run come of it."""
+    def select_profile_or_model(self) -> bool:
+        """Whether the run is limited to a profile or uses another model."""
         return self.profile is not None or self.model is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans of one run: one for each version of a profile with a judge, and the default."""
+    """Plans of one run: one per version of each judge profile, and the default."""
 
     by_version: Mapping[tuple[str, int], JudgePlan]
     default: JudgePlan
     registry: Registry
     overrides: PlanOverrides
 
-    def of(self, windows: Collection[Window]) -> dict[WindowKey, JudgePlan | None]:
-        """The plan for each session; None when the run is about a profile that is not for it.
+    def for_windows(self, windows: Collection[Window]) -> dict[WindowKey, JudgePlan | None]:
+        """Return the plan of each session by window key.
 
-        It is that of the best-matching profile with a judge, in the version that counts for the
-        session; where none matches the default.
+        It is the plan of the best-matching judge profile in the version that applies to the
+        session, or the default if no profile matches. ``None`` if the run is limited to another
+        profile.
         """
         versions = self._versions(windows)
-        return {key_of(each): self._plan(each, versions) for each in windows}
+        return {window_key(each): self._plan(each, versions) for each in windows}
 
     def _plan(
         self, window: Window, versions: Mapping[tuple[str, str, str], int]
     ) -> JudgePlan | None:
-        wanted = self.overrides.profile
+        only = self.overrides.profile
         newest = [each.profile for each in self.registry.newest()]
         for profile in ranked(newest, window.classification_label):
-            if profile.method != "heuristic" and wanted in {None, profile.id}:
-                version = versions[(*key_of(window), profile.id)]
+            if profile.method != "heuristic" and only in {None, profile.id}:
+                version = versions[(*window_key(window), profile.id)]
                 return self.by_version[profile.id, version]
-        return self.default if wanted in {None, DEFAULT_PROFILE} else None
+        return self.default if only in {None, DEFAULT_PROFILE} else None
 
     def _versions(self, windows: Collection[Window]) -> dict[tuple[str, str, str], int]:
-        """(organization_id, session_key, profile_id) -> the version that counts."""
+        """Return the version that applies by (organization_id, session_key, profile_id)."""
         names = _MATCHED.names()
         rows = [tuple(getattr(each, name) for name in names) for each in windows]
         assigned = assign(pl.DataFrame(rows, schema=_MATCHED, orient="row"), self.registry)
@@ -99,34 +100,38 @@ class Plans:
 
 
 def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = None) -> Plans:
-    """What settings, profiles and rubric files say, with what one run wants otherwise.
+    """Load the plans of one run from settings, profiles, rubric files and overrides.
 
     Raises:
-        JudgeNotReadyError: no model is set, or a rubric or profile that is named is not there.
-        RubricError: a rubric cannot be used.
-        LedgerError: the ledger cannot be used.
+        JudgeNotReadyError: No model is configured, or a configured rubric or profile does not
+            exist.
+        RubricError: A rubric cannot be used.
+        LedgerError: The ledger cannot be used.
     """
-    wanted, settings = overrides or PlanOverrides(), stores.settings
+    overrides = overrides or PlanOverrides()
+    settings = stores.settings
     rubrics = load_rubrics(settings.judge_rubrics_dir)
-    model = wanted.model or settings.judge_model
+    model = overrides.model or settings.judge_model
     if model is None:
-        raise JudgeNotReadyError("no judge is configured: set EVAL_JUDGE_MODEL to a model's name")
+        raise JudgeNotReadyError(
+            "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
+        )
     registry = sync_profiles(stores, now).registry
     plans = {
-        each.key: _of_profile(each.profile, rubrics, model, wanted)
+        each.key: _profile_plan(each.profile, rubrics, model, overrides)
         for each in registry.versions
         if each.profile.method != "heuristic"
     }
-    if wanted.profile not in {None, DEFAULT_PROFILE, *(name for name, _ in plans)}:
+    if overrides.profile not in {None, DEFAULT_PROFILE, *(name for name, _ in plans)}:
         known = ", ".join(sorted({DEFAULT_PROFILE, *(name for name, _ in plans)}))
         raise JudgeNotReadyError(
-            f"there is no profile {wanted.profile} with a judge, only: {known}"
+            f"no judge profile is named {overrides.profile}; use one of: {known}"
         )
-    return Plans(plans, _default(settings, rubrics, model, wanted), registry, wanted)
+    return Plans(plans, _default_plan(settings, rubrics, model, overrides), registry, overrides)
 
 
-def judging_of(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSetup:
-    """By what a version of a profile judges; its own model comes before the one of the settings."""
+def judge_setup(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSetup:
+    """Return the setup of a judge profile; its model takes precedence over ``model``."""
     return JudgeSetup(
         profile.id,
         profile.version,
@@ -139,20 +144,20 @@ def judging_of(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSetu
 
 
 def prompt_hashes(settings: Settings) -> dict[str, str]:
-    """Rubric -> hash of its words as they are now.
+    """Return the current prompt hash of each rubric.
 
     Raises:
-        RubricError: a rubric cannot be used.
+        RubricError: A rubric cannot be used.
     """
     rubrics = load_rubrics(settings.judge_rubrics_dir)
     return {name: rubric.prompt_hash for name, rubric in rubrics.items()}
 
 
-def _default(
-    settings: Settings, rubrics: Mapping[str, Rubric], model: str, wanted: PlanOverrides
+def _default_plan(
+    settings: Settings, rubrics: Mapping[str, Rubric], model: str, overrides: PlanOverrides
 ) -> JudgePlan:
-    rubric = _named(rubrics, settings.judge_rubric, "EVAL_JUDGE_RUBRIC")
-    judging = JudgeSetup(
+    rubric = _find_rubric(rubrics, settings.judge_rubric, "EVAL_JUDGE_RUBRIC")
+    setup = JudgeSetup(
         DEFAULT_PROFILE,
         1,
         rubric.name,
@@ -161,19 +166,19 @@ def _default(
         settings.judge_samples,
         settings.judge_sample_rate,
     )
-    return JudgePlan(_overridden(judging, wanted), rubric, rubric.criteria)
+    return JudgePlan(_override(setup, overrides), rubric, rubric.criteria)
 
 
-def _of_profile(
-    profile: JudgeProfile, rubrics: Mapping[str, Rubric], model: str, wanted: PlanOverrides
+def _profile_plan(
+    profile: JudgeProfile, rubrics: Mapping[str, Rubric], model: str, overrides: PlanOverrides
 ) -> JudgePlan:
-    rubric = _named(rubrics, profile.rubric or "", f"profile {profile.id}")
-    judging = judging_of(profile, rubric.prompt_hash, model)
-    return JudgePlan(_overridden(judging, wanted), rubric, _criteria(profile, rubric))
+    rubric = _find_rubric(rubrics, profile.rubric or "", f"profile {profile.id}")
+    setup = judge_setup(profile, rubric.prompt_hash, model)
+    return JudgePlan(_override(setup, overrides), rubric, _criteria(profile, rubric))
 
 
 def _criteria(profile: JudgeProfile, rubric: Rubric) -> tuple[RubricCriterion, ...]:
-    """What the profile has judged, with the points that its weights make of 100."""
+    """Return the judged criteria of a profile with points of 100 by their weights."""
     described = {each.id: each.description for each in rubric.criteria}
     points = profile.judge_points
     return tuple(
@@ -187,17 +192,19 @@ def _criteria(profile: JudgeProfile, rubric: Rubric) -> tuple[RubricCriterion, .
     )
 
 
-def _named(rubrics: Mapping[str, Rubric], name: str, where: str) -> Rubric:
+def _find_rubric(rubrics: Mapping[str, Rubric], name: str, where: str) -> Rubric:
     if name not in rubrics:
         known = ", ".join(sorted(rubrics))
-        raise JudgeNotReadyError(f"{where} names the rubric {name}, which is not there: {known}")
+        raise JudgeNotReadyError(
+            f"{where} names the rubric {name}, which does not exist; use one of: {known}"
+        )
     return rubrics[name]
 
 
-def _overridden(judging: JudgeSetup, wanted: PlanOverrides) -> JudgeSetup:
-    given: dict[str, Any] = {
-        "model": wanted.model,
-        "samples": wanted.samples,
-        "sample_rate": wanted.sample_rate,
+def _override(setup: JudgeSetup, overrides: PlanOverrides) -> JudgeSetup:
+    values: dict[str, Any] = {
+        "model": overrides.model,
+        "samples": overrides.samples,
+        "sample_rate": overrides.sample_rate,
     }
-    return replace(judging, **{name: each for name, each in given.items() if each is not None})
+    return replace(setup, **{name: each for name, each in values.items() if each is not None})

@@ -1,7 +1,7 @@
-"""Rubrics as files: those of the package, and those of a folder of the user's own.
+"""Loader of rubrics from the package and from a folder of the user.
 
-A rubric is a folder, named as the rubric is, with ``score.md``, ``missing_tools.md`` and
-``criteria.yaml``.
+A rubric is a folder with ``score.md``, ``missing_tools.md`` and ``criteria.yaml``; the name of the
+folder is the name of the rubric.
 """
 
 import re
@@ -25,11 +25,11 @@ MISSING_TOOLS_FILE = "missing_tools.md"
 CRITERIA_FILE = "criteria.yaml"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_LARGEST_BYTES = 256 * 1024
+_MAX_BYTES = 256 * 1024
 
 
 class RubricError(UserError):
-    """A rubric cannot be used; the message says which, where and why."""
+    """A rubric cannot be used; the message names the file and the problem."""
 
 
 class _CriterionEntry(BaseModel):
@@ -45,21 +45,21 @@ _CRITERIA = TypeAdapter(list[_CriterionEntry])
 
 
 def load_rubrics(extra_folder: Path | None) -> dict[str, Rubric]:
-    """All rubrics by name: the shipped ones, then those of the user.
+    """Load all rubrics by name: the shipped ones, then those of the user.
 
     Args:
-        extra_folder: Holds a folder for each rubric; plain files and hidden folders beside them
-            are left alone.
+        extra_folder: Folder with one folder per rubric; files and hidden folders in it are ignored.
+            ``None`` loads only the shipped rubrics.
 
     Raises:
-        RubricError: a folder is missing or unreadable, a rubric has a fault, or two rubrics have
-            one name.
+        RubricError: A folder is missing or unreadable, a rubric is invalid, or two rubrics have the
+            same name.
     """
     rubrics = {folder.name: _load(folder) for folder in _folders(SHIPPED_RUBRICS)}
     for folder in _folders(extra_folder) if extra_folder is not None else []:
         if folder.name in rubrics:
             raise RubricError(
-                f"{folder}: a shipped rubric is named {folder.name} already; rename the folder"
+                f"{folder}: a shipped rubric has the name {folder.name} already; rename the folder"
             )
         rubrics[folder.name] = _load(folder)
     return rubrics
@@ -71,13 +71,14 @@ def _folders(parent: Path) -> list[Path]:
             each for each in parent.iterdir() if each.is_dir() and not each.name.startswith(".")
         )
     except OSError as error:
-        raise RubricError(f"{parent}: the folder of rubrics cannot be read: {error}") from error
+        raise RubricError(f"{parent}: the rubric folder cannot be read: {error}") from error
 
 
 def _load(folder: Path) -> Rubric:
     if not _NAME.fullmatch(folder.name):
         raise RubricError(
-            f"{folder}: {folder.name!r} is no name of a rubric; use small letters, digits, - and _"
+            f"{folder}: {folder.name!r} is not a rubric name; "
+            "use lowercase letters, digits, - and _"
         )
     rubric = Rubric(
         name=folder.name,
@@ -93,8 +94,8 @@ def _load(folder: Path) -> Rubric:
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise RubricError(f"{path}: larger than {_LARGEST_BYTES // 1024} KB; shorten it")
+        if path.stat().st_size > _MAX_BYTES:
+            raise RubricError(f"{path}: larger than {_MAX_BYTES // 1024} KB; shorten it")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RubricError(f"{path}: cannot be read as UTF-8 text: {error}") from error
@@ -105,10 +106,10 @@ def _criteria(path: Path) -> tuple[RubricCriterion, ...]:
     try:
         entries = _CRITERIA.validate_python(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise RubricError(f"{path}: is no YAML: {error}") from error
+        raise RubricError(f"{path}: is not valid YAML: {error}") from error
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(str(place) for place in each['loc']) or 'the file'}: {each['msg']}"
+            f"{'.'.join(str(part) for part in each['loc']) or 'the file'}: {each['msg']}"
             for each in error.errors()
         )
         raise RubricError(

@@ -1,4 +1,4 @@
-"""Requests for the score of one session, as the terminal, the interface or a service make them."""
+"""Requests for the score of one session from the command line, Dagster or a service."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,21 +17,22 @@ from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
-from evaluation_pipelines.judging.session_windows import key_of, read_windows
-from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.judging.session_windows import read_windows, window_key
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
-_Got = TypeVar("_Got")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """Which session somebody asks about.
+    """The session of a request.
 
-    ``session`` is a session key, or a session id that has one window; ``organization_id`` is needed
-    where several organizations have it.
+    Attributes:
+        session: A session key, or a session id that has one window.
+        organization_id: The organization; needed if several organizations have such a session.
     """
 
     session: str
@@ -40,73 +41,56 @@ class SessionQuery:
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """What became of a request: its answer, and the scoring it is about, if there is one."""
+    """Answer to a request, with the window and the scoring if they exist."""
 
     answer: RequestAnswer
     window: Window | None
     score: Score | None
 
 
-def find_window(stores: Stores, wanted: SessionQuery, as_of: datetime) -> Window | None:
-    """The session window that somebody asks about; None when there is none.
-
-    Raises:
-        SessionNotFoundError: several windows fit; the message names them.
-    """
-    asked = wanted.session
-    session_ids = {asked, asked.rpartition("#")[0]}
-    places = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
-    days = {day for pairs in places.values() for _, day in pairs}
-    idle = stores.settings.session_idle_minutes
-    windows = [
-        each
-        for each in read_windows(stores.lake, sorted(days), as_of, idle, session_ids)
-        if wanted.organization_id in {None, each.organization_id}
-    ]
-    for named in (
-        [each for each in windows if each.session_key == asked],
-        [each for each in windows if each.session_id == asked],
-    ):
-        if len(named) > 1:
-            keys = ", ".join(f"{each.session_key} of {each.organization_id}" for each in named)
-            raise SessionNotFoundError(f"{asked} has several windows; name one of: {keys}")
-        if named:
-            return named[0]
-    return None
-
-
 def request_score(
-    stores: Stores, plans: Plans, wanted: SessionQuery, by: str, now: datetime, *, force: bool
+    stores: Stores, plans: Plans, query: SessionQuery, by: str, now: datetime, *, force: bool
 ) -> RequestResult:
-    """Ask for the score of a session, by the status table; a new scoring waits as ``pending``.
+    """Request the score of a session.
 
-    Somebody who makes the same request at the same moment gets the same scoring.
+    ``answer_request`` decides what happens; a new scoring is ``pending``. Concurrent requests for
+    the same session get the same scoring.
+
+    Args:
+        stores: Lake, ledger and settings.
+        plans: Plans of the run.
+        query: The session.
+        by: The requester.
+        now: The time.
+        force: Score the session again even if it is scored.
 
     Raises:
-        SessionNotFoundError: several windows fit.
-        JudgeNotReadyError: no judge profile is for such a session.
-        LedgerError: the ledger failed twice.
-        LakeError: a file cannot be read.
+        SessionNotFoundError: Several windows match.
+        JudgeNotReadyError: No judge profile matches the session.
+        LedgerError: The ledger failed twice.
+        LakeError: A file cannot be read.
     """
-    window = find_window(stores, wanted, now)
+    window = _find_window(stores, query, now)
     if window is None:
         return RequestResult(answer_request(None, force=force, is_known=False), None, None)
-    plan = plans.of([window])[key_of(window)]
+    plan = plans.for_windows([window])[window_key(window)]
     if plan is None:
         label = window.classification_label
-        raise JudgeNotReadyError(f"no judge profile lists {label!r}: no rubric to judge it by")
+        raise JudgeNotReadyError(
+            f"no judge profile matches the label {label!r}, so there is no rubric"
+        )
     return retry_once(lambda: _request(stores, window, plan, by, now, force=force))
 
 
-def look_up(stores: Stores, wanted: SessionQuery, now: datetime) -> RequestResult:
-    """The newest scoring of a session, whatever its profile.
+def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult:
+    """Return the newest scoring of a session by any profile.
 
     Raises:
-        SessionNotFoundError: several windows fit.
-        LedgerError: the ledger failed twice.
-        LakeError: a file cannot be read.
+        SessionNotFoundError: Several windows match.
+        LedgerError: The ledger failed twice.
+        LakeError: A file cannot be read.
     """
-    window = find_window(stores, wanted, now)
+    window = _find_window(stores, query, now)
     if window is None:
         return RequestResult(answer_lookup(None), None, None)
     found = retry_once(
@@ -116,45 +100,73 @@ def look_up(stores: Stores, wanted: SessionQuery, now: datetime) -> RequestResul
     return RequestResult(answer_lookup(None if newest is None else newest.status), window, newest)
 
 
-def retry_once(step: Callable[[], _Got]) -> _Got:
-    """Do something with the ledger, once more if that fails."""
+def retry_once(step: Callable[[], _Result]) -> _Result:
+    """Run a ledger operation and repeat it once if it fails."""
     try:
         return step()
     except LedgerError:
         return step()
 
 
+def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window | None:
+    """Return the session window of a request; ``None`` if it does not exist.
+
+    Raises:
+        SessionNotFoundError: Several windows match; the message names them.
+    """
+    name = query.session
+    session_ids = {name, name.rpartition("#")[0]}
+    dates = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
+    days = {day for pairs in dates.values() for _, day in pairs}
+    idle = stores.settings.session_idle_minutes
+    windows = [
+        each
+        for each in read_windows(stores.lake, sorted(days), as_of, idle, session_ids)
+        if query.organization_id in {None, each.organization_id}
+    ]
+    for matches in (
+        [each for each in windows if each.session_key == name],
+        [each for each in windows if each.session_id == name],
+    ):
+        if len(matches) > 1:
+            keys = ", ".join(f"{each.session_key} of {each.organization_id}" for each in matches)
+            raise SessionNotFoundError(f"{name} has several windows; use one of: {keys}")
+        if matches:
+            return matches[0]
+    return None
+
+
 def _request(
     stores: Stores, window: Window, plan: JudgePlan, by: str, now: datetime, *, force: bool
 ) -> RequestResult:
-    judging = plan.judging
+    setup = plan.setup
     scores = ScoreStore(stores.ledger).by_session(window.organization_id, window.session_key)
-    own = [each for each in scores if each.judge_profile_id == judging.profile_id]
-    existing = _newest(own, window, plan)
+    of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
+    existing = _newest(of_profile, window, plan)
     answer = answer_request(
         None if existing is None else existing.status, force=force, is_terminal=window.is_terminal
     )
     if answer.action != "create":
         return RequestResult(answer, window, existing)
-    candidate = Candidate(window, plan, len(own))
+    candidate = Candidate(window, plan, len(of_profile))
     try:
-        made = ScoreStore(stores.ledger).create(candidate.new_score(str(uuid4()), by), now)
+        score = ScoreStore(stores.ledger).create(candidate.new_score(str(uuid4()), by), now)
     except ScoringOpenError:
-        # Somebody asked at the same moment: theirs is there now, and decides.
+        # A concurrent request created a scoring, which decides the answer now.
         return _request(stores, window, plan, by, now, force=force)
-    return RequestResult(answer, window, made)
+    return RequestResult(answer, window, score)
 
 
-def _newest(own: list[Score], window: Window, plan: JudgePlan) -> Score | None:
-    """The newest scoring of the content as it is, by the plan as it is; an open one in any case."""
-    judging = plan.judging
+def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score | None:
+    """Return the newest scoring that is open or of the current content and profile version."""
+    setup = plan.setup
     current = [
         each
-        for each in own
-        if (each.is_open and each.judge_model == judging.model)
+        for each in of_profile
+        if (each.is_open and each.judge_model == setup.model)
         or (
             each.content_hash == window.content_hash
-            and each.judge_profile_version == judging.profile_version
+            and each.judge_profile_version == setup.profile_version
         )
     ]
     return current[-1] if current else None

@@ -1,4 +1,4 @@
-"""The daily table of the judge's scores: what the ledger holds of the sessions of a date."""
+"""The daily table of judge scores."""
 
 from datetime import date, datetime
 
@@ -14,25 +14,20 @@ from evaluation_pipelines.schemas.checks import keys_are_unique
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
 
-RULES = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
+CHECKS = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
 
 
 def judge_scores(stores: Stores, day: date, _now: datetime) -> BuiltPartition:
-    """All scorings of the sessions of a date, as they are now."""
+    """Build the partition of ``day`` with the current state of all its scorings."""
     columns = ["organization_id", "session_key", "content_hash"]
     sessions = stores.lake.read(AGENT_SESSIONS, [day], columns)
-    contents = {(row[0], row[1]): row[2] for row in sessions.iter_rows()}
+    content_hashes = {(row[0], row[1]): row[2] for row in sessions.iter_rows()}
     scores = ScoreStore(stores.ledger).on_date(day)
-    table = JUDGE_SCORES
-    rows = score_rows(scores, prompt_hashes(stores.settings), contents)
+    rows = score_rows(scores, prompt_hashes(stores.settings), content_hashes)
     return BuiltPartition(
-        table,
+        JUDGE_SCORES,
         rows,
-        (
-            keys_are_unique(rows, table),
-            totals_are_in_range(rows, table),
-            every_scoring_has_its_session(rows, table),
-        ),
+        tuple(check(rows, JUDGE_SCORES) for check in CHECKS),
         {
             "completed": int((rows["status"] == "completed").sum()),
             "failed_scorings": int((rows["status"] == "failed").sum()),

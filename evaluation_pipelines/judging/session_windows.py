@@ -1,4 +1,4 @@
-"""Session windows and their events, as the judge needs them, from the lake."""
+"""Reader of session windows and their events from the lake."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
@@ -14,7 +14,7 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.queries import run_query
 
 WindowKey = tuple[str, str]
-"""organization_id and session_key."""
+"""(organization_id, session_key)"""
 
 _COLUMNS = {
     "organization_id": "organization_id",
@@ -29,7 +29,7 @@ _COLUMNS = {
     "content_level": "content_level",
     "content_hash": "content_hash",
 }
-_PLACES = pl.Schema(
+_POSITIONS = pl.Schema(
     {
         "organization_id": pl.String(),
         "session_key": pl.String(),
@@ -40,8 +40,8 @@ _PLACES = pl.Schema(
 )
 
 
-def key_of(window: Window) -> WindowKey:
-    """By what a window is known."""
+def window_key(window: Window) -> WindowKey:
+    """Return the key of a window."""
     return window.organization_id, window.session_key
 
 
@@ -53,50 +53,60 @@ def read_windows(
     session_ids: Collection[str] | None = None,
     rules: Rules | None = None,
 ) -> list[Window]:
-    """The session windows of some dates, and which of them had ended by a time.
+    """Read the session windows of some dates.
 
-    Only those of ``session_ids``, where these are named. ``rules`` say which are left out.
+    Args:
+        lake: The lake.
+        days: Session dates.
+        as_of: The time for ``is_terminal``.
+        idle_minutes: Minutes without an event after which a session has ended.
+        session_ids: The only sessions to read; ``None`` for all.
+        rules: Exclusion rules of the user, for ``excluded_by``.
 
     Raises:
-        LakeError: a file cannot be read.
+        LakeError: A file cannot be read.
     """
-    named_by_rules = {column for wanted in (rules or {}).values() for column in wanted}
-    others = ["explicit_end", *sorted(named_by_rules - _COLUMNS.keys())]
-    some = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
-    rows = lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *others], some)
+    rule_columns = {column for rule in (rules or {}).values() for column in rule}
+    extra_columns = ["explicit_end", *sorted(rule_columns - _COLUMNS.keys())]
+    condition = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
+    rows = lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *extra_columns], condition)
     ended = is_terminal(pl.lit(as_of), idle_minutes)
-    named = rows.with_columns(ended, excluded_by(rules or {})).drop(others).rename(_COLUMNS)
-    return [Window(**row) for row in named.iter_rows(named=True)]
+    renamed = (
+        rows.with_columns(ended, excluded_by(rules or {})).drop(extra_columns).rename(_COLUMNS)
+    )
+    return [Window(**row) for row in renamed.iter_rows(named=True)]
 
 
 def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[WindowKey, pl.DataFrame]:
-    """The events of windows of one date (AGENT_EVENTS, in order), cut as ``agent_sessions`` is.
+    """Read the events of windows of one date, split in the same way as ``agent_sessions``.
 
-    A window that has other content in the lake by now is absent: its session went on meanwhile.
+    Returns:
+        The events of each window (AGENT_EVENTS, in order). A window is missing if its content in
+        the lake has changed since it was read.
 
     Raises:
-        LakeError: the file cannot be read.
-        QueryError: the SQL failed.
+        LakeError: The file cannot be read.
+        QueryError: The SQL failed.
     """
     session_ids = sorted({each.session_id for each in windows})
     events = lake.read(AGENT_EVENTS, [day], where=pl.col("session_id").is_in(session_ids))
-    places = run_query(
+    positions = run_query(
         "window_events",
         steps_of=AGENT_SESSIONS.name,
         views={AGENT_EVENTS.name: events},
-        schema=_PLACES,
+        schema=_POSITIONS,
         small=True,
     )
-    wanted = {(*key_of(each), each.content_hash) for each in windows}
+    requested = {(*window_key(each), each.content_hash) for each in windows}
     key = ["organization_id", "session_key", "content_hash"]
-    by_window = places.partition_by(key, as_dict=True, maintain_order=True)
+    by_window = positions.partition_by(key, as_dict=True, maintain_order=True)
     return {
-        (str(which[0]), str(which[1])): _in_order(events, of_window)
-        for which, of_window in by_window.items()
-        if which in wanted
+        (str(key_values[0]), str(key_values[1])): _sorted_events(events, positions_of_window)
+        for key_values, positions_of_window in by_window.items()
+        if key_values in requested
     }
 
 
-def _in_order(events: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
-    placed = events.join(places.select("event_id", "position"), on="event_id", how="inner")
-    return placed.sort("position").select(AGENT_EVENTS.schema.names())
+def _sorted_events(events: pl.DataFrame, positions: pl.DataFrame) -> pl.DataFrame:
+    of_window = events.join(positions.select("event_id", "position"), on="event_id", how="inner")
+    return of_window.sort("position").select(AGENT_EVENTS.schema.names())

@@ -1,4 +1,4 @@
-"""Asks the judge's model to put the missing tools in order, once a period and organization."""
+"""Prioritization of missing tools by the judge model, once per period and organization."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,9 +10,9 @@ from uuid import uuid4
 import polars as pl
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, most_usd
+from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, worst_case_usd
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, MeteredCall
-from evaluation_pipelines.judging.domain.missing_tools.counts import Counted
+from evaluation_pipelines.judging.domain.missing_tools.counts import MissingToolCounts
 from evaluation_pipelines.judging.domain.missing_tools.priorities import (
     priorities_request,
     read_priorities,
@@ -37,30 +37,36 @@ from evaluation_pipelines.judging.ledger.tool_priorities import (
 from evaluation_pipelines.storage.stores import Stores
 
 
-def ask_for_priorities(stores: Stores, counted: Counted, now: datetime) -> list[str]:
-    """Ask about each organization that was not asked about in this period; keep what is said.
+def ask_for_priorities(stores: Stores, counted: MissingToolCounts, now: datetime) -> list[str]:
+    """Ask the model about each organization that it was not asked about in this period.
 
-    Gives a line for each that was not asked, and why; what was asked stands in the ledger, however
-    it ended.
+    Answers and errors are stored in the ledger.
+
+    Returns:
+        One line per organization that was not asked about, with the reason.
 
     Raises:
-        LedgerError: the ledger cannot be used.
+        LedgerError: The ledger cannot be used.
     """
     settings = stores.settings
     if not settings.judge_orders_missing_tools:
         return []
     if (client := judge_client(settings, now)) is None:
-        return [f"not put in order: {settings.why_no_judge}"]
+        return [f"not prioritized: {settings.why_no_judge}"]
     period, ledger = counted.period, PriorityStore(stores.ledger)
-    done = {each.organization_id for each in ledger.of_period(period.start, period.end)}
-    new = [each for each in counted.tools.partition_by("organization_id") if _of(each) not in done]
+    done = {each.organization_id for each in ledger.in_period(period.start, period.end)}
+    new = [
+        each
+        for each in counted.tools.partition_by("organization_id")
+        if _organization(each) not in done
+    ]
     return asyncio.run(_ask_all(stores, client, counted, new, now)) if new else []
 
 
 async def _ask_all(
     stores: Stores,
     client: JudgeClient,
-    counted: Counted,
+    counted: MissingToolCounts,
     organizations: list[pl.DataFrame],
     now: datetime,
 ) -> list[str]:
@@ -69,14 +75,14 @@ async def _ask_all(
     async with client:
         for tools in organizations:
             question = PriorityQuestion(
-                _of(tools),
+                _organization(tools),
                 counted.period.start,
                 counted.period.end,
                 stores.settings.judge_model or "",
             )
             why_not = await _ask(stores, client, budget, question, tools, now)
             if why_not is not None:
-                refused.append(f"{_of(tools)}: not put in order: {why_not}")
+                refused.append(f"{_organization(tools)}: not prioritized: {why_not}")
     return refused
 
 
@@ -88,28 +94,29 @@ async def _ask(
     tools: pl.DataFrame,
     now: datetime,
 ) -> str | None:
-    """Ask about one organization; gives why not when there is no money for it."""
+    """Ask about one organization; return the reason if the budget does not allow it."""
     settings = stores.settings
-    takes_out = partial(redact, emails=settings.judge_redact_emails)
-    messages = priorities_request(tools, uuid4().hex, takes_out)
-    sent = estimated_message_tokens(messages)
-    call = PlannedCall(sent, settings.judge_max_output_tokens)
-    most = most_usd([call], judge_pricing(settings, question.judge_model, now))
+    redaction = partial(redact, emails=settings.judge_redact_emails)
+    messages = priorities_request(tools, uuid4().hex, redaction)
+    prompt_tokens = estimated_message_tokens(messages)
+    call = PlannedCall(prompt_tokens, settings.judge_max_output_tokens)
+    most = worst_case_usd([call], judge_pricing(settings, question.judge_model, now))
     reservation = budget.admit(most)
     if isinstance(reservation, Deferred):
         return reservation.reason
     ledger = PriorityStore(stores.ledger)
-    stake = None
+    day_reservation = None
     if most is not None:
-        stake = DayReservation(most, most_of_day_usd=settings.judge_max_cost_per_day_usd)
+        day_usd = settings.judge_max_cost_per_day_usd
+        day_reservation = DayReservation(most, max_day_usd=day_usd)
     try:
-        # Booked before it is spent; whoever else asks at this moment finds it asked.
-        if ledger.begin(question, stake, now):
+        # Booked before it is spent; a concurrent caller finds the question asked.
+        if ledger.begin(question, day_reservation, now):
             metered = MeteredCall(reservation, most)
-            more = partial(_may_pay_again, ledger, question, stake, now, metered)
-            said = await _say(client, metered, messages, tools, more)
+            may_pay = partial(_may_pay_again, ledger, question, day_reservation, now, metered)
+            answer = await _answer(client, metered, messages, tools, may_pay)
             booked = None if most is None else reservation.spent_usd
-            ledger.end(question, replace(said, booked_cost_usd=booked))
+            ledger.end(question, replace(answer, booked_cost_usd=booked))
     except DayBudgetReachedError as error:
         return error.refused.reason
     finally:
@@ -120,22 +127,22 @@ async def _ask(
 async def _may_pay_again(
     ledger: PriorityStore,
     question: PriorityQuestion,
-    stake: DayReservation | None,
+    day_reservation: DayReservation | None,
     now: datetime,
     metered: MeteredCall,
 ) -> bool:
     if not metered.may_pay_again():
         return False
     try:
-        if stake is not None:
-            ledger.book_more(question, stake, now)
+        if day_reservation is not None:
+            ledger.book_more(question, day_reservation, now)
     except DayBudgetReachedError:
-        metered.give_up()
+        metered.cancel_retry()
         return False
     return True
 
 
-async def _say(
+async def _answer(
     client: JudgeClient,
     metered: MeteredCall,
     messages: tuple[Message, ...],
@@ -146,7 +153,7 @@ async def _say(
         answer: JudgeAnswer = await client.ask(messages, may_pay_again)
     except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
         metered.settle(error.cost_usd)
-        return PriorityAnswer(None, f"the model was asked in vain: {error}", None, None, None)
+        return PriorityAnswer(None, f"the model did not answer: {error}", None, None, None)
     metered.settle(answer.cost_usd)
     why_not = None
     try:
@@ -156,5 +163,5 @@ async def _say(
     return PriorityAnswer(answer.reply.text, why_not, answer.usage, answer.cost_usd, None)
 
 
-def _of(tools: pl.DataFrame) -> str:
+def _organization(tools: pl.DataFrame) -> str:
     return str(tools["organization_id"][0])

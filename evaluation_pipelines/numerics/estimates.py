@@ -1,8 +1,8 @@
 """Means, shares and ratios with 95 % intervals.
 
-Runs of one user resemble each other, so that forty runs of four users say less than forty runs of
-forty. Where there are enough of them, whole clusters (all runs of one user) are what is left out
-or drawn again; otherwise single runs are, as if they were independent.
+Runs of one user are alike: forty runs of four users say less than forty runs of forty. With enough
+users, whole clusters (all runs of one user) are left out or drawn; otherwise single runs are, as
+if they were independent.
 """
 
 import warnings
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 LEVEL = 0.95
 SMALLEST_FOR_RATIO = 10
-"""Fewer units say nothing about the tails that a bootstrap needs."""
+"""With fewer units a bootstrap knows nothing about the tails."""
 
 _RESAMPLES = 2_000
 _BLOCKS = 1_000
@@ -24,14 +24,14 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95 % interval; None where it cannot be told."""
+    """A figure with its 95 % interval; None where it is unknown."""
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
 
     def within(self, lowest: float, highest: float = float("inf")) -> "Estimate":
-        """The same with ends that can be: nothing costs less than nothing."""
+        """Return the estimate with its interval cut at possible values."""
         if self.low is None or self.high is None:
             return self
         return Estimate(self.value, max(self.low, lowest), min(self.high, highest))
@@ -41,26 +41,26 @@ UNKNOWN = Estimate()
 
 
 def t_quantile(freedom: float) -> float:
-    """The 97.5 % point of Student's t."""
+    """Return the 97.5 % quantile of Student's t."""
     from scipy.stats import t  # takes a while to import
 
     return float(t.ppf((1 + LEVEL) / 2, freedom))
 
 
 def two_sided_p(value: float, error: float, freedom: float) -> float:
-    """Probability of a t as far from 0, were there nothing."""
+    """Return the two-sided p-value of ``value`` under Student's t."""
     from scipy.stats import t
 
     return float(2 * t.sf(abs(value) / error, freedom))
 
 
 def sums_by(codes: Codes, values: Numbers) -> Numbers:
-    """Sum of the values of each cluster, clusters being numbered from 0."""
+    """Return the sum of the values of each cluster; clusters are numbered from 0."""
     return np.bincount(codes, weights=values).astype(np.float64)
 
 
 def jackknife_error(without: Numbers) -> float:
-    """Standard error from the estimates that leave out one cluster each.
+    """Return the standard error from the estimates that leave out one cluster each.
 
     ``sqrt((G - 1) / G * sum((each - their mean)²))`` (Tukey; as the cluster-robust variance CV3 in
     MacKinnon, Nielsen and Webb, "Fast and reliable jackknife and bootstrap methods for
@@ -71,7 +71,7 @@ def jackknife_error(without: Numbers) -> float:
 
 
 def mean(values: Numbers, clusters: Codes | None = None) -> Estimate:
-    """The mean with Student's interval; the error is that of clusters where they are given."""
+    """Return the mean with Student's interval; clusters, if given, determine its error."""
     if len(values) == 0:
         return UNKNOWN
     center = float(values.mean())
@@ -83,7 +83,7 @@ def mean(values: Numbers, clusters: Codes | None = None) -> Estimate:
 
 
 def error_of_mean(values: Numbers, clusters: Codes | None) -> tuple[float, int]:
-    """Standard error of a mean, and its degrees of freedom (0 where it cannot be told)."""
+    """Return the standard error of a mean and its degrees of freedom (0 if unknown)."""
     if clusters is None:
         number = len(values)
         return (float(values.std(ddof=1) / np.sqrt(number)) if number > 1 else 0.0), number - 1
@@ -95,11 +95,11 @@ def error_of_mean(values: Numbers, clusters: Codes | None) -> tuple[float, int]:
 
 
 def share(hits: Numbers, clusters: Codes | None = None) -> Estimate:
-    """The share of ones among zeros and ones, with Wilson's interval.
+    """Return the share of ones among zeros and ones with Wilson's interval.
 
-    Clusters count as so many independent runs as would give the same error (effective sample
-    size: Korn and Graubard, "Confidence intervals for proportions with small expected number of
-    positive counts estimated from survey data", 1998), the number of clusters where all agree.
+    Clusters count as the number of independent runs with the same error (effective sample size:
+    Korn and Graubard, "Confidence intervals for proportions with small expected number of positive
+    counts estimated from survey data", 1998), or as their own number if all values are equal.
     """
     if len(hits) == 0:
         return UNKNOWN
@@ -115,18 +115,18 @@ def share(hits: Numbers, clusters: Codes | None = None) -> Estimate:
 
 
 def ratio(above: Numbers, below: Numbers, clusters: Codes | None, seed: int) -> Estimate:
-    """Mean of ``above`` by mean of the known values of ``below``, with a BCa bootstrap interval.
+    """Return mean ``above`` / mean of the known ``below`` with a BCa bootstrap interval.
 
     Bias-corrected and accelerated (Efron, "Better bootstrap confidence intervals", 1987), as
-    scipy does it, by drawing whole clusters. Null where the mean below is 0 or unknown. The level
+    scipy does it, by drawing whole clusters. Null if the mean below is 0 or unknown. The level
     is that of Student's t (Hesterberg, "What teachers should know about the bootstrap", 2015):
     with a dozen clusters the plain one covers 89 %, not 95.
 
     Args:
-        above: one value a run.
-        below: one a run, NaN where it is unknown.
-        clusters: cluster of each run; None for single runs.
-        seed: the same one gives the same interval.
+        above: One value per run.
+        below: One value per run, NaN if unknown.
+        clusters: Cluster of each run; None for single runs.
+        seed: The same seed gives the same interval.
     """
     known = ~np.isnan(below)
     if not known.any() or below[known].mean() <= 0:
@@ -144,7 +144,7 @@ def ratio(above: Numbers, below: Numbers, clusters: Codes | None, seed: int) -> 
 
 
 def _units(number: int, seed: int) -> Codes:
-    """What is drawn of independent runs: each by itself, of very many random blocks."""
+    """Return the units to draw from independent runs: runs, or random blocks of very many."""
     codes = np.arange(number) % _BLOCKS
     return np.random.default_rng(seed).permutation(codes) if number > _BLOCKS else codes
 
@@ -163,7 +163,7 @@ def _bca(
         found: Numbers = (a.sum(axis) / n.sum(axis)) / (b.sum(axis) / m.sum(axis))
         return found
 
-    # What is degenerate is said by the interval that comes back: it has no ends.
+    # A degenerate sample returns an interval without ends.
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", DegenerateDataWarning)
         result = bootstrap(
@@ -182,7 +182,7 @@ def _bca(
 
 
 def _expanded_level(units: int) -> float:
-    """The level at which a normal quantile is as wide as that of t, small-sample bias undone."""
+    """Return the normal level as wide as that of t, with small-sample bias removed."""
     from scipy.stats import norm
 
     wide = t_quantile(units - 1) * np.sqrt(units / (units - 1))

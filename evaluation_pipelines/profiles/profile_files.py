@@ -1,4 +1,4 @@
-"""Judge profiles as YAML files: those that are shipped, and those of a folder of the user's."""
+"""YAML files of judge profiles: the shipped ones and those in the user's folder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,70 +10,73 @@ from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileEr
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
 
-_LARGEST_BYTES = 1_000_000
-# The fast one comes with most builds of PyYAML; both read only what is plain data.
+_MAX_BYTES = 1_000_000
+# Most builds of PyYAML include the fast loader; both loaders read plain data only.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileFiles:
-    """Profiles by file, sorted by id and version, and the files that could not be used."""
+    """Profiles with their files, sorted by id and version, and problems of invalid files."""
 
     profiles: tuple[tuple[Path, JudgeProfile], ...]
     faults: tuple[str, ...]
 
 
 def read_profiles(folder: Path) -> ProfileFiles:
-    """The shipped profiles and those of a folder (which need not exist).
+    """Read the shipped profiles and those in ``folder``, which need not exist.
 
-    A profile of the folder takes the place of the shipped one of the same id. A file that cannot
-    be used is a fault and the others count; so is a second file of the same id and version.
+    A profile in ``folder`` replaces the shipped one with the same id. An invalid file, or a second
+    file of the same id and version, is reported in ``faults``; the other files are used.
     """
-    own, faults = _read_folder(folder)
-    shipped, defects = _read_folder(SHIPPED)
-    taken = {profile.id for _, profile in own}
-    profiles = [*own, *((path, each) for path, each in shipped if each.id not in taken)]
+    custom, faults = _read_folder(folder)
+    shipped, shipped_faults = _read_folder(SHIPPED)
+    replaced = {profile.id for _, profile in custom}
+    profiles = [*custom, *((path, each) for path, each in shipped if each.id not in replaced)]
     profiles.sort(key=lambda each: (each[1].id, each[1].version))
-    return ProfileFiles(tuple(profiles), (*faults, *defects))
+    return ProfileFiles(tuple(profiles), (*faults, *shipped_faults))
 
 
 def read_profile(path: Path) -> JudgeProfile:
-    """The profile of one file.
+    """Read the profile in one file.
 
     Raises:
-        ProfileError: it is not YAML, or not a profile; the message names the file.
-        OSError: it cannot be read.
+        ProfileError: The file is not YAML or not a profile; the message names the file.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
-        text = file.read(_LARGEST_BYTES + 1)
-    if len(text) > _LARGEST_BYTES:
-        raise ProfileError(f"{path} is larger than {_LARGEST_BYTES} bytes: not a profile")
+        text = file.read(_MAX_BYTES + 1)
+    if len(text) > _MAX_BYTES:
+        raise ProfileError(f"{path} is larger than {_MAX_BYTES} bytes, the limit for a profile")
     try:
-        # Without aliases a small file stays small, however often it names itself.
+        # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(text, Loader=_LOADER)
         has_aliases = any(isinstance(each, yaml.AliasEvent) for each in events)
-        values = None if has_aliases else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe one
+        values = None if has_aliases else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ProfileError(f"{path} is not YAML: {error}") from None
     if has_aliases:
-        raise ProfileError(f"{path} has aliases (*name), which are not taken: write it out")
+        raise ProfileError(f"{path} has YAML aliases (*name); write out the values")
     return parse_profile(values, str(path))
 
 
 def keep_profile(folder: Path, profile: JudgeProfile, source: Path) -> Path:
-    """Copy a profile's file, as it is, into the folder unless it is there; gives its place.
+    """Copy a profile file unchanged into ``folder`` unless it is already there.
+
+    Returns:
+        Path of the file in ``folder``.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     if source.resolve().parent == folder.resolve():
         return source
-    place = folder / f"{profile.id}.yaml"
+    target = folder / f"{profile.id}.yaml"
     folder.mkdir(parents=True, exist_ok=True)
-    staged = place.with_name(f".{place.name}.new")
+    staged = target.with_name(f".{target.name}.new")
     staged.write_bytes(source.read_bytes())
-    staged.replace(place)
-    return place
+    staged.replace(target)
+    return target
 
 
 def _read_folder(folder: Path) -> tuple[list[tuple[Path, JudgeProfile]], list[str]]:
@@ -85,9 +88,9 @@ def _read_folder(folder: Path) -> tuple[list[tuple[Path, JudgeProfile]], list[st
         except (ProfileError, OSError) as error:
             faults.append(str(error))
             continue
-        before, _ = found.setdefault((profile.id, profile.version), (path, profile))
-        if before != path:
-            faults.append(f"{path}: {profile.id} version {profile.version} is in {before} too")
+        first, _ = found.setdefault((profile.id, profile.version), (path, profile))
+        if first != path:
+            faults.append(f"{path}: {profile.id} version {profile.version} is also in {first}")
     return list(found.values()), faults
 
 

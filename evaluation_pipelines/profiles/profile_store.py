@@ -1,4 +1,4 @@
-"""The registry of judge profiles, kept in the ledger."""
+"""Ledger storage of the registry of judge profiles."""
 
 import json
 from datetime import datetime
@@ -22,7 +22,7 @@ class ProfileStore:
         self._as_of = ledger.as_of
 
     def registry(self) -> Registry:
-        """All versions."""
+        """Return all versions, as of the ledger's time if it has one."""
         with reading(self._engine) as connection:
             known = _registry(connection)
         if self._as_of is None:
@@ -32,23 +32,26 @@ class ProfileStore:
     def register(
         self, profile: JudgeProfile, now: datetime, *, rescore_history: bool = False
     ) -> Registered | None:
-        """Register a version, or what changed of one that is known; None if nothing did.
+        """Register a new version, or the changes to a known one.
+
+        Returns:
+            The stored version; ``None`` if nothing changed.
 
         Raises:
-            ProfileRefusedError: the rules of versions do not allow it; nothing changes.
+            ProfileRefusedError: The version rules refuse it; nothing is written.
         """
         with writing(self._engine) as connection:
             known = _registry(connection)
-            wanted = known.admit(profile, now, rescore_history=rescore_history)
-            if wanted is not None:
-                _store(connection, wanted)
-            return wanted
+            changed = known.admit(profile, now, rescore_history=rescore_history)
+            if changed is not None:
+                _store(connection, changed)
+            return changed
 
     def freeze(self, profile_id: str, until: datetime | None) -> Registered:
-        """Refuse new versions of a profile until a time; None lifts it.
+        """Refuse new versions of a profile until ``until``; ``None`` lifts the freeze.
 
         Raises:
-            ProfileError: there is no such profile.
+            ProfileError: The profile is not registered.
         """
         with writing(self._engine) as connection:
             newest = _registry(connection).find(profile_id)

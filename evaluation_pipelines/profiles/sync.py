@@ -1,4 +1,4 @@
-"""Judge profiles: the files that people write, taken over into the registry."""
+"""Registration of the judge profiles in profile files."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,51 +16,59 @@ from evaluation_pipelines.storage.stores import Stores
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The registry after the files were taken over, and why some of them were not."""
+    """The registry after a sync, and the problems of files that were not registered."""
 
     registry: Registry
     faults: tuple[str, ...]
 
 
 def sync_profiles(stores: Stores, now: datetime) -> Synced:
-    """Register what is new or changed in the profile files.
+    """Register new and changed profile files.
 
-    A file that cannot be used, or that the rules of versions refuse, is a fault; its profile goes
-    on as it was last registered. Nothing is written when nothing changed.
+    A file that is invalid or that the version rules refuse is reported in ``faults``, and the
+    registered version of its profile remains in use. If nothing has changed, nothing is written.
     """
     known = ProfileStore(stores.ledger).registry()
-    looked = look_at_profiles(stores.settings, known, now)
-    for each in looked.registry.versions:
+    synced = preview_sync(stores.settings, known, now)
+    for each in synced.registry.versions:
         if each not in known.versions:
             ProfileStore(stores.ledger).register(each.profile, now)
-    return looked
+    return synced
 
 
-def look_at_profiles(settings: Settings, registry: Registry, now: datetime) -> Synced:
-    """What the registry will be when the files have been taken over; nothing is written."""
+def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synced:
+    """Return the registry as ``sync_profiles`` would leave it, without writing anything."""
     files = read_profiles(settings.profiles_dir)
     faults = list(files.faults)
     for path, profile in files.profiles:
         try:
-            wanted = registry.admit(profile, now)
+            changed = registry.admit(profile, now)
         except ProfileError as error:
             faults.append(f"{path}: {error}")
             continue
-        if wanted is not None:
-            registry = registry.having(wanted)
+        if changed is not None:
+            registry = registry.with_version(changed)
     return Synced(registry, tuple(faults))
 
 
 def set_profile(
     stores: Stores, path: Path, now: datetime, *, rescore_history: bool
 ) -> Registered | None:
-    """Register the profile of a file and keep the file in the folder; None if nothing changed.
+    """Register the profile of a file and copy the file to the profiles folder.
 
-    With ``rescore_history`` all dates become due, so that older sessions get cards of it, too.
+    Args:
+        stores: Ledger, lake and settings.
+        path: Profile file.
+        now: Time of the registration.
+        rescore_history: Whether sessions that ended before now get scorecards of this version; all
+            session dates are then scheduled for a rebuild.
+
+    Returns:
+        The registered version; ``None`` if nothing changed.
 
     Raises:
-        ProfileError: it is not a profile, or the rules of versions refuse it.
-        OSError: the file cannot be read or kept.
+        ProfileError: The file is not a profile, or the version rules refuse it.
+        OSError: The file cannot be read or copied.
     """
     profile = read_profile(path)
     sync_profiles(stores, now)

@@ -1,7 +1,7 @@
-"""The analysts' database: one DuckDB file with everything that is worth a question.
+"""The analysts' database: one DuckDB file with all tables for analysts.
 
-It is built aside as a new file, made read-only and swapped in as a symbolic link: whoever has the
-old one open keeps it undisturbed, and nobody's session can lock the pipeline out.
+It is built as a new file, made read-only and swapped in as a symbolic link: open connections keep
+the old file, and no session can lock the pipeline.
 """
 
 import uuid
@@ -19,10 +19,10 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
 
 SCHEMA_VERSION = 1
-"""Grows when a table or column is renamed, removed or changes its meaning; not for additions."""
+"""Changes when a table or column is renamed, removed or changes its meaning."""
 
 _READABLE_FROM = "v1.0.0"
-"""The oldest DuckDB that can open the file: shells and other programs lag behind."""
+"""Oldest DuckDB that can open the file: shells of analysts lag behind."""
 
 _KEPT_FILES = 2
 _SQL_TYPES = {
@@ -41,11 +41,10 @@ class AnalyticsError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One table for analysts and the Parquet files it comes from.
+    """One table for analysts and its Parquet files.
 
-    ``copied`` tables stand in the database as they were when it was published; the others are
-    views over the lake and always show its present state. ``as_map`` names columns that hold
-    key-value pairs.
+    ``copied`` tables are stored in the database; others are views over the lake and show its
+    present state. ``as_map`` names columns of key-value pairs.
     """
 
     table: Table
@@ -57,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One table for analysts whose rows do not lie in the lake."""
+    """One table for analysts whose rows are not in the lake."""
 
     table: Table
     frame: pl.DataFrame
@@ -65,7 +64,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A view over the other tables: its query and what each column says."""
+    """A view over other tables: its query, and the meaning of each column."""
 
     name: str
     description: str
@@ -75,7 +74,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was published: the new file, its link, and rows of each copied table."""
+    """Result of publishing: the new file, its link, and rows of each copied table."""
 
     link: Path
     file: Path
@@ -86,11 +85,11 @@ class Published:
 def publish(
     link: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
 ) -> Published:
-    """Build a new database and let ``link`` point to it.
+    """Build a new database and point ``link`` to it.
 
     Raises:
-        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the database of
-            before stays.
+        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
+            database stays.
     """
     folder = link.parent / f"{link.stem}_files"
     file = folder / f"{link.stem}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}.duckdb"
@@ -105,7 +104,7 @@ def publish(
         with suppress(OSError):
             file.unlink(missing_ok=True)
         raise AnalyticsError(
-            f"{link} was not published: {error}. Mend the cause and publish again; "
+            f"{link} was not published: {error}. Fix the cause and publish again; "
             "the database of before is still there."
         ) from error
 
@@ -164,13 +163,13 @@ def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         connection.execute("set TimeZone = 'UTC'")
         yield connection
-        connection.execute("checkpoint")  # everything in the one file, no log beside it
+        connection.execute("checkpoint")  # everything in the one file, no write-ahead log
     finally:
         connection.close()
 
 
 def _definition(source: Source) -> str:
-    """The statement that makes a table. Definitions take no parameters: all texts are quoted."""
+    """Return the statement that creates a table. It takes no parameters: all texts are quoted."""
     kind = "table" if source.copied else "view"
     columns = ", ".join(
         f"map_from_entries({each.name}) as {each.name}" if each.name in source.as_map else each.name
@@ -188,7 +187,7 @@ def _definition(source: Source) -> str:
 
 
 def _nothing(table: Table, as_map: Sequence[str] = ()) -> str:
-    """A query of a table's columns and no rows."""
+    """Return a query with a table's columns and no rows."""
     columns = ", ".join(
         f"cast(null as {_sql_type(each.dtype, as_map=each.name in as_map)}) as {each.name}"
         for each in table.columns
@@ -197,7 +196,7 @@ def _nothing(table: Table, as_map: Sequence[str] = ()) -> str:
 
 
 def _sql_type(dtype: pl.DataType, *, as_map: bool = False) -> str:
-    """DuckDB's name of a type; a list of key and value is a map where it is shown as one."""
+    """Return DuckDB's name of a type; a list of keys and values can be a map."""
     if isinstance(dtype, pl.Datetime):
         return "timestamptz"
     if isinstance(dtype, pl.Struct):
@@ -236,16 +235,16 @@ def _quoted(text: str) -> str:
 
 
 def _swap(link: Path, file: Path) -> None:
-    """Let the link point to another file, in one step."""
+    """Point the link to another file, atomically."""
     waiting = link.with_name(f".{link.name}-{uuid.uuid4().hex[:8]}")
     waiting.symlink_to(file.relative_to(link.parent))
     waiting.replace(link)
 
 
 def _tidy(folder: Path, current: Path) -> None:
-    """Delete older files; whoever has one open keeps it until they close it."""
+    """Delete older files; open connections keep theirs."""
     older = sorted(path for path in folder.glob("*.duckdb") if path != current)
     for path in older[: -(_KEPT_FILES - 1)]:
         path.unlink()
-        # What somebody wrote who may write everywhere; it belongs to that file alone.
+        # The write-ahead log of a user who opened that file for writing; no other file needs it.
         path.with_name(f"{path.name}.wal").unlink(missing_ok=True)

@@ -1,9 +1,14 @@
-"""The report of a model comparison, written where people look for it."""
+"""The report of a model comparison as an HTML page and as Markdown."""
 
+import base64
+import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
@@ -11,23 +16,29 @@ from evaluation_pipelines.comparison.compare_models import (
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.page import html_page
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
+    LONGEST_SENTENCE,
+    markdown_report,
+)
+from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
 from evaluation_pipelines.storage.stores import Stores
 
 NAME = "model_comparison"
 
+_TEMPLATES = Path(__file__).parent / "templates"
+_LONGEST_TEXT = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where the two forms of a report lie."""
+    """Paths of the two forms of a report."""
 
     html: Path
     markdown: Path
 
 
 def write_report(folder: Path, comparison: Comparison) -> Report:
-    """Write the report as HTML and as markdown; who reads the old one meanwhile keeps it.
+    """Replace the report as HTML and as Markdown; open files stay readable.
 
     Raises:
         OSError: the folder cannot be written.
@@ -40,7 +51,7 @@ def write_report(folder: Path, comparison: Comparison) -> Report:
 
 
 def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Report]:
-    """Compare the models of the last 28 complete days; tables and report are written anew.
+    """Compare the models of the last 28 complete days, and replace tables and report.
 
     Raises:
         LakeError: a file cannot be read or written.
@@ -49,6 +60,53 @@ def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Repor
     found = compare_models(stores, Question(*last_days(now)), now)
     write_comparison(stores, found)
     return found, write_report(stores.settings.reports_dir, found)
+
+
+def html_page(comparison: Comparison) -> str:
+    """Return the report as one self-contained page; every text in it is escaped."""
+    return (
+        _environment()
+        .get_template("comparison_report.html")
+        .render(
+            page_content(comparison),
+            css=_file("css"),
+            script=_file("js"),
+            policy=content_security_policy(),
+        )
+    )
+
+
+def content_security_policy() -> str:
+    """Return a policy that allows inline styles and our own script, and loads nothing."""
+    digest = base64.b64encode(hashlib.sha256(_file("js").encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:
+    """Return printable text on one line, cut at ``longest`` characters; it is not escaped."""
+    text = str(value)
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _file(suffix: str) -> str:
+    return (_TEMPLATES / f"comparison_report.{suffix}").read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters["line"] = one_line
+    environment.filters["sentence"] = partial(one_line, longest=LONGEST_SENTENCE)
+    return environment
 
 
 def _write(path: Path, text: str) -> None:

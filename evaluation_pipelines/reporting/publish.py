@@ -1,4 +1,4 @@
-"""Publish: the tables of the lake as one database for analysts."""
+"""Publish the tables of the lake as one database for analysts."""
 
 import glob
 from datetime import datetime
@@ -56,8 +56,8 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
     """Build the analysts' database from the lake and swap it in.
 
     Raises:
-        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the database of
-            before stays.
+        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
+            database stays.
     """
     lake = stores.lake
     sources: list[Source | Given] = [
@@ -88,13 +88,13 @@ def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] =
 
 
 def _whole(lake: Lake, table: Table) -> Source:
-    """A small table without partitions."""
+    """Return a table without partitions."""
     path = Path(lake.partition(table, None).resolve())
     return Source(table, [path] if path.exists() else [], Path(glob.escape(str(path))), copied=True)
 
 
 def _current() -> Derived:
-    """The cards that count now, without those of older content and older versions."""
+    """Return the scorecards that count now."""
     return Derived(
         "current_scorecards",
         "scorecards of the present content, one of each profile; is_best_match as of now",
@@ -104,7 +104,7 @@ def _current() -> Derived:
 
 
 def _sessions() -> Derived:
-    """Sessions and their scores side by side: what most questions start from."""
+    """Return sessions joined with their scores."""
     described: dict[str, Column] = {
         each.name: each for each in (*AGENT_SESSIONS.columns, *SESSION_PERFORMANCE.columns)
     }

@@ -1,7 +1,7 @@
-"""Signals and evaluations that other systems write into the landing folder, brought to ClickHouse.
+"""Load signals and evaluations of other systems from the landing folder into ClickHouse.
 
-Files are only ever appended to or added, and loading one again changes nothing: so a file that
-differs from what was loaded last is simply read again from its beginning.
+Loading a file again changes nothing, so a file that differs from what was loaded last is read again
+from its beginning.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,11 +35,11 @@ _ROWS_AT_A_TIME = 50_000
 
 
 def load_external_signals(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
-    """Load every file that is new or changed; gives all files ever loaded (EXTERNAL_SIGNALS).
+    """Load every new or changed file; return all files ever loaded (EXTERNAL_SIGNALS).
 
     Raises:
-        ClickHouseError: the rows of a file were refused; it is loaded again by the next run.
-        LakeError: what was loaded before cannot be read, or not be noted.
+        ClickHouseError: the rows of a file were rejected; the next run loads it again.
+        LakeError: the list of loaded files cannot be read or written.
         OSError: a file cannot be read.
     """
     table, loading = EXTERNAL_SIGNALS, _Loading(stores, store, now)
@@ -54,10 +54,10 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
 
 
 def changed_files(stores: Stores) -> list[LandingFile]:
-    """Files that are not as they were loaded last; ClickHouse is not asked.
+    """Return files that changed since they were loaded, without asking ClickHouse.
 
     Raises:
-        LakeError: what was loaded before cannot be read.
+        LakeError: the list of loaded files cannot be read.
     """
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
     files = [file for kind in _FOLDERS for file in stores.landing.list_said(kind)]
@@ -65,17 +65,17 @@ def changed_files(stores: Stores) -> list[LandingFile]:
 
 
 def loaded_files(stores: Stores) -> pl.DataFrame:
-    """What was loaded last (EXTERNAL_SIGNALS); forgetting it only means loading it again.
+    """Return the files loaded last (EXTERNAL_SIGNALS).
 
     Raises:
-        LakeError: it cannot be read.
+        LakeError: the list cannot be read.
     """
     return stores.lake.read_whole(EXTERNAL_SIGNALS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A folder of the landing folder, what its lines become, and how one is read."""
+    """A folder of the landing folder, the table of its lines, and the parser of a line."""
 
     folder: str
     table: Table
@@ -100,12 +100,12 @@ class _Loading:
         )
 
     def knows(self, file: LandingFile, loaded: Mapping[str, Any] | None) -> bool:
-        """Whether the file was loaded as it is now, into the ClickHouse that is used now."""
+        """True if the file was loaded in its present form into the present ClickHouse."""
         is_here = loaded is not None and loaded["store_made_at"] == self._made_at
         return is_here and _is_same(file, loaded)
 
     def load(self, kind: _Kind, file: LandingFile) -> dict[str, Any]:
-        """Bring one file to ClickHouse; gives its row of EXTERNAL_SIGNALS."""
+        """Load one file; return its row of EXTERNAL_SIGNALS."""
         tally = _Tally()
         with self._stores.landing.open(file) as handle:
             lines = read_lines(handle, 0, self._stores.settings.max_line_bytes)
@@ -127,7 +127,7 @@ class _Loading:
 
 @dataclass(slots=True)
 class _Tally:
-    """What became of the lines of one file."""
+    """Counts of the lines of one file."""
 
     lines: int = 0
     accepted: int = 0
@@ -137,7 +137,7 @@ class _Tally:
     rejects: list[dict[str, Any]] = field(default_factory=list)
 
     def reject(self, number: int, reason: str, text: bytes) -> None:
-        """Count a line that cannot be used, and keep the first ones to be looked at."""
+        """Count a line that cannot be used, and keep the first ones as examples."""
         self.rejected += 1
         if len(self.rejects) < REJECTS_SHOWN:
             shown = text[:_TEXT_SHOWN].decode(errors="backslashreplace")
@@ -152,7 +152,7 @@ def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator
             row = kind.read(line.text)
         except UnusableLineError as error:
             if not line.is_terminated and not line.is_overlong:
-                tally.unfinished = True  # somebody is still writing it: read when it has grown
+                tally.unfinished = True  # still being written: read when it has grown
                 return
             tally.lines += 1
             tally.reject(number, "too long" if line.is_overlong else str(error), line.text)
@@ -163,7 +163,7 @@ def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator
 
 
 def _numbered(lines: Iterable[RawLine]) -> Iterator[tuple[int, RawLine]]:
-    """Lines with their numbers in the file, where empty ones in a row are given as one."""
+    """Yield lines with their numbers in the file; consecutive empty lines come as one."""
     number = 1
     for line in lines:
         yield number, line

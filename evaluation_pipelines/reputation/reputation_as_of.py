@@ -1,8 +1,7 @@
-"""Reputation as of a past time, worked out in a store that is thrown away.
+"""Reputation as of a past time, computed in a temporary store.
 
-ClickHouse keeps each signal as it is scored today. So the sessions as they were then, and the
-files of outside signals, are brought into an embedded store of their own; the statements that make
-the scores are the same.
+ClickHouse keeps each signal with its present score. So the sessions as of then, and the files of
+outside signals, are loaded into a temporary embedded store; the statements are the same.
 """
 
 from collections.abc import Iterator
@@ -26,10 +25,10 @@ from evaluation_pipelines.storage.stores import Stores
 def reputation_as_of(
     stores: Stores, then: datetime, progress: Progress | None = None
 ) -> Iterator[ReputationStore]:
-    """A store of reputation that knows what was known then.
+    """Open a store of reputation as of ``then``.
 
     Raises:
-        ClickHouseError: there is no embedded ClickHouse, or it refuses something.
+        ClickHouseError: there is no embedded ClickHouse, or it rejects a statement.
         LakeError: an input cannot be read.
         OSError: a file of signals cannot be read.
     """

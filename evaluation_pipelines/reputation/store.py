@@ -1,4 +1,4 @@
-"""What ClickHouse keeps about identities and agents; writing the same twice changes nothing."""
+"""Store of reputation in ClickHouse; writing the same rows twice changes nothing."""
 
 from collections.abc import Collection
 from datetime import UTC, date, datetime
@@ -27,13 +27,13 @@ _WINDOW = pl.Schema(
 
 
 class ReputationStore:
-    """Signals, evaluations and the scores that follow from them."""
+    """Signals, evaluations and the scores computed from them."""
 
     def __init__(self, clickhouse: ClickHouse) -> None:
         self._clickhouse = clickhouse
 
     def migrate(self, now: datetime) -> list[str]:
-        """Apply the migrations that are not yet recorded; gives their names."""
+        """Apply missing migrations; return their names."""
         self._clickhouse.run(read_clickhouse_sql("create_schema_migrations"))
         done = set(self.applied()["name"])
         pending = [(name, text) for name, text in clickhouse_migrations() if name not in done]
@@ -44,14 +44,14 @@ class ReputationStore:
         return [name for name, _ in pending]
 
     def applied(self) -> pl.DataFrame:
-        """Migrations that were applied: ``name, applied_at``."""
+        """Return applied migrations: ``name, applied_at``."""
         return self._clickhouse.select("select_schema_migrations", _APPLIED)
 
     def expect_migrated(self) -> None:
-        """Make sure that the tables are those of this program, without changing anything.
+        """Check that the tables are those of this program, without changing anything.
 
         Raises:
-            ClickHouseError: they are not there, or older.
+            ClickHouseError: they do not exist, or are older.
         """
         tables = self._clickhouse.select("select_tables", pl.Schema({"name": pl.String()}))
         is_new = "schema_migrations" not in set(tables["name"])
@@ -63,25 +63,25 @@ class ReputationStore:
             )
 
     def made_at(self) -> datetime:
-        """When its first table was made: another store has another time."""
+        """Return the time when its first table was created, which identifies a store."""
         return self.applied()["applied_at"].sort().to_list()[0]  # type: ignore[no-any-return]
 
     def upsert(self, table: Table, rows: pl.DataFrame, revision: int) -> UpsertCounts:
-        """Make rows the ones that count for their ids; see ``reputation_rows.upsert``."""
+        """Make these rows the ones that count for their ids; see ``upserts.upsert``."""
         return upsert(self._clickhouse, table, rows, revision)
 
     def retire(self, table: Table, ids: Collection[str], revision: int) -> int:
-        """Take rows back by their ids; see ``reputation_rows.retire``."""
+        """Withdraw rows by their ids; see ``upserts.retire``."""
         return retire(self._clickhouse, table, ids, revision)
 
     def live(self, table: Table, ids: Collection[str]) -> pl.DataFrame:
-        """The rows that count for these ids; see ``reputation_rows.live_rows``."""
+        """Return the rows that count for these ids; see ``upserts.live_rows``."""
         return live_rows(self._clickhouse, table, ids)
 
     def remember_sessions(
         self, session_dates: Collection[date], sessions: pl.DataFrame
     ) -> set[str]:
-        """Note which sessions become signals; gives the ids of all that ever did, of these dates.
+        """Record which sessions become signals; return all recorded ids of these dates.
 
         Args:
             session_dates: The dates of the sessions.
@@ -93,25 +93,25 @@ class ReputationStore:
         return set(known["event_id"]) | set(new["event_id"])
 
     def known_sessions(self, session_dates: Collection[date]) -> pl.DataFrame:
-        """Sessions of these dates that ever were signals: ``session_date, event_id``."""
+        """Return sessions of these dates that ever were signals: ``session_date, event_id``."""
         days = sorted(session_dates)
         return self._clickhouse.select("select_session_signals", _SESSIONS, session_dates=days)
 
     def refresh(self) -> None:
-        """Bring ``reputation_scores`` up to now and wait for it."""
+        """Refresh ``reputation_scores``, and wait for it."""
         self._clickhouse.run("system refresh view reputation_scores_mv")
         self._clickhouse.run("system wait view reputation_scores_mv")
 
     def scores(self) -> pl.DataFrame:
-        """Every identity as last computed: REPUTATION_SCORES."""
+        """Return every identity as last computed: REPUTATION_SCORES."""
         return self._clickhouse.select("select_reputation_scores", REPUTATION_SCORES.schema)
 
     def status(self) -> pl.DataFrame:
-        """What the tables hold: ``name, row_count, newest`` (null for an empty one)."""
+        """Return the content of the tables: ``name, row_count, newest`` (null if empty)."""
         return self._clickhouse.select("select_status", _STATUS)
 
     def score_as_of(self, identity_id: str, as_of: datetime) -> dict[str, Any] | None:
-        """One identity as of a time, None when it had no signal in the 120 days before."""
+        """Return one identity as of a time; None without a signal in the 120 days before."""
         rows = self._clickhouse.select(
             "select_identity_score_as_of",
             REPUTATION_SCORES.schema,
@@ -121,14 +121,14 @@ class ReputationStore:
         return rows.to_dicts()[0] if rows.height else None
 
     def scores_as_of(self, as_of: datetime) -> pl.DataFrame:
-        """Every identity with a signal in the 120 days before: REPUTATION_SCORES."""
+        """Return every identity with a signal in the 120 days before: REPUTATION_SCORES."""
         name, schema = "select_reputation_scores_as_of", REPUTATION_SCORES.schema
         return self._clickhouse.select(name, schema, as_of=_until(as_of))
 
     def evaluations(self, as_of: datetime, agent_ids: Collection[str] = ()) -> pl.DataFrame:
-        """The newest 500 evaluations of each agent up to a time, and how many it ever had.
+        """Return the newest 500 evaluations of each agent up to a time, and how many it ever had.
 
-        Of these agents, or of all when none is named.
+        Of these agents, or of all if none is named.
         """
         names = sorted(agent_ids)
         return self._clickhouse.select(
@@ -137,7 +137,7 @@ class ReputationStore:
 
 
 def revision_at(now: datetime) -> int:
-    """A revision that grows with time: microseconds since 1970."""
+    """Return a revision that grows with time: microseconds since 1970."""
     return int(now.timestamp() * 1_000_000)
 
 

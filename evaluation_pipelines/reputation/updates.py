@@ -1,4 +1,4 @@
-"""Reputation: sessions become signals and evaluations, and those become scores."""
+"""Update reputation: sessions become signals and evaluations, and those become scores."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ _WEEKS_SHOWN = 13
 
 @dataclass(frozen=True, slots=True)
 class BridgeResult:
-    """Sessions of some dates as signals: with a score, of those new or changed, taken back.
+    """Result for the sessions of some dates: with a score, new or changed, withdrawn.
 
     ``signals`` are those with a score: REPUTATION_EVENTS and ``session_date``.
     """
@@ -53,7 +53,7 @@ class BridgeResult:
 
 @contextmanager
 def open_reputation(settings: Settings, now: datetime) -> Iterator[ReputationStore]:
-    """The store of reputation, created or migrated where that is needed.
+    """Open the store of reputation; create or migrate it if needed.
 
     Raises:
         ClickHouseError: it cannot be used.
@@ -65,10 +65,10 @@ def open_reputation(settings: Settings, now: datetime) -> Iterator[ReputationSto
 
 @contextmanager
 def read_reputation(settings: Settings) -> Iterator[ReputationStore]:
-    """The store of reputation to look at it: what is not there is not made.
+    """Open the store of reputation for reading; nothing is created.
 
     Raises:
-        ClickHouseError: it cannot be used, or nothing is there yet.
+        ClickHouseError: it cannot be used, or does not exist yet.
     """
     folder = embedded_folder(_dsn(settings))
     if folder is not None and not folder.exists():
@@ -98,10 +98,10 @@ def bridge_sessions(
 ) -> BridgeResult:
     """Make the sessions of some dates count, each once and as it is scored now.
 
-    A session that lost its score, or is no more, takes its signal and its evaluation with it.
+    A session that lost its score, or no longer exists, withdraws its signal and its evaluation.
 
     Raises:
-        ClickHouseError: a write was refused; the next run completes what was begun.
+        ClickHouseError: a write was rejected; the next run completes it.
         LakeError: an input cannot be read.
     """
     if not dates:
@@ -123,7 +123,7 @@ def bridge_sessions(
 def signals_without_session(
     stores: Stores, store: ReputationStore, dates: Collection[date]
 ) -> list[str]:
-    """Ids of live signals about sessions of these dates that have no score in the lake, sorted.
+    """Return ids of live signals about sessions of these dates without a score, sorted.
 
     Raises:
         ClickHouseError: it cannot be used.
@@ -138,7 +138,7 @@ def signals_without_session(
 
 
 def export_reputation(stores: Stores, store: ReputationStore) -> pl.DataFrame:
-    """Bring the identities' scores up to now and publish them: REPUTATION_SCORES."""
+    """Refresh the identities' scores and publish them: REPUTATION_SCORES."""
     store.refresh()
     scores = store.scores().sort(REPUTATION_SCORES.order)
     stores.lake.write(scores, REPUTATION_SCORES, None)
@@ -146,7 +146,7 @@ def export_reputation(stores: Stores, store: ReputationStore) -> pl.DataFrame:
 
 
 def with_agents(stores: Stores, scores: pl.DataFrame) -> pl.DataFrame:
-    """REPUTATION_SCORES with ``organization_id, agent_id`` as last published, null for others.
+    """Add the last published ``organization_id, agent_id`` to REPUTATION_SCORES.
 
     Raises:
         LakeError: ``agent_scores`` cannot be read.
@@ -166,7 +166,7 @@ def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -
 def scored_agents(
     store: ReputationStore, now: datetime, agent_ids: Collection[str] = ()
 ) -> pl.DataFrame:
-    """These agents, or all when none is named, as consumers see them now: AGENT_SCORES."""
+    """Return these agents, or all if none is named, as shown to users: AGENT_SCORES."""
     before = now - timedelta(days=TREND_DAYS)
     evaluations = store.evaluations(now, agent_ids)
     return withheld(agent_scores(evaluations, store.evaluations(before, agent_ids), now))
@@ -175,15 +175,15 @@ def scored_agents(
 def weekly_scores(
     store: ReputationStore, identity_id: str, now: datetime
 ) -> list[dict[str, Any] | None]:
-    """One identity at the end of each of the last 13 weeks, the oldest first."""
+    """Return one identity at the end of each of the last 13 weeks, the oldest first."""
     times = [now - timedelta(weeks=weeks) for weeks in reversed(range(_WEEKS_SHOWN))]
     return [store.score_as_of(identity_id, time) for time in times]
 
 
 def _moved(store: ReputationStore, dates: Collection[date], ids: Collection[str]) -> set[str]:
-    """Those of the sessions that are signals of other dates by now.
+    """Return sessions whose signal has another date by now.
 
-    Telemetry that is ingested anew, in another order, can begin a session on another day.
+    Telemetry that is ingested again in another order can change the date of a session.
     """
     live = store.live(REPUTATION_EVENTS, ids).explode("attributes").unnest("attributes")
     days = [day.isoformat() for day in dates]
@@ -192,7 +192,7 @@ def _moved(store: ReputationStore, dates: Collection[date], ids: Collection[str]
 
 
 def _sessions(stores: Stores, dates: Collection[date], now: datetime) -> pl.DataFrame:
-    """Rows of ``session_evaluations`` with ``mean_api_ms`` and ``is_terminal``."""
+    """Return rows of ``session_evaluations`` with ``mean_api_ms`` and ``is_terminal``."""
     key = ["organization_id", "session_key"]
     more = stores.lake.read(AGENT_SESSIONS, dates, [*key, "mean_api_ms", "explicit_end"])
     sessions = stores.lake.read(SESSION_EVALUATIONS, dates).join(more, on=key, how="left")

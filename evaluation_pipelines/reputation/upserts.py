@@ -1,9 +1,9 @@
-"""Rows of ClickHouse that count once for their id, however often and by whomever they are written.
+"""Rows of ClickHouse that count once per id.
 
-A row is known to ClickHouse by its place, the columns that its table is sorted by: a newer
-revision at the same place replaces the older one. A row that moves (another time, another
-identity) would stay behind at its old place, so its writer marks it deleted there. Of two writers
-that move a row at once, the newer revision stays, whichever of them comes last.
+ClickHouse identifies a row by the columns that its table is sorted by: a newer revision with the
+same columns replaces the older one. A row that moves (another time, another identity) would stay
+at its old place, so its writer marks it deleted there. If two writers move a row at the same time,
+the newer revision stays.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,14 +24,14 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class UpsertCounts:
-    """Rows that were new or different, rows that were there already, rows that were outdated."""
+    """Rows that were new or different, unchanged rows, and outdated rows."""
 
     written: int = 0
     unchanged: int = 0
     retired: int = 0
 
     def __add__(self, other: "UpsertCounts") -> "UpsertCounts":
-        """Both together."""
+        """Add both."""
         return UpsertCounts(
             self.written + other.written,
             self.unchanged + other.unchanged,
@@ -43,13 +43,13 @@ def upsert(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: i
     """Make rows (REPUTATION_EVENTS or AGENT_EVALUATIONS) the ones that count for their ids.
 
     Args:
-        clickhouse: Where they go.
-        table: One of the two.
+        clickhouse: The connection.
+        table: One of the two tables.
         rows: Any number, one per id.
-        revision: Grows with time: of two writers the one with the larger number wins.
+        revision: Grows with time: of two writers, the larger number wins.
 
     Raises:
-        ClickHouseError: a write was refused; doing it again completes it.
+        ClickHouseError: a write was rejected; repeating it completes it.
     """
     rows, done, start = _as_stored(rows), UpsertCounts(), 0
     for ids in _chunks(rows[_id(table)].to_list()):
@@ -59,10 +59,10 @@ def upsert(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: i
 
 
 def retire(clickhouse: ClickHouse, table: Table, ids: Collection[str], revision: int) -> int:
-    """Take rows back by their ids, but for newer ones; gives how many were live.
+    """Withdraw rows by their ids, except newer ones; return how many were live.
 
     Raises:
-        ClickHouseError: a write was refused; doing it again completes it.
+        ClickHouseError: a write was rejected; repeating it completes it.
     """
     stored = live_rows(clickhouse, table, ids).filter(pl.col("revision") <= revision)
     _mark_deleted(clickhouse, table, stored, revision)
@@ -70,9 +70,9 @@ def retire(clickhouse: ClickHouse, table: Table, ids: Collection[str], revision:
 
 
 def live_rows(clickhouse: ClickHouse, table: Table, ids: Collection[str]) -> pl.DataFrame:
-    """The rows that count for these ids, with their ``revision``.
+    """Return the rows that count for these ids, with their ``revision``.
 
-    Several for an id while somebody moves its row.
+    An id has several rows while a writer moves its row.
 
     Raises:
         ClickHouseError: the query failed.
@@ -103,12 +103,12 @@ def _upsert(
 
 
 def _others(table: Table) -> pl.Expr:
-    """How many live rows an id has beside its newest one."""
+    """Return the number of live rows of an id in addition to its newest."""
     return pl.len().over(_id(table)) - 1
 
 
 def _stored(clickhouse: ClickHouse, table: Table, ids: Sequence[str]) -> pl.DataFrame:
-    """Live rows of these ids with their ``revision``."""
+    """Return live rows of these ids with their ``revision``."""
     return clickhouse.select(f"select_stored_{table.name}", _stored_schema(table), ids=ids)
 
 
@@ -117,7 +117,7 @@ def _stored_schema(table: Table) -> pl.Schema:
 
 
 def _mark_deleted(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: int) -> None:
-    """Outdo rows at their places; a newer revision of one, written meanwhile, is left alone."""
+    """Replace rows at their places; a newer revision written in between stays."""
     newer = pl.max_horizontal(pl.col("revision") + 1, pl.lit(revision))
     gone = rows.select(
         *_PLACES[table.name],
@@ -132,13 +132,13 @@ def _id(table: Table) -> str:
 
 
 def _as_stored(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the precision that ClickHouse keeps, so that they compare equal to stored ones."""
+    """Return rows with the precision of ClickHouse, so that they equal stored ones."""
     single = [name for name in ("score_delta", "confidence") if name in rows.columns]
     return rows.with_columns(pl.col(single).cast(pl.Float32).cast(pl.Float64))
 
 
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """As many ids at a time as a parameter can hold."""
+    """Yield as many ids at a time as a parameter can hold."""
     start, size = 0, 0
     for end, each in enumerate(ids):
         cost = len(each.encode()) + 3 * sum(not letter.isalnum() for letter in each) + 3

@@ -1,8 +1,8 @@
-"""Every table of the lake: its grain, key and columns with types and meaning.
+"""Every table of the lake: grain, key, and columns with types and meanings.
 
-The one source of types: writers refuse a frame that does not fit, the user interface shows the
-descriptions, SQL results are cast to it. Times are UTC microseconds, durations carry their unit
-in the name, money is USD, unknown is null and never 0.
+This is the only source of types: writers reject a frame that does not fit, the user interface shows
+the descriptions, and SQL results are cast to it. Times are UTC microseconds, durations have their
+unit in the name, money is USD, unknown is null and never 0.
 """
 
 from evaluation_pipelines.schemas.books import EVALUATION_BOOKS
@@ -23,7 +23,13 @@ from evaluation_pipelines.schemas.reputation import (
 )
 from evaluation_pipelines.schemas.scorecards import OVERRIDES, SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.schemas.table import UTC_TIME, Column, Table
+from evaluation_pipelines.schemas.table import (
+    CONTENT_KEY,
+    SESSION_KEY,
+    UTC_TIME,
+    Column,
+    Table,
+)
 from evaluation_pipelines.schemas.telemetry import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -63,6 +69,7 @@ __all__ = [
     "AGENT_EVENTS_LANDED",
     "AGENT_SCORES",
     "AGENT_SESSIONS",
+    "CONTENT_KEY",
     "EVALUATION_BOOKS",
     "EVENT_NAMES",
     "EXTERNAL_SIGNALS",
@@ -79,6 +86,7 @@ __all__ = [
     "REPUTATION_SCORES",
     "SCORECARDS",
     "SESSION_EVALUATIONS",
+    "SESSION_KEY",
     "SESSION_PERFORMANCE",
     "SIGNAL_CATEGORIES",
     "TABLES",

@@ -1,4 +1,4 @@
-"""An event about the effective score of a session."""
+"""Events about effective scores of sessions."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -9,7 +9,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One event about one session's effective score; ``payload`` is JSON text."""
+    """An event about the effective score of a session; ``payload`` is JSON text."""
 
     event_id: str
     kind: str
@@ -21,6 +21,6 @@ class Announcement:
     payload: str
 
     def payload_values(self) -> dict[str, Any]:
-        """The payload, decoded."""
+        """Decode the payload."""
         values: dict[str, Any] = msgspec.json.decode(self.payload)
         return values

@@ -1,4 +1,4 @@
-"""Table of the closed books: where every session of a day stands."""
+"""Table of the books of a day: the state of every session."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Rules that a table must keep, date by date, and what a breach looks like."""
+"""Checks that a table must meet, date by date, and their results."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,16 +8,16 @@ import polars as pl
 from evaluation_pipelines.schemas import Table
 
 EXAMPLES = 5
-"""How many offending rows a result shows."""
+"""Number of offending rows in a result."""
 
 Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What checking one rule on one date of one table gave.
+    """Result of one check on one date of one table.
 
-    A broken rule of severity ``error`` keeps the date from being published.
+    A failed check with severity ``error`` keeps the date from being published.
     """
 
     table: str
@@ -46,7 +46,7 @@ def keys_are_unique(frame: pl.DataFrame, table: Table) -> CheckResult:
 
 
 def examples_of(rows: pl.DataFrame) -> tuple[str, ...]:
-    """The first rows as texts."""
+    """Return the first rows as texts."""
     shown = (
         ", ".join(each.hex() if isinstance(each, bytes) else str(each) for each in row)
         for row in rows.head(EXAMPLES).iter_rows()

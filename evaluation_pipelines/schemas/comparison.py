@@ -1,4 +1,4 @@
-"""Tables of the comparison of models."""
+"""Tables of the model comparison."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Tables of the judge's scores, and of the tools that it says were missing."""
+"""Tables of judge scores and of missing tools."""
 
 import polars as pl
 
@@ -65,7 +65,7 @@ MISSING_TOOLS = Table(
         ("organization_id", pl.String, "organization"),
         ("period_start", pl.Date, "first UTC day: sessions that began on it or later"),
         ("period_end", pl.Date, "UTC day after the last one"),
-        ("tool", pl.String, "name as the judges write it, normalised by the rule of docs/judging"),
+        ("tool", pl.String, "name as the judges write it, normalized by the rule of docs/judging"),
         ("sessions", pl.Int64, "session windows in whose newest answers it is named"),
         ("asked_sessions", pl.Int64, "session windows with an answer that could be read, any tool"),
         ("mentions", pl.Int64, "how often it is named in these answers"),

@@ -1,4 +1,4 @@
-"""The table of what masques are worth."""
+"""Table of the masque lift."""
 
 import polars as pl
 
@@ -10,7 +10,7 @@ LIFT_MEASURES = {
     "cost_usd": "cost, USD",
     "active_s": "active time, seconds",
 }
-"""What a masque is compared by -> what it is."""
+"""Measure of the lift -> its meaning."""
 
 
 def _of(measure: str, meaning: str) -> tuple[Column, ...]:
@@ -28,7 +28,7 @@ def _of(measure: str, meaning: str) -> tuple[Column, ...]:
 
 MASQUE_LIFT = Table(
     name="masque_lift",
-    grain="one row per masque and kind of task: its clean sessions beside the baseline",
+    grain="one row per masque and kind of task: its clean sessions against the baseline",
     key=("organization_id", "masque", "task_class"),
     order=("organization_id", "masque", "task_class"),
     columns=(

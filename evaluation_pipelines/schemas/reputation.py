@@ -1,4 +1,4 @@
-"""Tables about the reputation of identities and agents over time."""
+"""Tables of the reputation of identities and agents."""
 
 import polars as pl
 

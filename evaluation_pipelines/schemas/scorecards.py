@@ -1,4 +1,4 @@
-"""Tables of scorecards, and of the one score that counts for a session."""
+"""Tables of scorecards and effective scores."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Tables of session windows and their scores."""
+"""Tables of session windows and their performance."""
 
 import polars as pl
 

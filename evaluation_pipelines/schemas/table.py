@@ -1,10 +1,16 @@
-"""What a table of the lake is made of."""
+"""Definition of a table of the lake."""
 
 from dataclasses import dataclass
 
 import polars as pl
 
 UTC_TIME = pl.Datetime("us", "UTC")
+
+SESSION_KEY = ("organization_id", "session_key")
+"""Columns that identify a session window."""
+
+CONTENT_KEY = (*SESSION_KEY, "content_hash")
+"""Columns that identify the content of a session window; it changes when the session grows."""
 
 WINDOW = (
     ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
@@ -13,12 +19,12 @@ WINDOW = (
     ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
     ("masque", pl.String, "persona worn; null for a baseline window"),
 )
-"""The columns by which tables of session windows name one."""
+"""Columns by which tables of session windows identify one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, Polars type and what it means (with unit)."""
+    """A column: name, Polars type, and meaning with its unit."""
 
     name: str
     dtype: pl.DataType
@@ -27,10 +33,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of the lake; ``name`` is also its asset key, folder and SQL file.
+    """A table of the lake; ``name`` is also its asset key, folder and SQL file.
 
-    ``key`` names the columns that no two rows share, ``order`` how rows are sorted in the file.
-    ``several_files``: a partition is not one file but several, which are replaced one by one.
+    ``key`` has the columns that no two rows share, ``order`` those by which rows are sorted.
+    With ``several_files`` a partition consists of several files that are replaced one by one.
     """
 
     name: str
@@ -47,7 +53,7 @@ class Table:
 
 
 def columns(*rows: tuple[str, pl.DataType | type[pl.DataType], str]) -> tuple[Column, ...]:
-    """Columns from rows of name, type and description."""
+    """Return columns from rows of name, type and description."""
     return tuple(
         Column(name, dtype() if isinstance(dtype, type) else dtype, description)
         for name, dtype, description in rows

@@ -1,4 +1,4 @@
-"""Tables of events, and of lines that could not be read."""
+"""Tables of events and of the quarantine."""
 
 import polars as pl
 

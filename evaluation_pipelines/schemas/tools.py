@@ -1,4 +1,4 @@
-"""Tables of tool intelligence: what the tool calls of a session were worth."""
+"""Table of tool reports."""
 
 from typing import TypeAlias
 

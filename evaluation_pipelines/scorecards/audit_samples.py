@@ -1,4 +1,4 @@
-"""The audit sample of every night, and how far judges and people agree."""
+"""The nightly audit sample, and the agreement of automatic and human scores."""
 
 from collections.abc import Iterable
 from datetime import date, datetime
@@ -16,11 +16,11 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.stores import Stores
 
 CATCH_UP_DAYS = 7
-"""How far back a night that was missed is made up for."""
+"""Number of days for which a missed sample is drawn later."""
 
 
 def undrawn_dates(stores: Stores, today: date) -> list[date]:
-    """The dates of the last week, up to yesterday, with sessions and without a sample."""
+    """Return the dates of the last week, up to yesterday, with sessions and without a sample."""
     drawn = {each.session_date for each in OverrideStore(stores.ledger).samples()}
     return [
         day
@@ -30,7 +30,11 @@ def undrawn_dates(stores: Stores, today: date) -> list[date]:
 
 
 def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
-    """Draw the sample of some dates; one that was drawn stays. Gives how many sessions are new."""
+    """Draw the samples of ``dates``; samples that were already drawn do not change.
+
+    Returns:
+        The number of new sessions.
+    """
     size = stores.settings.audit_sample_size
     samples = []
     for day in dates:
@@ -39,15 +43,15 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
             AuditSample(session_date=day, drawn_at=now, **row)
             for row in drawn.iter_rows(named=True)
         ]
-    return OverrideStore(stores.ledger).put_samples(samples)
+    return OverrideStore(stores.ledger).add_samples(samples)
 
 
 def open_samples(stores: Stores) -> list[AuditSample]:
-    """Sessions that people were asked about and have not answered, the oldest first."""
+    """Return the samples without an answer, the oldest first."""
     return [each for each in OverrideStore(stores.ledger).samples() if each.override_id is None]
 
 
 def calibration(stores: Stores) -> tuple[list[Agreement], list[Streak]]:
-    """Agreement of judge and human per profile version, and corrections in one direction."""
-    told = overrides_with_states(stores)
-    return agreements(told), streaks(told)
+    """Return agreement of automatic and human scores, and streaks, per profile version."""
+    overrides = overrides_with_states(stores)
+    return agreements(overrides), streaks(overrides)

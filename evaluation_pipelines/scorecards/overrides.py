@@ -1,4 +1,4 @@
-"""Overrides: what people say of a score, one by one or from a file."""
+"""Overrides of scores by people, recorded one by one or imported from a file."""
 
 import csv
 import math
@@ -12,33 +12,38 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import ProfileError, Scale
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, with_states
 from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, OverrideStore
 from evaluation_pipelines.scorecards.session_lookup import (
+    SessionLookup,
     SessionName,
     Target,
-    Targets,
-    read_targets,
+    read_session_lookup,
 )
-from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.stores import Stores
 
-LONGEST_NAME = 200
-LONGEST_REASON = 4000
+MAX_NAME_CHARACTERS = 200
+MAX_REASON_CHARACTERS = 4000
 CSV_COLUMNS = ("session", "score", "annotator", "reason")
-"""What every row of an import must have; ``organization`` and ``profile`` may be there, too."""
+"""Required columns of an import; ``organization`` and ``profile`` are optional."""
 
-_SAME = 1e-9
+_TOLERANCE = 1e-9
+_CONTENT_FIELDS = (
+    *(*SESSION_KEY, "profile_id", "content_hash"),
+    *("override_score", "annotator", "reason"),
+)
+"""Fields in which two overrides must be equal to be the same."""
 
 
 class OverrideError(UserError, ValueError):
-    """An override cannot be taken; the message says why and what is allowed."""
+    """An override is not valid; the message says why and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HumanVerdict:
-    """What a person says: a score, or None to confirm the automatic one."""
+    """A score by a person; ``None`` confirms the automatic score."""
 
     score: float | None
     annotator: str
@@ -47,7 +52,7 @@ class HumanVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOverride:
-    """An override as it was stored; ``decides`` says whether it is the score of its session."""
+    """A stored override; ``decides`` is true if it determines the score of its session."""
 
     override_id: int
     new: NewOverride
@@ -56,7 +61,13 @@ class RecordedOverride:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What became of the rows of a file: stored, there already, and bad ones by line number."""
+    """Result of an import.
+
+    Attributes:
+        stored: Number of stored rows.
+        known: Number of rows that were not stored because they repeat the current override.
+        bad: Line number and error of each bad row.
+    """
 
     stored: int
     known: int
@@ -66,10 +77,10 @@ class ImportResult:
 def override(
     stores: Stores, target: Target, verdict: HumanVerdict, source: str, now: datetime
 ) -> RecordedOverride:
-    """Store what a person says of a score; its date becomes due.
+    """Store an override, and make its date due for a build.
 
     Raises:
-        OverrideError: the score is not on the scale, or somebody or something is not named.
+        OverrideError: The score is not on the scale, or annotator or reason is empty or too long.
     """
     new = new_override(target, verdict, source)
     (override_id,) = OverrideStore(stores.ledger).add([new], now)
@@ -77,13 +88,13 @@ def override(
 
 
 def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverride:
-    """An override, checked but not stored.
+    """Return a valid override to store.
 
     Raises:
-        OverrideError: as above.
+        OverrideError: As in :func:`override`.
     """
-    annotator = _named("annotator", verdict.annotator, LONGEST_NAME)
-    reason = _named("reason", verdict.reason, LONGEST_REASON)
+    annotator = _checked_text("annotator", verdict.annotator, MAX_NAME_CHARACTERS)
+    reason = _checked_text("reason", verdict.reason, MAX_REASON_CHARACTERS)
     score = _score(target, verdict)
     session, profile = target.session, target.profile
     automatic = target.automatic_score
@@ -98,7 +109,7 @@ def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverr
         scale_min=profile.scale.min,
         scale_max=profile.scale.max,
         automatic_score=automatic,
-        is_confirmation=automatic is not None and abs(score - automatic) <= _SAME,
+        is_confirmation=automatic is not None and abs(score - automatic) <= _TOLERANCE,
         source=source,
         annotator=annotator,
         reason=reason,
@@ -108,42 +119,46 @@ def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverr
 def import_overrides(
     stores: Stores, lines: Iterable[str], now: datetime, *, skip_bad: bool = False
 ) -> ImportResult:
-    """Store the overrides of a CSV file; none at all if a row is bad, unless those are skipped.
+    """Store the overrides of a CSV file.
 
-    A row that says what already counts is not stored again, so that a mended file can be imported
-    as a whole.
+    If a row is bad, nothing is stored unless ``skip_bad`` is set. A row that repeats the current
+    override is not stored again, so that a corrected file can be imported as a whole.
+
+    Args:
+        stores: Lake and ledger.
+        lines: The file, with a heading.
+        now: Time of the overrides.
+        skip_bad: Whether to store the good rows of a file with bad ones.
 
     Raises:
-        OverrideError: the file has no heading, or lacks a column.
+        OverrideError: The file is not CSV, has no heading, or lacks a column.
     """
     rows = list(_rows(lines))
-    named = {str(row["session"] or "").strip() for _, row in rows}
-    targets = read_targets(stores, ProfileStore(stores.ledger).registry(), named)
+    names = {str(row["session"] or "").strip() for _, row in rows}
+    lookup = read_session_lookup(stores, ProfileStore(stores.ledger).registry(), names)
     good: list[NewOverride] = []
     bad: list[tuple[int, str]] = []
     for number, row in rows:
         try:
-            good.append(_from_row(targets, row))
+            good.append(_from_row(lookup, row))
         except (OverrideError, ProfileError, SessionNotFoundError) as error:
             bad.append((number, str(error)))
     if bad and not skip_bad:
         return ImportResult(0, 0, tuple(bad))
-    counting = _counting(stores, good)
-    new = [each for each in dict.fromkeys(good) if _said(each) not in counting]
+    current = _current_contents(stores, good)
+    new = [each for each in dict.fromkeys(good) if _content_of(each) not in current]
     OverrideStore(stores.ledger).add(new, now)
     return ImportResult(len(new), len(good) - len(new), tuple(bad))
 
 
 def overrides_with_states(stores: Stores) -> pl.DataFrame:
-    """OVERRIDES: everything people ever said, and whether it counts now."""
-    told = OverrideStore(stores.ledger).of_dates()
-    dates = sorted(told["session_date"].unique())
+    """Return all overrides ever made, with the state that says whether they count: OVERRIDES."""
+    overrides = OverrideStore(stores.ledger).of_dates()
+    dates = sorted(overrides["session_date"].unique())
     sessions = stores.lake.read(AGENT_SESSIONS, dates)
-    best = assign(sessions, ProfileStore(stores.ledger).registry()).filter("is_best_match")
-    named = best.select("organization_id", "session_key", best_profile_id="profile_id")
-    return with_states(
-        told, sessions.join(named, on=["organization_id", "session_key"], how="left")
-    )
+    assigned = assign(sessions, ProfileStore(stores.ledger).registry()).filter("is_best_match")
+    best = assigned.select(*SESSION_KEY, best_profile_id="profile_id")
+    return with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))
 
 
 def _score(target: Target, verdict: HumanVerdict) -> float:
@@ -152,7 +167,7 @@ def _score(target: Target, verdict: HumanVerdict) -> float:
         if target.automatic_score is None:
             raise OverrideError(
                 f"{target.session['session_key']} has no automatic score of {target.profile.id} "
-                "that could be confirmed: give a score"
+                "to confirm: give a score"
             )
         return target.automatic_score
     if not _is_on(scale, verdict.score):
@@ -167,13 +182,15 @@ def _is_on(scale: Scale, score: float) -> bool:
     return math.isfinite(score) and scale.min <= score <= scale.max
 
 
-def _named(what: str, text: str, longest: int) -> str:
-    said = text.strip()
-    if not said:
-        raise OverrideError(f"{what} is empty: a correction without it helps nobody")
-    if len(said) > longest:
-        raise OverrideError(f"{what} has {len(said)} letters, {longest} are the most")
-    return said
+def _checked_text(name: str, text: str, max_characters: int) -> str:
+    stripped = text.strip()
+    if not stripped:
+        raise OverrideError(f"{name} is empty: an override needs one")
+    if len(stripped) > max_characters:
+        raise OverrideError(
+            f"{name} has {len(stripped)} characters, the maximum is {max_characters}"
+        )
+    return stripped
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]]:
@@ -184,8 +201,8 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]
             columns = ", ".join(CSV_COLUMNS)
             found = ", ".join(repr(each) for each in reader.fieldnames or ()) or "none"
             raise OverrideError(
-                f"the heading lacks {', '.join(missing)}; found: {found}. Columns are parted by "
-                f"commas: {columns} and, where they are needed, organization and profile"
+                f"the heading lacks {', '.join(missing)}; found: {found}. Columns are separated by "
+                f"commas: {columns} and, if needed, organization and profile"
             )
         for row in reader:
             yield reader.line_num, dict(row)
@@ -193,9 +210,9 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]
         raise OverrideError(f"line {reader.line_num} is not CSV: {error}") from None
 
 
-def _from_row(targets: Targets, row: dict[str | None, object]) -> NewOverride:
+def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverride:
     if None in row:
-        raise OverrideError("it has more cells than the heading")
+        raise OverrideError("the row has more cells than the heading")
     texts = {str(name): str(value or "").strip() for name, value in row.items()}
     try:
         score = float(texts["score"])
@@ -204,27 +221,15 @@ def _from_row(targets: Targets, row: dict[str | None, object]) -> NewOverride:
     if not texts["session"]:
         raise OverrideError("session is empty")
     organization, profile = (texts.get(each) or None for each in ("organization", "profile"))
-    target = targets.find(SessionName(texts["session"], organization, profile))
+    target = lookup.find(SessionName(texts["session"], organization, profile))
     return new_override(target, HumanVerdict(score, texts["annotator"], texts["reason"]), "import")
 
 
-def _counting(stores: Stores, new: Iterable[NewOverride]) -> set[tuple[object, ...]]:
-    """What people's newest overrides on the dates of some new ones say."""
-    told = OverrideStore(stores.ledger).of_dates({each.session_date for each in new})
-    said = newest_of_content(told).select(_SAID)
-    return set(said.iter_rows())
+def _current_contents(stores: Stores, new: Iterable[NewOverride]) -> set[tuple[object, ...]]:
+    """Return the contents of the newest stored overrides on the dates of new ones."""
+    stored = OverrideStore(stores.ledger).of_dates({each.session_date for each in new})
+    return set(newest_of_content(stored).select(_CONTENT_FIELDS).iter_rows())
 
 
-_SAID = (
-    "organization_id",
-    "session_key",
-    "profile_id",
-    "content_hash",
-    "override_score",
-    "annotator",
-    "reason",
-)
-
-
-def _said(new: NewOverride) -> tuple[object, ...]:
-    return tuple(getattr(new, name) for name in _SAID)
+def _content_of(new: NewOverride) -> tuple[object, ...]:
+    return tuple(getattr(new, name) for name in _CONTENT_FIELDS)

@@ -1,4 +1,4 @@
-"""Questions about scorecards, answered from the lake with what people said just now."""
+"""Queries for scorecards in the lake, with the current overrides of the ledger applied."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,17 +7,19 @@ import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
+from evaluation_pipelines.schemas import (
+    CONTENT_KEY,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    UTC_TIME,
+)
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
-from evaluation_pipelines.scorecards.domain.overrides import with_overrides
+from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.storage.stores import Stores
 
-_SESSION = ["organization_id", "session_key"]
-_HUMAN = ("human_override", "effective_score", "effective_100")
-
-
-_NAMES_SHOWN = 20
+_MAX_NAMES_IN_ERROR = 20
 
 
 class UnknownNameError(UserError, LookupError):
@@ -25,12 +27,12 @@ class UnknownNameError(UserError, LookupError):
 
 
 class QueryTooWideError(UserError, ValueError):
-    """A query names neither session nor agent nor a time range."""
+    """A query names neither a session nor an agent nor a time range."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardQuery:
-    """Which cards are asked for.
+    """Conditions that the returned cards meet.
 
     Attributes:
         session: A session key, or a session id.
@@ -40,8 +42,8 @@ class CardQuery:
         label: A ``classification_label``.
         model: A model.
         profile: A profile id; ``best`` for each session's best match.
-        history: Also cards of older content and older profile versions.
-        limit: How many at most, the newest sessions.
+        history: Whether to include cards of older content and older profile versions.
+        limit: Maximum number of cards; the newest sessions are returned.
     """
 
     session: str | None = None
@@ -55,10 +57,10 @@ class CardQuery:
     limit: int | None = None
 
     def conditions(self) -> list[pl.Expr]:
-        """What a row must meet: of ``scorecards``, or of ``session_evaluations``.
+        """Return conditions on rows of ``scorecards`` or ``session_evaluations``.
 
         Raises:
-            QueryTooWideError: nothing narrows it.
+            QueryTooWideError: The query names neither a session nor an agent nor a time range.
         """
         if all(each is None for each in (self.session, self.agent, self.since, self.until)):
             raise QueryTooWideError(
@@ -75,28 +77,28 @@ class CardQuery:
         return found
 
     def names(self) -> dict[str, str]:
-        """Columns that must have a certain name, with it."""
-        wanted = {
+        """Return the columns that the query restricts to one name, with the name."""
+        names = {
             "agent_id": self.agent,
             "classification_label": self.label,
             "model": self.model,
         }
-        return {name: value for name, value in wanted.items() if value is not None}
+        return {name: value for name, value in names.items() if value is not None}
 
     def is_session(self) -> pl.Expr:
-        """Whether a row is of the session that is asked for."""
+        """Return whether a row belongs to the requested session."""
         return pl.any_horizontal(pl.col("session_key", "session_id") == self.session)
 
 
 def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
-    """SCORECARDS that meet a query, the oldest session first.
+    """Return the SCORECARDS that meet a query, the oldest session first.
 
-    Overrides are those of the ledger: they count at once. ``is_best_match`` is as of the newest
-    evaluation of the session.
+    Overrides are read from the ledger, so that new ones count immediately. ``is_best_match`` is as
+    of the newest evaluation of the session.
 
     Raises:
-        QueryTooWideError: nothing narrows it.
-        LakeError: a file cannot be read.
+        QueryTooWideError: The query names neither a session nor an agent nor a time range.
+        LakeError: A file cannot be read.
     """
     conditions = query.conditions()
     cards = stores.lake.select(SCORECARDS, *conditions)
@@ -108,78 +110,81 @@ def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
         cards = cards.filter("is_best_match")
     elif query.profile is not None:
         cards = cards.filter(pl.col("profile_id") == query.profile)
-    order = ["started_at", *SCORECARDS.order]
-    return (
-        _with_what_people_said(stores, cards)
-        .sort(order)
-        .tail(cards.height if query.limit is None else query.limit)
-    )
+    overridden = _with_current_overrides(stores, cards).sort("started_at", *SCORECARDS.order)
+    return _newest(overridden, query.limit)
 
 
 def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
-    """What counts for sessions that meet a query and have no card of their best match.
+    """Return the evaluations that meet a query and have no card of their best match.
+
+    If the query names a profile, only sessions with this best match are returned.
 
     Returns:
-        Rows of SESSION_EVALUATIONS, the oldest session first, and ``annotator`` of an override,
-        which counts at once. Of a profile only those whose best match it is.
+        Rows of SESSION_EVALUATIONS, the oldest session first, and ``annotator`` of the override
+        that counts. Overrides are read from the ledger, so that new ones count immediately.
     """
     found = stores.lake.select(SESSION_EVALUATIONS, *query.conditions())
     if query.profile not in {None, "best"}:
         found = found.filter(pl.col("profile_id") == query.profile)
-    bare = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
-    told = OverrideStore(stores.ledger).of_dates(bare["session_date"].unique().to_list())
-    return with_newest_overrides(bare, told).tail(
-        bare.height if query.limit is None else query.limit
-    )
+    unscored = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
+    overrides = _overrides_of(stores, unscored)
+    return _newest(with_newest_overrides(unscored, overrides), query.limit)
 
 
 def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
-    """Tell a misspelt name from a question that nothing fits.
+    """Raise an error if a query has a misspelled name, rather than no result.
 
     Raises:
-        ProfileError: there is no such profile.
-        UnknownNameError: no session has a name that was asked for; it says which there are.
+        ProfileError: The profile does not exist.
+        UnknownNameError: No session has a name of the query; the message lists known names.
     """
     if query.profile not in {None, "best"}:
         ProfileStore(stores.ledger).registry().find(str(query.profile))
-    known = stores.lake.select(SESSION_EVALUATIONS)
-    if query.session is not None and known.filter(query.is_session()).is_empty():
+    evaluations = stores.lake.select(SESSION_EVALUATIONS)
+    if query.session is not None and evaluations.filter(query.is_session()).is_empty():
         raise UnknownNameError(
-            f"There is no session {query.session} among the {known.height} of the lake. "
+            f"There is no session {query.session} among the {evaluations.height} of the lake. "
             "The command sessions lists them."
         )
-    for column, wanted in query.names().items():
-        there = known[column].unique().drop_nulls().sort().to_list()
-        if wanted not in there:
-            # As telemetry has them: quoted, so that none can pretend to be a line of output.
-            names = ", ".join(repr(each) for each in there[:_NAMES_SHOWN]) or "none"
-            more = f" and {len(there) - _NAMES_SHOWN} more" if len(there) > _NAMES_SHOWN else ""
-            raise UnknownNameError(f"No session has the {column} {wanted}. Known: {names}{more}")
+    for column, name in query.names().items():
+        known = evaluations[column].unique().drop_nulls().sort().to_list()
+        if name not in known:
+            # Names come from telemetry: quoted, so that none can imitate a line of output.
+            names = ", ".join(repr(each) for each in known[:_MAX_NAMES_IN_ERROR]) or "none"
+            more = len(known) - _MAX_NAMES_IN_ERROR
+            and_more = f" and {more} more" if more > 0 else ""
+            raise UnknownNameError(f"No session has the {column} {name}. Known: {names}{and_more}")
 
 
 def _current(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:
-    """Cards of the content that was evaluated last, in the newest version of each profile."""
-    same = [*_SESSION, "content_hash"]
+    """Return cards of the content evaluated last, in the newest version of each profile."""
     return (
-        cards.join(evaluations.select(same), on=same, how="semi")
+        cards.join(evaluations.select(CONTENT_KEY), on=CONTENT_KEY, how="semi")
         .sort("profile_version")
-        .unique([*same, "profile_id"], keep="last")
+        .unique([*CONTENT_KEY, "profile_id"], keep="last")
     )
 
 
 def _with_best_match(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:
-    best = evaluations.select(*_SESSION, best_id="profile_id", best_version="profile_version")
+    best = evaluations.select(*SESSION_KEY, best_id="profile_id", best_version="profile_version")
     is_best = (pl.col("profile_id") == pl.col("best_id")) & (
         pl.col("profile_version") == pl.col("best_version")
     )
     return (
-        cards.join(best, on=_SESSION, how="left")
+        cards.join(best, on=SESSION_KEY, how="left")
         .with_columns(is_best_match=is_best.fill_null(value=False))
         .drop("best_id", "best_version")
     )
 
 
-def _with_what_people_said(stores: Stores, cards: pl.DataFrame) -> pl.DataFrame:
-    dates = cards["session_date"].unique().to_list()
-    told = OverrideStore(stores.ledger).of_dates(dates)
-    return with_overrides(cards.drop(_HUMAN), told).select(SCORECARDS.schema.names())
+def _with_current_overrides(stores: Stores, cards: pl.DataFrame) -> pl.DataFrame:
+    overrides = _overrides_of(stores, cards)
+    return with_overrides(cards.drop(OVERRIDE_COLUMNS), overrides).select(SCORECARDS.schema.names())
+
+
+def _overrides_of(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
+    return OverrideStore(stores.ledger).of_dates(rows["session_date"].unique().to_list())
+
+
+def _newest(rows: pl.DataFrame, limit: int | None) -> pl.DataFrame:
+    return rows if limit is None else rows.tail(limit)

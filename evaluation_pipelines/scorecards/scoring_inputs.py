@@ -1,4 +1,4 @@
-"""Everything that the cards of some dates are made from."""
+"""Inputs of the cards and evaluations of some dates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     JUDGE_SCORES,
     SCORECARDS,
+    SESSION_KEY,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
     UTC_TIME,
@@ -32,20 +33,22 @@ from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.storage.daily_table import Batch
 from evaluation_pipelines.storage.stores import Stores
 
-_SESSION = ["organization_id", "session_key"]
-
 
 class SeveralDatesError(ValueError):
-    """A session has rows on several dates: these cannot be scored together."""
+    """A session has rows on several dates, so these dates cannot be scored together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringInputs:
-    """What the lake and the ledger have of some dates; no session is on two of them.
+    """Data of the lake and the ledger for some dates; no session is on two of the dates.
 
-    ``sessions`` are evidence of all windows with ``is_terminal`` and ``excluded_by``, ``assigned``
-    ASSIGNMENTS, ``results`` JUDGE_RESULTS, ``cards`` SCORECARDS as they lie in the lake,
-    ``overrides`` OVERRIDE_ROWS.
+    Attributes:
+        sessions: Evidence of all windows with ``is_terminal`` and ``excluded_by``.
+        assigned: ASSIGNMENTS.
+        results: JUDGE_RESULTS.
+        cards: SCORECARDS as stored in the lake.
+        overrides: OVERRIDE_ROWS.
+        registry: All profiles.
     """
 
     sessions: pl.DataFrame
@@ -57,11 +60,11 @@ class ScoringInputs:
 
     @classmethod
     def read(cls, batch: Batch, registry: Registry) -> "ScoringInputs":
-        """All of it.
+        """Read the inputs of a batch.
 
         Raises:
-            SeveralDatesError: a session is on two of the dates.
-            LakeError: a file cannot be read.
+            SeveralDatesError: A session is on two of the dates.
+            LakeError: A file cannot be read.
         """
         stores, days = batch.stores, batch.days
         if batch.evidence is None:
@@ -78,35 +81,35 @@ class ScoringInputs:
         )
 
     def by_profile(self) -> Iterator[tuple[JudgeProfile, pl.DataFrame]]:
-        """Each profile version that counts for ended sessions, with the evidence of these.
+        """Yield each profile version that scores ended sessions, with their evidence.
 
-        Without sessions that a rule leaves out.
+        Sessions that a rule excludes are left out.
         """
         ended = self.sessions.filter("is_terminal", pl.col("excluded_by").is_null())
         versions = self.assigned.select("profile_id", "profile_version").unique().sort(pl.all())
         for profile_id, version in versions.iter_rows():
-            which = self.assigned.filter(
+            assigned = self.assigned.filter(
                 pl.col("profile_id") == profile_id, pl.col("profile_version") == version
-            ).select(*_SESSION, "is_best_match")
-            mine = ended.join(which, on=_SESSION, how="inner", maintain_order="left")
-            if not mine.is_empty():
-                yield self.registry.find(profile_id, version).profile, mine
+            ).select(*SESSION_KEY, "is_best_match")
+            sessions = ended.join(assigned, on=SESSION_KEY, how="inner", maintain_order="left")
+            if not sessions.is_empty():
+                yield self.registry.find(profile_id, version).profile, sessions
 
 
 @dataclass(slots=True)
-class Texts:
-    """What agents wrote on some dates, read only if somebody asks, and then once."""
+class WrittenTexts:
+    """Texts that agents wrote on some dates, read from the lake once and only if needed."""
 
     stores: Stores
     sessions: pl.DataFrame
     _read: dict[date, pl.DataFrame] = field(default_factory=dict)
 
-    def search(self, profile: JudgeProfile, mine: pl.DataFrame) -> pl.DataFrame:
-        """TRIGGERED of some sessions; empty for a profile without disqualifiers."""
+    def search(self, profile: JudgeProfile, sessions: pl.DataFrame) -> pl.DataFrame:
+        """Return TRIGGERED of ``sessions``; empty for a profile without disqualifiers."""
         found = [TRIGGERED.to_frame()]
         if profile.disqualifiers:
-            for (day,), of_day in mine.partition_by("session_date", as_dict=True).items():
-                texts = self._of(day).join(of_day.select(_SESSION), on=_SESSION, how="semi")
+            for (day,), of_day in sessions.partition_by("session_date", as_dict=True).items():
+                texts = self._of(day).join(of_day, on=SESSION_KEY, how="semi")
                 found.append(triggered(texts, profile.disqualifiers))
         return pl.concat(found)
 
@@ -118,14 +121,14 @@ class Texts:
 
 
 def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
-    """JUDGE_RESULTS of some dates, and ``session_date``: what ``judge_scores`` has of them."""
+    """Return JUDGE_RESULTS and ``session_date`` of the rows of ``judge_scores`` on ``days``."""
     schema = pl.Schema({**JUDGE_RESULTS, "session_date": pl.Date()})
     return stores.lake.read(JUDGE_SCORES, days, schema.names()).cast(schema)
 
 
 def tool_effectiveness(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
-    """``effectiveness_score`` of the tool reports of some dates, with key and date."""
-    columns = ["organization_id", "session_key", "session_date", "effectiveness_score"]
+    """Return ``effectiveness_score`` of the tool reports on ``days``, with key and date."""
+    columns = [*SESSION_KEY, "session_date", "effectiveness_score"]
     return stores.lake.read(TOOL_REPORTS, days, columns)
 
 
@@ -143,8 +146,8 @@ def _evidence(batch: Batch) -> pl.DataFrame:
 
 
 def _refuse_several_dates(*frames: pl.DataFrame) -> None:
-    dated = pl.concat([each.select(*_SESSION, "session_date") for each in frames]).unique()
-    several = dated.filter(pl.struct(_SESSION).is_duplicated()).sort(*_SESSION, "session_date")
-    if not several.is_empty():
-        organization_id, session_key, day = several.row(0)
+    dated = pl.concat([each.select(*SESSION_KEY, "session_date") for each in frames]).unique()
+    repeated = dated.filter(pl.struct(SESSION_KEY).is_duplicated())
+    if not repeated.is_empty():
+        organization_id, session_key, day = repeated.sort(*SESSION_KEY, "session_date").row(0)
         raise SeveralDatesError(f"{session_key} of {organization_id} is on {day} and another date")

@@ -1,4 +1,4 @@
-"""Finding the sessions that people name, and the scores that count for them."""
+"""Lookup of the sessions that users name, and of their scores."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -11,22 +11,31 @@ import polars as pl
 from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
-from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
+from evaluation_pipelines.sessions.domain.find_session import (
+    SessionNotFoundError,
+    SessionRow,
+    match_window,
+)
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+
+_CARD_SCORE = (*CONTENT_KEY, "profile_id", "profile_version", "overall_score")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A score that somebody wants to look at or to correct.
+    """The score of a session by one profile, to look at or to correct.
 
-    ``session`` is the row of ``agent_sessions``; ``automatic_score`` that of the current card on
-    the profile's scale, None where there is no card or only a placeholder; ``is_best_match`` says
-    whether the profile decides the score of the session.
+    Attributes:
+        session: The row of ``agent_sessions``.
+        profile: The profile version.
+        automatic_score: The score of the current card on the profile's scale; ``None`` if there is
+            no card or only a placeholder.
+        is_best_match: Whether the profile decides the score of the session.
     """
 
-    session: Mapping[str, Any]
+    session: SessionRow
     profile: JudgeProfile
     automatic_score: float | None
     is_best_match: bool
@@ -34,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """What people name: a session key or session id, and where it takes more to be clear."""
+    """A session as users name it: by key or id, and if needed by organization and profile."""
 
     session: str
     organization: str | None = None
@@ -42,8 +51,8 @@ class SessionName:
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
-    """The sessions that people name, read from the lake at once however many there are.
+class SessionLookup:
+    """The data of all sessions that users name, read from the lake in one pass.
 
     Attributes:
         root: The lake, for messages.
@@ -56,88 +65,87 @@ class Targets:
 
     root: Path
     registry: Registry
-    windows: Mapping[str, Sequence[Mapping[str, Any]]]
+    windows: Mapping[str, Sequence[SessionRow]]
     assigned: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
     scores: Mapping[tuple[object, ...], float]
 
-    def find(self, wanted: SessionName) -> Target:
-        """The score of a session by its best-matching profile, or by the one that is named.
+    def find(self, name: SessionName) -> Target:
+        """Return the score of a session by the named profile, or else by its best match.
 
         Raises:
-            SessionNotFoundError: no window or several fit; the message lists them.
-            ProfileError: no profile matches it, or the one named does not.
+            SessionNotFoundError: No window or several match; the message lists them.
+            ProfileError: No profile matches the session, or the named profile does not.
         """
-        session = self._window(wanted)
-        found = self._assigned(session, wanted)
-        profile = self.registry.find(found["profile_id"], found["profile_version"]).profile
-        content = (session[each] for each in _CONTENT)
+        session = self.window(name)
+        assigned = self._assigned(session, name)
+        profile = self.registry.find(assigned["profile_id"], assigned["profile_version"]).profile
+        content = (session[each] for each in CONTENT_KEY)
         automatic = self.scores.get((*content, profile.id, profile.version))
-        return Target(session, profile, automatic, bool(found["is_best_match"]))
+        return Target(session, profile, automatic, bool(assigned["is_best_match"]))
 
-    def _window(self, wanted: SessionName) -> Mapping[str, Any]:
-        named, organization = wanted.session, wanted.organization
-        rows = self.windows.get(named, ())
-        fitting = [row for row in rows if organization in {None, row["organization_id"]}]
-        # A session id may read like the key of another session: the key comes first.
-        found = [row for row in fitting if row["session_key"] == named] or fitting
-        if len(found) == 1:
-            return found[0]
-        if found:
-            keys = ", ".join(f"{row['session_key']} of {row['organization_id']}" for row in found)
+    def window(self, name: SessionName) -> SessionRow:
+        """Return the session window with a name.
+
+        Raises:
+            SessionNotFoundError: No window or several match; the message lists them.
+        """
+        rows = [
+            row
+            for row in self.windows.get(name.session, ())
+            if name.organization in {None, row["organization_id"]}
+        ]
+        found = match_window(rows, name.session, "name one (and its organization) of")
+        if found is None:
             raise SessionNotFoundError(
-                f"{named} has several windows; name one (and its organization) of: {keys}"
+                f"There is no session {name.session} in {self.root}. "
+                "The command sessions lists them."
             )
-        raise SessionNotFoundError(
-            f"There is no session {named} in {self.root}. The command sessions lists them."
-        )
+        return found
 
-    def _assigned(self, session: Mapping[str, Any], wanted: SessionName) -> Mapping[str, Any]:
-        profile_id, label = wanted.profile, session["classification_label"]
+    def _assigned(self, session: SessionRow, name: SessionName) -> Mapping[str, Any]:
+        profile_id, label = name.profile, session["classification_label"]
         rows = self.assigned.get((session["organization_id"], session["session_key"]), ())
         for row in rows:
             if row["is_best_match"] if profile_id is None else row["profile_id"] == profile_id:
                 return row
         if profile_id is None:
-            raise ProfileError(f"no profile matches {wanted.session}, whose label is {label}")
-        self.registry.find(profile_id)  # says so when there is none of that name
-        raise ProfileError(f"{profile_id} does not score {wanted.session}, whose label is {label}")
+            raise ProfileError(f"no profile matches {name.session}, whose label is {label}")
+        self.registry.find(profile_id)  # raises if the profile does not exist
+        raise ProfileError(f"{profile_id} does not score {name.session}, whose label is {label}")
 
 
-def find_target(stores: Stores, registry: Registry, wanted: SessionName) -> Target:
-    """The score of one session.
-
-    Raises:
-        As ``Targets.find`` and ``read_targets`` do.
-    """
-    return read_targets(stores, registry, [wanted.session]).find(wanted)
-
-
-def read_targets(stores: Stores, registry: Registry, named: Collection[str]) -> Targets:
-    """What there is of sessions that are named by session key or session id.
+def find_target(stores: Stores, registry: Registry, name: SessionName) -> Target:
+    """Return the score of one session.
 
     Raises:
-        LedgerError: the ledger cannot be used.
-        LakeError: a file cannot be read.
+        As ``SessionLookup.find`` and ``read_session_lookup`` do.
     """
-    session_ids = {part for name in named for part in (name, name.rpartition("#")[0])}
+    return read_session_lookup(stores, registry, [name.session]).find(name)
+
+
+def read_session_lookup(
+    stores: Stores, registry: Registry, names: Collection[str]
+) -> SessionLookup:
+    """Read the sessions with some session keys or session ids.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+        LakeError: A file cannot be read.
+    """
+    session_ids = {part for name in names for part in (name, name.rpartition("#")[0])}
     known = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
     dates = sorted({day for pairs in known.values() for _, day in pairs})
-    asked = pl.col("session_id").is_in(sorted(known))
-    sessions = stores.lake.read(AGENT_SESSIONS, dates).filter(asked)
-    cards = stores.lake.read(SCORECARDS, dates).filter(asked, ~pl.col("fallback"))
-    windows: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    is_named = pl.col("session_id").is_in(sorted(known))
+    sessions = stores.lake.read(AGENT_SESSIONS, dates).filter(is_named)
+    cards = stores.lake.read(SCORECARDS, dates).filter(is_named, ~pl.col("fallback"))
+    windows: defaultdict[str, list[SessionRow]] = defaultdict(list)
     for row in sessions.rows(named=True):
         for name in {row["session_key"], row["session_id"]}:
             windows[name].append(row)
-    return Targets(
+    return SessionLookup(
         stores.lake.root,
         registry,
         windows,
-        assign(sessions, registry).rows_by_key(_SESSION, named=True),
-        {tuple(card): score for *card, score in cards.select(_CARD).rows()},
+        assign(sessions, registry).rows_by_key(SESSION_KEY, named=True),
+        {tuple(card): score for *card, score in cards.select(_CARD_SCORE).rows()},
     )
-
-
-_SESSION = ("organization_id", "session_key")
-_CONTENT = (*_SESSION, "content_hash")
-_CARD = (*_CONTENT, "profile_id", "profile_version", "overall_score")

@@ -1,4 +1,4 @@
-"""The table of what masques are worth, over all sessions of the lake."""
+"""The lake table of masque lift, over the sessions of all dates."""
 
 from collections.abc import Iterable
 from datetime import date, datetime
@@ -16,10 +16,10 @@ from evaluation_pipelines.storage.stores import Stores
 def compare_masques(
     lake: Lake, settings: Settings, now: datetime, dates: Iterable[date]
 ) -> pl.DataFrame:
-    """MASQUE_LIFT of the sessions of some dates that have ended by a time.
+    """Return MASQUE_LIFT of the sessions of ``dates`` that have ended as of ``now``.
 
     Raises:
-        LakeError: a file cannot be read.
+        LakeError: A file cannot be read.
     """
     days = list(dates)
     sessions = lake.read(AGENT_SESSIONS, days)
@@ -28,10 +28,13 @@ def compare_masques(
 
 
 def write_masque_lift(stores: Stores, now: datetime) -> pl.DataFrame:
-    """Compare the masques over all dates, replace the table and give its rows.
+    """Compare the masques over all dates and replace the table ``masque_lift``.
+
+    Returns:
+        The rows that were written.
 
     Raises:
-        LakeError: a file cannot be read or written.
+        LakeError: A file cannot be read or written.
     """
     dates = stores.lake.partitions(AGENT_SESSIONS)
     lift = compare_masques(stores.lake, stores.settings, now, dates)

@@ -1,52 +1,48 @@
-"""Score: from telemetry files straight to scores, in memory, with nothing stored.
+"""Scores straight from telemetry files, in memory, with nothing stored.
 
-The same decoding, the same SQL and the same formulas as the lake, so that both give the same
-numbers for the same telemetry.
+Decoding, SQL and formulas are those of the lake, so both return the same numbers for the same
+telemetry.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, SESSION_KEY
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing, RawLine, cut_at_lines
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.domain.prefilter import mention_of, session_ids_of
+from evaluation_pipelines.telemetry.domain.prefilter import line_filter, session_ids_of
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, QuarantinedLine
 from evaluation_pipelines.telemetry.reading import (
     event_reader,
-    few_collections,
+    infrequent_gc,
     open_documents,
     read_line,
 )
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates
 
-SessionRow = Mapping[str, Any]
-"""A row of ``agent_sessions`` joined with its row of ``session_performance``."""
-
-
-class SessionNotFoundError(UserError, LookupError):
-    """No window, or more than one, fits what was asked for; the message lists what there is."""
-
 
 @dataclass(slots=True)
-class Scored:
-    """Session windows with their scores, in the order they started, and what was read.
+class ScoredTelemetry:
+    """Scored session windows of some telemetry files.
 
-    ``quarantined`` holds (file, what could not be read).
+    Attributes:
+        sessions: The windows with their scores, in the order they started.
+        counts: Counts of what was read.
+        quarantined: File name and line of everything that could not be read.
     """
 
     sessions: list[SessionRow]
@@ -58,71 +54,47 @@ def score_files(
     files: Iterable[tuple[str, BinaryIO]],
     settings: Settings,
     progress: Progress | None = None,
-    only: str | None = None,
-) -> Scored:
+    session: str | None = None,
+) -> ScoredTelemetry:
     """Score all session windows in some files, or those of one session.
 
     Args:
         files: Name and open binary file (or stream) of each.
         settings: Idle limit, line limit and first partition.
-        progress: Told of the bytes read.
-        only: A session key or session id. Lines that cannot tell of it are not looked at.
+        progress: Advanced by the bytes read.
+        session: A session key or session id. Lines that cannot belong to it are not decoded.
     """
-    scored = Scored([], IngestCounts())
+    scored = ScoredTelemetry([], IngestCounts())
     batches = [AGENT_EVENTS_LANDED.schema.to_frame()]
-    with few_collections():
+    with infrequent_gc():
         for name, handle in files:
-            for batch in _batches(name, handle, settings, progress or Silent(), only):
+            for batch in _batches(name, handle, settings, progress or Silent(), session):
                 scored.counts.add(batch.counts)
                 scored.quarantined += [(name, line) for line in batch.quarantined]
-                batches.append(_without_texts(_of_session(batch.events, only)))
-    filed = assign_session_dates(pl.concat(batches), None, settings.start_date)
-    sessions = query_sessions(query_events(filed.events), settings)
+                batches.append(_without_texts(_of_session(batch.events, session)))
+    dated = assign_session_dates(pl.concat(batches), None, settings.start_date)
+    sessions = query_sessions(query_events(dated.events), settings)
     scored.sessions = session_rows(sessions, score_sessions(sessions))
     return scored
 
 
 def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[SessionRow]:
-    """Rows of both tables side by side, in the order the windows started."""
-    keys = ["organization_id", "session_key"]
+    """Return the joined rows of both tables, in the order the windows started."""
     scores = performance.select(
-        *keys, *(name for name in performance.columns if name not in sessions.columns)
+        *SESSION_KEY, *(name for name in performance.columns if name not in sessions.columns)
     )
-    joined = sessions.join(scores, on=keys, how="inner", validate="1:1")
+    joined = sessions.join(scores, on=SESSION_KEY, how="inner", validate="1:1")
     return list(joined.sort("started_at", "ended_at", "session_key").iter_rows(named=True))
 
 
-def find_session(rows: list[SessionRow], wanted: str | None) -> SessionRow:
-    """The window with a session key, or the only one of a session id; the newest for None.
-
-    Raises:
-        SessionNotFoundError: none or several fit.
-    """
-    if not rows:
-        raise SessionNotFoundError("There is no session in this telemetry.")
-    if wanted is None:
-        return rows[-1]
-    for name in ("session_key", "session_id"):
-        found = [row for row in rows if row[name] == wanted]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            keys = ", ".join(f"{row['session_key']} of {row['organization_id']}" for row in found)
-            raise SessionNotFoundError(f"{wanted} has several windows; name one of: {keys}")
-    raise SessionNotFoundError(
-        f"There is no session {wanted} among the {len(rows)} in this telemetry. "
-        "Use --all to see them."
-    )
-
-
 def _batches(
-    name: str, handle: BinaryIO, settings: Settings, progress: Progress, only: str | None
+    name: str, handle: BinaryIO, settings: Settings, progress: Progress, session: str | None
 ) -> Iterator[EventBatch]:
     reader = event_reader(settings, datetime.now(UTC))
     documents = open_documents(handle, name, settings)
-    mentions = None if only is None else mention_of(only)
-    stretch_bytes = settings.batch_bytes // 2
-    lines = _lines_that(mentions, documents, stretch_bytes) if mentions else documents.read(0)
+    may_mention = None if session is None else line_filter(session)
+    range_bytes = settings.batch_bytes // 2
+    lines = _prefiltered(may_mention, documents, range_bytes) if may_mention else documents.read(0)
     start = end = 0
     for line in lines:
         read_line(reader, line, name, settings.max_line_bytes)
@@ -135,50 +107,56 @@ def _batches(
     progress.advance(end - start)
 
 
-def _lines_that(
-    mentions: Callable[[bytes], bool], documents: Documents, stretch_bytes: int
+def _prefiltered(
+    may_mention: Callable[[bytes], bool], documents: Documents, range_bytes: int
 ) -> Iterator[RawLine]:
-    """The lines that may tell of the session; most of a large file is never cut into lines."""
+    """Yield the lines that may mention the session.
+
+    Byte ranges without a mention, most of a large file, are not split into lines.
+    """
     start = end = 0
     if documents.is_lines:
-        for start, end in cut_at_lines(documents.handle, 0, stretch_bytes):
+        for start, end in cut_at_lines(documents.handle, 0, range_bytes):
             size = end - start
-            has_long_line = size > 2 * stretch_bytes
-            if has_long_line or mentions(os.pread(documents.handle.fileno(), size, start)):
+            has_long_line = size > 2 * range_bytes
+            if has_long_line or may_mention(os.pread(documents.handle.fileno(), size, start)):
                 before_end = takewhile(partial(_is_before, end), documents.read(start))
-                yield from (line for line in before_end if mentions(line.text))
-    yield from (line for line in documents.read(end) if mentions(line.text))
+                yield from (line for line in before_end if may_mention(line.text))
+    yield from (line for line in documents.read(end) if may_mention(line.text))
 
 
 def _is_before(offset: int, line: RawLine) -> bool:
     return line.offset < offset
 
 
-def _of_session(events: pl.DataFrame, key: str | None) -> pl.DataFrame:
-    if key is None:
+def _of_session(events: pl.DataFrame, session: str | None) -> pl.DataFrame:
+    if session is None:
         return events
-    return events.filter(pl.col("session_id").is_in(sorted(session_ids_of(key))))
+    return events.filter(pl.col("session_id").is_in(sorted(session_ids_of(session))))
 
 
 def _without_texts(events: pl.DataFrame) -> pl.DataFrame:
-    """Whether a text was logged counts, what it says does not: a large file fits in memory."""
+    """Return the events with empty texts, so that those of a large file fit in memory.
+
+    Sessions and scores depend on whether a text was logged, not on what it says.
+    """
     texts = ("content", "tool_parameters")
     blank = [pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in texts]
-    nothing = [pl.lit(None, pl.String).alias(name) for name in ("attributes", "error")]
-    return events.with_columns(*blank, *nothing)
+    null = [pl.lit(None, pl.String).alias(name) for name in ("attributes", "error")]
+    return events.with_columns(*blank, *null)
 
 
 def open_telemetry(path: str, standard_input: BinaryIO) -> tuple[str, BinaryIO]:
-    """Open a file, or standard input for ``-``; the name goes with it.
+    """Return the name and the open file of a path; ``-`` is standard input.
 
     Raises:
-        OSError: the file cannot be opened.
+        OSError: The file cannot be opened.
     """
     return ("-", standard_input) if path == "-" else (path, Path(path).open("rb"))
 
 
 def telemetry_files(paths: Iterable[str]) -> Iterator[str]:
-    """The files named, and those in the folders named."""
+    """Yield the named files, and the telemetry files in the named folders."""
     for path in paths:
         if Path(path).is_dir():
             files, _ = Landing(Path(path)).list_files()

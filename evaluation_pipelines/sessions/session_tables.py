@@ -37,17 +37,17 @@ from evaluation_pipelines.sessions.session_queries import (
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.compaction import merged_parts
+from evaluation_pipelines.telemetry.compaction import compact_landed_events
 from evaluation_pipelines.telemetry.ledger.records import Part
 
 
 def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
-    """The landed events of some dates, deduplicated."""
+    """Return the landed events of the batch, deduplicated."""
     stores = batch.stores
-    parts = {day: merged_parts(stores, day, batch.now) for day in batch.days}
+    parts = {day: compact_landed_events(stores, day, batch.now) for day in batch.days}
     paths = [part.path for each in parts.values() for part in each]
-    read = [stores.lake.read_part(path, AGENT_EVENTS_LANDED) for path in paths]
-    landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *read])
+    frames = [stores.lake.read_part(path, AGENT_EVENTS_LANDED) for path in paths]
+    landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *frames])
     kept = rows_by_date(kept_events(landed, small=batch.is_small), batch.days)
     return {day: _events(landed[rows["row_no"]], parts[day]) for day, rows in kept.items()}
 
@@ -63,7 +63,7 @@ def _events(events: pl.DataFrame, parts: Sequence[Part]) -> BuiltPartition:
 
 
 def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
-    """The session windows of some dates."""
+    """Return the session windows of the batch."""
     stores = batch.stores
     paths = [stores.lake.partition(AGENT_EVENTS, day) for day in batch.days]
     sessions = rows_by_date(_windows(batch, paths), batch.days)
@@ -71,10 +71,10 @@ def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
 
 
 def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
-    """The windows; the calls of the same events are left in the batch if reports are made, too."""
+    """Return the windows, and keep the tool calls in the batch if it builds tool reports."""
     settings, small = batch.stores.settings, batch.is_small
     if TOOL_REPORTS.name in batch.tables:
-        # What is wrong with the calls alone must not cost the windows: the reports will tell.
+        # An error in the tool calls alone must not fail the windows: the reports will raise it.
         with suppress(QueryError):
             windows, batch.tool_calls = query_sessions_and_calls(events, settings, small=small)
             return windows
@@ -96,7 +96,7 @@ def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> BuiltPartiti
 
 
 def session_performance(batch: Batch) -> dict[date, BuiltPartition]:
-    """The scores of the session windows of some dates."""
+    """Return the scores of the session windows of the batch."""
     sessions = batch.stores.lake.read(AGENT_SESSIONS, batch.days)
     of_day = rows_by_date(sessions, batch.days)
     scores = rows_by_date(score_sessions(sessions), batch.days)
@@ -123,9 +123,9 @@ def _performance(
 
 
 def _past_scores(batch: Batch) -> dict[date, pl.DataFrame]:
-    """Scores of dates that the run has not made, by the formulas of today."""
-    wanted = {before for day in batch.days for before in _weeks_before(day)}
-    days = sorted(wanted - batch.scores.keys())
+    """Return scores of earlier dates that the run has not built, by the current formulas."""
+    needed = {before for day in batch.days for before in _weeks_before(day)}
+    days = sorted(needed - batch.scores.keys())
     scores = score_sessions(batch.stores.lake.read(AGENT_SESSIONS, days))
     found = rows_by_date(scores.select("session_date", *RANKED), days)
     return {day: rows.select(RANKED) for day, rows in found.items()}

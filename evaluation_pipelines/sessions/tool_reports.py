@@ -1,4 +1,4 @@
-"""The daily table of tool reports, and how one report is found again."""
+"""The daily table of tool reports, and the lookup of one report."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -6,27 +6,31 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, TOOL_REPORTS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.schemas.checks import keys_are_unique
 from evaluation_pipelines.sessions.domain.checks import calls_add_up, every_report_has_its_session
+from evaluation_pipelines.sessions.domain.find_session import (
+    SessionNotFoundError,
+    SessionRow,
+    match_window,
+)
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
-from evaluation_pipelines.sessions.score import SessionNotFoundError
 from evaluation_pipelines.sessions.session_queries import query_tool_calls, rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 
 
 def tool_reports(batch: Batch) -> dict[date, BuiltPartition]:
-    """The tool reports of the session windows of some dates."""
+    """Return the tool reports of the session windows of the batch."""
     lake, calls, batch.tool_calls = batch.stores.lake, batch.tool_calls, None
     if calls is None:
         calls = query_tool_calls([lake.partition(AGENT_EVENTS, day) for day in batch.days])
     sessions = lake.read(AGENT_SESSIONS, batch.days)
     reports = rows_by_date(report(calls, sessions), batch.days)
-    return {day: _made(rows, sessions.filter(session_date=day)) for day, rows in reports.items()}
+    return {day: _built(rows, sessions.filter(session_date=day)) for day, rows in reports.items()}
 
 
-def _made(reports: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:
+def _built(reports: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:
     table = TOOL_REPORTS
     return BuiltPartition(
         table,
@@ -40,35 +44,36 @@ def _made(reports: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:
     )
 
 
-def find_report(lake: Lake, wanted: str) -> Mapping[str, Any]:
-    """The tool report of a session window, named by its key or by an unambiguous session id.
+def find_report(lake: Lake, name: str) -> Mapping[str, Any]:
+    """Return the tool report of a session window.
+
+    Args:
+        lake: The lake.
+        name: A session key, or a session id with a single window.
 
     Raises:
-        SessionNotFoundError: no window or several fit, or the one that fits made no tool call.
-        LakeError: a file cannot be read.
+        SessionNotFoundError: No window or several match, or the window has no tool call.
+        LakeError: A file cannot be read.
     """
-    columns = ["organization_id", "session_key", "session_id", "session_date"]
+    columns = [*SESSION_KEY, "session_id", "session_date"]
     windows = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), columns)
-    for name in ("session_key", "session_id"):
-        found = windows.filter(pl.col(name) == wanted).sort("session_key", "organization_id")
-        if found.height > 1:
-            keys = ", ".join(f"{key} of {of}" for of, key, *_ in found.iter_rows())
-            raise SessionNotFoundError(f"{wanted} has several windows; name one of: {keys}")
-        if found.height == 1:
-            return _report_of(lake, found)
-    raise SessionNotFoundError(
-        f"There is no session {wanted} among the {windows.height} of the lake. "
-        "The command sessions lists them."
-    )
+    named = windows.filter(pl.any_horizontal(pl.col("session_key", "session_id") == name))
+    window = match_window(named.sort("session_key", "organization_id").rows(named=True), name)
+    if window is None:
+        raise SessionNotFoundError(
+            f"There is no session {name} among the {windows.height} of the lake. "
+            "The command sessions lists them."
+        )
+    return _report_of(lake, window)
 
 
-def _report_of(lake: Lake, window: pl.DataFrame) -> Mapping[str, Any]:
-    day = window["session_date"].item()
+def _report_of(lake: Lake, window: SessionRow) -> Mapping[str, Any]:
+    day = window["session_date"]
     reports = lake.read(TOOL_REPORTS, [day])
-    found = reports.join(window, on=["organization_id", "session_key"], how="semi")
+    found = reports.filter(pl.col(name) == window[name] for name in SESSION_KEY)
     if found.is_empty():
         advice = f"If its date was built by an older version: build --date {day}."
         raise SessionNotFoundError(
-            f"{window['session_key'].item()} has no tool report: it made no tool call. {advice}"
+            f"{window['session_key']} has no tool report: it made no tool call. {advice}"
         )
     return found.row(0, named=True)

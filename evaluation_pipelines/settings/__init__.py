@@ -1,9 +1,9 @@
 """Every setting: an environment variable or a line of ``.env`` with the prefix ``EVAL_``.
 
-Only the endpoint of the judge has the names that every OpenAI client knows, without the prefix.
+Only the endpoint of the judge uses the names of OpenAI clients, without the prefix.
 
-``python -m evaluation_pipelines.settings`` prints the table of the README. Settings are read at the
-edge (terminal, Dagster) and handed on as values; adapters and domain know nothing of them.
+``python -m evaluation_pipelines.settings`` prints ``docs/settings.md``. Settings are read at the
+edge (terminal, Dagster) and passed on as values.
 """
 
 from pydantic import ValidationError
@@ -24,10 +24,10 @@ PREFIX = "EVAL_"
 
 
 class SettingsError(UserError, ValueError):
-    """A setting cannot be used; the message names the variable, the fault and what is allowed."""
+    """A setting with an invalid value; the message names the variable and what is allowed."""
 
 
-# Fields are listed from the last base to the first.
+# The page of settings lists fields from the last base to the first.
 class Settings(
     AlertSettings,
     NightSettings,
@@ -38,9 +38,9 @@ class Settings(
     TelemetrySettings,
     StoreSettings,
 ):
-    """All settings of one run, read once.
+    """All settings of one run.
 
-    Raises pydantic's ValidationError; programs call ``load_settings`` for a readable message.
+    Creating it raises ``pydantic.ValidationError``; call ``load_settings`` for a readable message.
     """
 
     model_config = SettingsConfigDict(
@@ -49,16 +49,16 @@ class Settings(
 
 
 def variable_of(field_name: str) -> str:
-    """The environment variable of a field of ``Settings``."""
+    """Return the environment variable of a field of ``Settings``."""
     alias = Settings.model_fields[field_name].validation_alias
     return alias if isinstance(alias, str) else PREFIX + field_name.upper()
 
 
 def load_settings() -> Settings:
-    """The settings of this process.
+    """Read the settings of this process.
 
     Raises:
-        SettingsError: with one line per variable that cannot be used.
+        SettingsError: with one line per invalid variable.
     """
     try:
         return Settings()
@@ -70,12 +70,12 @@ def load_settings() -> Settings:
 
 
 def _has_own_fault(detail: ErrorDetails) -> bool:
-    # A default that derives from a faulty setting is reported as faulty too.
+    # Pydantic also reports defaults that derive from an invalid setting.
     return detail["type"] != "default_factory_not_called"
 
 
 def _fault(detail: ErrorDetails) -> str:
-    # The place is the alias of a field that has one, else its name.
+    # ``loc`` is the alias of a field if it has one, otherwise its name.
     name = str(detail["loc"][0]).lower()
     field = Settings.model_fields[name]
     given = f"={detail['input']!r}" if field.repr else ""

@@ -1,7 +1,7 @@
-"""``python -m evaluation_pipelines.settings`` prints the table of the README."""
+"""``python -m evaluation_pipelines.settings`` prints ``docs/settings.md``."""
 
 import sys
 
 from evaluation_pipelines.settings.table import settings_markdown
 
-sys.stdout.write(f"{settings_markdown()}\n")
+sys.stdout.write(settings_markdown())

@@ -1,4 +1,4 @@
-"""Settings: who is told when something goes wrong."""
+"""Settings of alerts."""
 
 from typing import Annotated
 
@@ -14,12 +14,12 @@ def _webhook(url: SecretStr) -> SecretStr:
 
 
 class AlertSettings(BaseSettings):
-    """Where alerts go, and when silence is one."""
+    """Where alerts are sent, and how long a source may be silent."""
 
     alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
         default=None,
-        description='where alerts are posted as JSON `{"text": ...}`, such as a Slack webhook; '
-        "without it they are only logged",
+        description='URL to which alerts are posted as JSON `{"text": ...}`, such as a Slack '
+        "webhook; without it alerts are only logged",
         repr=False,
     )
     stale_telemetry_hours: float = Field(

@@ -1,11 +1,11 @@
-"""Settings: when a comparison has enough to go on."""
+"""Settings of the masque lift."""
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class ComparisonSettings(BaseSettings):
-    """How many sessions it takes."""
+    """Sessions that a comparison needs."""
 
     baseline_min: int = Field(
         default=5,

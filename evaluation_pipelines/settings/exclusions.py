@@ -1,4 +1,4 @@
-"""Rules of the user that leave sessions out."""
+"""Exclusion rules of users: which sessions are neither judged nor scored."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -18,18 +18,18 @@ EXCLUDABLE = (
 
 
 Rules: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Name of a rule -> column -> value; a session must have all of them."""
+"""Name of a rule -> column -> value; a rule matches a session that has all of its values."""
 
 
 def check_rules(rules: Rules) -> None:
-    """Refuse rules that would leave out everything, or that name what nobody knows.
+    """Reject rules without a name or a column, and rules with a column that is not excludable.
 
     Raises:
-        ValueError: with the name of the first such rule.
+        ValueError: with the name of the first invalid rule.
     """
-    for name, wanted in rules.items():
-        if not name.strip() or not wanted:
+    for name, values in rules.items():
+        if not name.strip() or not values:
             raise ValueError(f"rule {name!r} must have a name, and name at least one column")
-        if unknown := sorted(wanted.keys() - set(EXCLUDABLE)):
+        if unknown := sorted(values.keys() - set(EXCLUDABLE)):
             allowed = ", ".join(EXCLUDABLE)
             raise ValueError(f"rule {name!r} names {unknown[0]}, which is none of: {allowed}")

@@ -1,4 +1,4 @@
-"""Settings: which judge reads the sessions, how fast, and for how much money."""
+"""Settings of the judge: endpoint, limits, budget, and what is judged."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _OPENAI = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class JudgeEndpoint:
-    """Where the judge is asked, and under which name."""
+    """Endpoint and model of the judge."""
 
     base_url: str
     model: str
@@ -45,7 +45,7 @@ _BaseUrl = Annotated[str, AfterValidator(_base_url)]
 
 
 class JudgeEndpointSettings(BaseSettings):
-    """The endpoint, and how it is spoken to."""
+    """Endpoint of the judge and limits of its use."""
 
     openai_base_url: _BaseUrl | None = Field(
         default=None,
@@ -62,21 +62,21 @@ class JudgeEndpointSettings(BaseSettings):
     )
     judge_model: str | None = Field(
         default=None,
-        description="judge: name of the model; nothing is judged by a model without it",
+        description="judge: name of the model; without it no model judges",
     )
     judge_temperature: Annotated[float | None, BeforeValidator(_none_of)] = Field(
         default=0.0,
         ge=0,
         le=2,
-        description="judge: temperature of the model; `none` sends none, for models that take none",
+        description="judge: temperature of the model; `none` omits it, for models that reject it",
     )
     judge_max_output_tokens: int = Field(
         default=4000,
         gt=0,
-        description="judge: longest reply; a reply that is cut there counts as failed",
+        description="judge: maximum length of a reply; a truncated reply counts as failed",
     )
     judge_concurrency: int = Field(
-        default=8, gt=0, le=1000, description="judge: requests that are under way at the same time"
+        default=8, gt=0, le=1000, description="judge: requests in flight at the same time"
     )
     judge_requests_per_minute: int | None = Field(
         default=None, gt=0, description="judge: requests in any minute; unlimited unless set"
@@ -88,7 +88,7 @@ class JudgeEndpointSettings(BaseSettings):
         "unlimited unless set",
     )
     judge_timeout_seconds: float = Field(
-        default=300, gt=0, description="judge: longest time of one request from start to end"
+        default=300, gt=0, description="judge: time limit of one request from start to end"
     )
     judge_breaker_failures: int = Field(
         default=5,
@@ -99,14 +99,14 @@ class JudgeEndpointSettings(BaseSettings):
 
     @property
     def judge_endpoint(self) -> JudgeEndpoint | None:
-        """Where the judge is asked; None when too little is set (see ``why_no_judge``)."""
+        """Endpoint of the judge; None if it is not configured (see ``why_no_judge``)."""
         if self.judge_model is None or self.why_no_judge is not None:
             return None
         return JudgeEndpoint(self.openai_base_url or _OPENAI, self.judge_model, self.openai_api_key)
 
     @property
     def why_no_judge(self) -> str | None:
-        """Which variable must be set before sessions can be judged; None when all are."""
+        """Variable to set before sessions can be judged; None if the judge is configured."""
         if self.judge_model is None:
             return "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
         if self.openai_base_url is None and self.openai_api_key is None:
@@ -118,7 +118,7 @@ class JudgeEndpointSettings(BaseSettings):
 
 
 class JudgeBudgetSettings(BaseSettings):
-    """What judging may cost."""
+    """Budget of the judge."""
 
     judge_max_sessions: int | None = Field(
         default=None, ge=0, description="judge: sessions in one run; unlimited unless set"
@@ -141,7 +141,7 @@ class JudgeBudgetSettings(BaseSettings):
         ge=0,
         allow_inf_nan=False,
         description="judge: US dollars for a million input tokens of `EVAL_JUDGE_MODEL`, where the "
-        "shipped price table lacks it or is wrong; 0 for a model of your own",
+        "shipped price table lacks it or is wrong; 0 for a local model",
     )
     judge_cached_usd_per_mtok: float | None = Field(
         default=None,
@@ -171,15 +171,16 @@ class JudgeBudgetSettings(BaseSettings):
 
 
 class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
-    """What is judged, when, and with which rubric; its bases say where and for how much."""
+    """All settings of the judge."""
 
     judge_rubric: str = Field(
         default="agent-methodology",
         min_length=1,
-        description="judge: rubric of sessions that no profile decides about",
+        description="judge: rubric of sessions without a profile that has one",
     )
     judge_rubrics_dir: _Folder | None = Field(
-        default=None, description="judge: folder of rubrics of your own, beside those that ship"
+        default=None,
+        description="judge: folder of your own rubrics, in addition to the shipped ones",
     )
     judge_samples: int = Field(
         default=1,
@@ -191,28 +192,28 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         default=1.0,
         ge=0,
         le=1,
-        description="judge: share of the sessions that is judged, always the same ones",
+        description="judge: share of the sessions that is judged; the selection is stable",
     )
     judge_max_transcript_tokens: int = Field(
         default=100_000,
         ge=1000,
-        description="judge: longest transcript; what is longer is cut in the middle and says so",
+        description="judge: maximum length of a transcript; the middle of a longer one is cut",
     )
     judge_redact_emails: bool = Field(
         default=True,
-        description="judge: hide e-mail addresses too, as keys and passwords always are",
+        description="judge: also remove email addresses; keys and passwords are always removed",
     )
     judge_orders_missing_tools: bool = Field(
         default=False,
-        description="judge: also ask the model, once a day and organization, which of the tools "
-        "that were missing come first; within the limits on money",
+        description="judge: also ask the model, once per day and organization, which missing "
+        "tools come first, within the budget",
     )
     judge_fresh_sessions: int = Field(
-        default=10, gt=0, description="judge: newly ended sessions that a sensor tick hands over"
+        default=10, gt=0, description="judge: newly ended sessions per sensor run"
     )
     judge_lease_seconds: int = Field(
         default=600,
         gt=0,
-        description="judge: how long a scoring may go without a sign of life before another run "
-        "takes it over",
+        description="judge: seconds without a heartbeat after which another run may take over a "
+        "scoring",
     )

@@ -1,4 +1,4 @@
-"""Settings: when the night is."""
+"""Settings of the nightly evaluation."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,8 +22,8 @@ class NightSettings(BaseSettings):
         default=2,
         ge=0,
         le=23,
-        description="hour of the nightly evaluation: all that is due is judged, and everything "
-        "that follows from it is made",
+        description="hour of the nightly evaluation: judge everything that is due, then build "
+        "everything that follows from it",
     )
     nightly_time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
         default="UTC", description="time zone of that hour"

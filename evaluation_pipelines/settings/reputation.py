@@ -1,4 +1,4 @@
-"""Settings: where reputation is kept, and what signals mean."""
+"""Settings of reputation: ClickHouse, and deltas of signals."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ class ReputationSettings(BaseSettings):
 
     clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_dsn)] = Field(
         default=None,
-        description="reputation: `chdb:///folder` (ClickHouse within this program), "
+        description="reputation: `chdb:///folder` (embedded ClickHouse), "
         "`clickhouse://user:password@host:8123/database` (a server) or the same with "
         "`clickhouses://` (TLS); the folder `clickhouse` in the data folder unless set",
         repr=False,

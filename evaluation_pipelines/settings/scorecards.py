@@ -1,4 +1,4 @@
-"""Settings: judge profiles, scorecards and the people who correct them."""
+"""Settings of judge profiles and scorecards."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,17 +15,17 @@ def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 
 class ScorecardSettings(BaseSettings):
-    """Where profiles lie, what is done without a judge, how much people are asked."""
+    """Folder of profiles, placeholder cards, exclusions, audit sample."""
 
     profiles_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         default_factory=lambda known: known["data_dir"] / "profiles",
         description="folder of your own judge profiles, YAML; one with the id of a shipped profile "
-        "takes its place; `profiles` in the data folder unless set",
+        "replaces it; `profiles` in the data folder unless set",
     )
     allow_fallback: bool = Field(
         default=False,
         description="write a placeholder card at the midpoint for sessions that only a judge can "
-        "score and none has scored; it counts nowhere",
+        "score and none has scored; it does not count",
     )
     exclude_sessions: Annotated[dict[str, dict[str, str]], AfterValidator(_checked)] = Field(
         default_factory=dict,
@@ -33,5 +33,5 @@ class ScorecardSettings(BaseSettings):
         "that are neither judged nor scored, see docs/books.md",
     )
     audit_sample_size: int = Field(
-        default=5, ge=0, description="sessions drawn at random every night for people to look at"
+        default=5, ge=0, description="sessions drawn at random every night for people to score"
     )

@@ -1,4 +1,4 @@
-"""Settings: where everything lies."""
+"""Settings of stores: folders, databases, range of partitions."""
 
 from datetime import date
 from pathlib import Path
@@ -18,7 +18,7 @@ def _ledger_url(url: str) -> str:
     return url
 
 
-# "~" in .env is not expanded by a shell, and would become a folder of that name.
+# No shell expands "~" in .env: it would become a folder of that name.
 _Path = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
@@ -27,11 +27,11 @@ class StoreSettings(BaseSettings):
 
     data_dir: _Path = Field(
         default=Path("data"),
-        description="folder of everything the project keeps; relative to the working directory",
+        description="folder of all data; relative to the working directory",
     )
     landing_dir: _Path = Field(
         default_factory=lambda known: known["data_dir"] / "landing",
-        description="folder that collectors write telemetry to; only ever read; `landing` in the "
+        description="folder that collectors write telemetry to; only read; `landing` in the "
         "data folder unless set",
     )
     lake_dir: _Path = Field(
@@ -57,5 +57,5 @@ class StoreSettings(BaseSettings):
     start_date: date = Field(
         default=date(2025, 1, 1),
         ge=date(2020, 1, 1),
-        description="first day (UTC) of the partitions; older sessions are filed under it",
+        description="first day (UTC) of the partitions; older sessions are assigned to it",
     )

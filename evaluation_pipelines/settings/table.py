@@ -1,4 +1,4 @@
-"""The table of all settings, for readers."""
+"""The page of all settings, ``docs/settings.md``."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class SettingRow(NamedTuple):
 
 
 def settings_table() -> list[SettingRow]:
-    """Variable, default and description of every setting, in the order they are declared."""
+    """Return variable, default and description of every setting, in the order of declaration."""
     defaults = {"data_dir": Settings.model_fields["data_dir"].default}
     return [
         SettingRow(
@@ -40,10 +40,27 @@ def _code(default: str) -> str:
     return f"`{default}`" if default else "none"
 
 
+_HEAD = """# Settings
+
+Settings are environment variables, or lines of a file `.env` in the working directory. A value that
+cannot be used is an error that names the variable, the fault and what is allowed.
+"""
+
+_SOURCE_NAMES = """## Names in the source designs
+
+| source design | here |
+|---|---|
+| `pollIntervalMs` | no setting: sensors of Dagster look every 5 to 60 seconds |
+| `batchSize` | `EVAL_JUDGE_FRESH_SESSIONS` (sensor run), `EVAL_JUDGE_MAX_SESSIONS` (any run) |
+| `qualityRiskThreshold` | `quality_risk_fraction` of a judge profile, a share of its scale |
+"""
+
+
 def settings_markdown() -> str:
-    """The settings table as Markdown."""
+    """Return the page as Markdown."""
     rows = [
         f"| `{row.variable}` | {_code(row.default)} | {row.description} |"
         for row in settings_table()
     ]
-    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+    table = "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+    return f"{_HEAD}\n{table}\n\n{_SOURCE_NAMES}"

@@ -1,7 +1,7 @@
-"""Rows on their way between Polars and DuckDB.
+"""Rows exchanged between Polars and DuckDB.
 
-In a module of its own: Polars remembers the classes it has met until the very end, and with them
-all that their module has imported. DuckDB would complain that it is never let go.
+This is a separate module because Polars keeps the classes it has seen, and everything their module
+imported, until exit; DuckDB would then report leaks.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """A frame or a relation as an Arrow stream, and as nothing else.
+    """A frame or a relation that exposes only an Arrow stream.
 
-    Polars and DuckDB know each other's types, and then want pyarrow: importing that takes longer
-    than most queries do.
+    Given each other's own types, Polars and DuckDB would import pyarrow, which takes longer than
+    most queries.
     """
 
     source: Any
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream, by the convention of Arrow's PyCapsule interface."""
+        """Return the stream (Arrow's PyCapsule interface)."""
         return self.source.__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""ClickHouse, as a server or embedded in this process (chDB): one code path, chosen by the DSN."""
+"""ClickHouse on a server or embedded in this process (chDB), chosen by the DSN."""
 
 import logging
 import os
@@ -27,21 +27,21 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ClickHouseError(UserError):
-    """ClickHouse cannot be used, or refused a statement; the message says what to do."""
+    """ClickHouse cannot be used, or rejected a statement; the message says what to do."""
 
 
 class ClickHouseUnavailableError(ClickHouseError):
-    """It is down, or another process holds the embedded one; trying again later may help."""
+    """ClickHouse is down, or another process holds the embedded one; a retry may help."""
 
 
 class ClickHouse:
-    """An open connection. Statements come from ``sql/clickhouse``, values are always bound."""
+    """An open connection. Statements come from ``sql/clickhouse``; values are always bound."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
 
     def select(self, name: str, schema: pl.Schema, **values: object) -> pl.DataFrame:
-        """Rows of ``sql/clickhouse/<name>.sql``, in the columns and types of ``schema``.
+        """Return the rows of ``sql/clickhouse/<name>.sql`` in the columns of ``schema``.
 
         Raises:
             ClickHouseError: the statement failed.
@@ -52,19 +52,19 @@ class ClickHouse:
         return frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
 
     def run(self, statement: str, **values: object) -> None:
-        """Run a statement that gives no rows.
+        """Run a statement without a result.
 
         Raises:
-            ClickHouseError: it failed.
+            ClickHouseError: the statement failed.
         """
         with _told(statement.partition("\n")[0]):
             self._client.command(statement, parameters=values)
 
     def insert(self, table: str, frame: pl.DataFrame) -> None:
-        """Append rows; lists of key and value become maps.
+        """Append rows; lists of keys and values become maps.
 
         Raises:
-            ClickHouseError: the insert failed; none or some of the rows are stored.
+            ClickHouseError: the insert failed; some of the rows may be stored.
         """
         if frame.is_empty():
             return
@@ -73,7 +73,7 @@ class ClickHouse:
             if isinstance(dtype, pl.List):
                 rows = rows.set_column(index, name, _as_map(rows[name]))
         with _told(f"insert into {table}"):
-            # Signals of one insert may lie in more months than the engine expects.
+            # Signals of one insert may span more months than the engine expects.
             self._client.insert_arrow(table, rows, settings={"max_partitions_per_insert_block": 0})
 
 
@@ -81,13 +81,13 @@ class ClickHouse:
 def open_clickhouse(
     dsn: str, patience_s: float = 60.0, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[ClickHouse]:
-    """Connect; wait with growing pauses while it is down or locked.
+    """Connect; while ClickHouse is down or locked, wait with growing pauses.
 
     Args:
         dsn: ``chdb:///folder``, ``clickhouse://user:password@host:8123/database`` or the same
             with ``clickhouses`` for TLS.
-        patience_s: How long to wait in all.
-        sleep: Waits so many seconds.
+        patience_s: How long to wait in total.
+        sleep: Waits a number of seconds.
 
     Raises:
         ClickHouseUnavailableError: it stayed down or locked.
@@ -100,7 +100,7 @@ def open_clickhouse(
 
 
 def shown_dsn(dsn: str) -> str:
-    """The DSN without its password and options, for messages."""
+    """Return the DSN without password and options, for messages."""
     scheme, separator, rest = dsn.partition("?")[0].partition("://")
     credentials, at, place = rest.rpartition("@")
     user = credentials.partition(":")[0]
@@ -108,14 +108,14 @@ def shown_dsn(dsn: str) -> str:
 
 
 def embedded_folder(dsn: str) -> Path | None:
-    """Where the embedded engine keeps its data; None for a server."""
+    """Return the folder of the embedded engine; None for a server."""
     if not dsn.startswith(EMBEDDED):
         return None
     return Path(unquote(dsn.removeprefix(EMBEDDED).partition("?")[0]))
 
 
 def embedded_dsn(folder: Path) -> str:
-    """The DSN of the embedded engine that keeps its data in a folder."""
+    """Return the DSN of the embedded engine in a folder."""
     return f"{EMBEDDED}{quote(str(folder.absolute()))}"
 
 
@@ -140,11 +140,11 @@ def _connect(dsn: str, patience_s: float, sleep: Callable[[float], None]) -> "Cl
 
 
 def _try_to_connect(dsn: str) -> "Client":
-    # Takes half a second to import, and hardly any command needs it.
+    # Slow to import, and few commands need it.
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import Error, OperationalError
 
-    # It would write a line into the terminal for each attempt that fails; we raise what it says.
+    # Otherwise it prints a line for each failed attempt.
     logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
     if (folder := embedded_folder(dsn)) and (holder := _holder(folder)):
         raise ClickHouseUnavailableError(f"process {holder} holds it")
@@ -156,15 +156,15 @@ def _try_to_connect(dsn: str) -> "Client":
             "evaluation-pipelines[embedded], or name a server in EVAL_CLICKHOUSE_DSN."
         ) from error
     except Error as error:
-        # Whatever keeps the embedded engine from opening, it says the same.
+        # The embedded engine reports every reason with the same error.
         if folder or isinstance(error, OperationalError):
             raise ClickHouseUnavailableError(_first_line(error)) from error
         raise ClickHouseError(f"ClickHouse at {shown_dsn(dsn)}: {_first_line(error)}") from error
 
 
 def _holder(folder: Path) -> str | None:
-    """The other process that has the folder open. Asked first: the engine would only complain."""
-    import fcntl  # there is none on Windows, and no embedded engine either
+    """Return the other process that has the folder open."""
+    import fcntl  # not on Windows, which has no embedded engine either
 
     try:
         with (folder / "status").open() as status:
@@ -186,7 +186,7 @@ def _options(dsn: str) -> dict[str, Any]:
         "dsn": dsn,
         "secure": dsn.startswith(ENCRYPTED),
         "connect_timeout": _CONNECT_TIMEOUT_S,
-        # A session is locked for a while when its connection breaks, and nothing here needs one.
+        # A session stays locked for a while after a broken connection; none is needed here.
         "autogenerate_session_id": False,
         # Thousands of ids do not fit into a URL.
         "form_encode_query_params": True,
@@ -208,7 +208,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Turn errors of the client into ours."""
+    """Convert errors of the client to ours."""
     from clickhouse_connect.driver.exceptions import Error, OperationalError
 
     try:
@@ -217,17 +217,17 @@ def _told(what: str) -> Iterator[None]:
         raise ClickHouseUnavailableError(f"{what}: {_first_line(error)}") from error
     except Error as error:
         raise ClickHouseError(f"{what}: {_first_line(error)}") from error
-    except OSError as error:  # rows on their way to the embedded engine pass through a file
+    except OSError as error:  # rows for the embedded engine pass through a file
         raise ClickHouseError(f"{what}: {error}. Check space and permissions.") from error
 
 
 def _as_map(column: "pa.ChunkedArray") -> "pa.Array":
-    import pyarrow as pa  # takes a while to import
+    import pyarrow as pa  # slow to import
 
     text = pa.string()
     pairs = pa.list_(pa.struct([("key", text), ("value", text)]))
     lists = column.cast(pairs).combine_chunks()
-    # Values of a null list are no part of the map, the offsets skip them.
+    # Offsets skip the values of null lists.
     return pa.MapArray.from_arrays(
         lists.offsets, lists.values.field("key"), lists.values.field("value")
     )

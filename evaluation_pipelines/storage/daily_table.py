@@ -1,4 +1,4 @@
-"""How the partitions of a table that is made date by date come about."""
+"""Build partitions of a table date by date."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +16,12 @@ _GLIMPSE_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class BuiltPartition:
-    """One partition: its rows, what is worth knowing about it, and the rules it was held to.
+    """One partition: rows, facts about them, and results of its checks.
 
-    Of a table with several files a partition, ``parts`` are those to be replaced, by name; the
-    others stay as they are. ``news`` is what was announced when it was published. ``shown`` are
-    small tables that explain the partition, by name. ``cut_from`` is the number of all rows when
-    ``frame`` has only the first of them.
+    For a table with several files per partition, ``parts`` are those to replace, by name; other
+    files stay. ``news`` are the announcements made when it was published. ``shown`` are small
+    tables that explain the partition, by name. ``cut_from`` is the number of all rows if ``frame``
+    has only the first of them.
     """
 
     table: Table
@@ -35,11 +35,11 @@ class BuiltPartition:
 
     @property
     def row_count(self) -> int:
-        """Rows of the partition, whether or not they are all at hand."""
+        """Number of rows of the partition."""
         return self.frame.height if self.cut_from is None else self.cut_from
 
     def glimpse(self) -> "BuiltPartition":
-        """The same with a few rows: enough to tell of it when it is published."""
+        """Return a copy with only a few rows, for logging."""
         first = self.frame.head(_GLIMPSE_ROWS)
         # A slice would keep the whole frame in memory.
         copied = pl.DataFrame(first.rows(), first.schema, orient="row")
@@ -48,15 +48,14 @@ class BuiltPartition:
 
 @dataclass(slots=True)
 class Batch:
-    """Dates whose tables are made together, and what one table leaves for the next.
+    """Dates whose tables are built together, and what one table passes to the next.
 
-    A statement over ten dates takes far less than ten statements; no date ever depends on which
-    others it is made with.
-    ``tables`` are the names of those that are made, ``is_small`` says that there is little of
-    them, so that a query takes one thread of many. ``tool_calls`` are TOOL_CALLS of the dates:
-    they come from the same steps as session windows, so that these leave them for tool reports.
-    ``evidence`` is what their cards are made from; effective scores are made from it, too.
-    ``scores`` are those that the run has made so far, by date: percentiles rank among them.
+    A statement over ten dates is much faster than ten statements; results never depend on which
+    dates are built together.
+    ``tables`` are the names of the tables to build. With ``is_small`` queries use one thread.
+    ``tool_calls`` are TOOL_CALLS of the dates, computed together with session windows and passed to
+    tool reports. ``evidence`` is the input of scorecards and effective scores.
+    ``scores`` are the scores built so far by this run, by date: percentiles rank among them.
     """
 
     stores: Stores
@@ -69,19 +68,19 @@ class Batch:
     evidence: pl.DataFrame | None = None
 
     def without(self, days: Iterable[date]) -> "Batch":
-        """The batch without some of its dates; itself when there are none."""
+        """Return the batch without some of its dates; itself if there are none."""
         left_out = set(days)
         if not left_out:
             return self
         return self.only([day for day in self.days if day not in left_out])
 
     def only(self, days: Sequence[date]) -> "Batch":
-        """Some of its dates; what was left for all of them together is for none."""
+        """Return a batch of some of its dates, without what was passed on for all of them."""
         return replace(self, days=days, tool_calls=None, evidence=None)
 
 
 class CheckFailedError(Exception):
-    """A partition breaks a rule and was not written; the one before, if any, stays."""
+    """A partition failed a check and was not written; the previous one stays."""
 
     def __init__(self, made: BuiltPartition) -> None:
         broken = [each for each in made.rules if not each.passed and each.severity == "error"]
@@ -96,16 +95,14 @@ class CheckFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DailyTable:
-    """How one table is made for some dates, and the rules it is held to.
+    """How one table is built, and its checks.
 
-    ``make`` gives a partition for each date of a batch. One that is ``alone`` reads nothing of
-    other dates but what landed: it can be made before the tables of earlier dates are. They come
-    first, and only their first rows are at hand when they are told of.
-    ``upstream`` names the assets it is made from, ``preview`` the columns worth a first look.
-    ``code_version`` grows with its SQL or formula: the interface then shows dates from before.
-    A table with an ``own_step`` is an asset with a function of its own in the code location: new
-    telemetry alone does not make it anew.
-    ``announce`` tells other systems what is new in a partition, after it was published.
+    ``make`` returns a partition for each date of a batch. A table that is ``alone`` reads only
+    landed events of its own date, so it can be prefetched; then only its first rows are logged.
+    ``upstream`` has the assets it is made from, ``preview`` the columns for a first look.
+    ``code_version`` changes with its SQL or formula: the interface then marks older dates.
+    A table with an ``own_step`` is a separate asset: new telemetry alone does not rebuild it.
+    ``announce`` is called after a partition was published, to record events for other systems.
     """
 
     table: Table
@@ -123,32 +120,32 @@ class DailyTable:
     alone: bool = False
 
     def rule_descriptions(self) -> dict[str, str]:
-        """Name of each rule -> what it says."""
+        """Return the name of each check and what it says."""
         return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.rules}
 
 
 def date_by_date(
     make: Callable[[Stores, date, datetime], BuiltPartition],
 ) -> Callable[[Batch], Mapping[date, BuiltPartition]]:
-    """A function that makes one partition, as one that makes several."""
+    """Turn a function that builds one partition into one that builds several."""
     return lambda batch: {day: make(batch.stores, day, batch.now) for day in batch.days}
 
 
 def make_partitions(
     daily: DailyTable, batch: Batch
 ) -> Iterator[tuple[date, BuiltPartition | Exception]]:
-    """Make some partitions of one table and publish them, or tell why one could not be.
+    """Build and publish partitions of one table; yield each partition or its error.
 
-    The errors are CheckFailedError (it breaks a rule), LakeError (an input cannot be read, or the
-    disk refuses the result), QueryError (the SQL failed) or whatever else went wrong: nothing of
-    that date was written, the others are as if it were not there.
+    Errors are CheckFailedError (a check failed), LakeError (an input cannot be read, or the result
+    not be written), QueryError (the SQL failed) or any other: nothing of that date was written, and
+    other dates are not affected.
     """
     try:
         made = daily.make(batch) if batch.days else {}
     except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
         if len(batch.days) == 1:
             yield batch.days[0], error
-        else:  # which of them it was shows when each is made by itself
+        else:  # build each date separately to find the one at fault
             for day in batch.days:
                 yield from make_partitions(daily, batch.only([day]))
         return

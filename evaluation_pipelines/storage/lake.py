@@ -1,7 +1,7 @@
 """The lake: Parquet files, one folder per table, one subfolder per ``session_date``.
 
-A file is written under ``_tmp``, flushed to disk and renamed into place, so that a reader sees the
-old file or the new one and never half of one. ``_tmp`` lies outside what readers list.
+A file is written under ``_tmp``, synced and renamed into place, so readers see the old file or the
+new one, never half of one. Readers do not list ``_tmp``.
 """
 
 import os
@@ -22,11 +22,11 @@ _LOCKS = "_locks"
 
 
 class LakeError(UserError):
-    """A table cannot be written or read; the message names the file and what to do."""
+    """A table cannot be written or read; the message has the file and what to do."""
 
 
 class Lake:
-    """Reads and writes the Parquet files under ``root``."""
+    """Reader and writer of the Parquet files under ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -39,31 +39,31 @@ class Lake:
 
     @property
     def locks(self) -> Path:
-        """Folder of small files that writers lock; they stay."""
+        """Folder of lock files."""
         return self.root / _LOCKS
 
     def partition(self, table: Table, session_date: date | None) -> Path:
-        """Path of the one file of a partition, or of a table without partitions."""
+        """Return the path of a partition with one file, or of a table without partitions."""
         return self.folder(table, session_date) / f"{table.name}.parquet"
 
     def folder(self, table: Table, session_date: date | None) -> Path:
-        """Folder of a partition, or of a table without partitions."""
+        """Return the folder of a partition, or of a table without partitions."""
         folder = self.root / table.name
         return folder if session_date is None else folder / f"session_date={session_date}"
 
     def files(self, table: Table, session_date: date | None = None) -> list[Path]:
-        """The files of one partition or of all, the oldest date first."""
+        """Return the files of one partition or of all, the oldest date first."""
         folder = "*" if session_date is None else session_date
         return sorted((self.root / table.name).glob(f"session_date={folder}/{file_name(table)}"))
 
     def place(self, table: Table, session_date: date) -> Path:
-        """Where people find a partition: its file, or its folder where it has several."""
+        """Return the path of a partition to show to users: its file, or its folder if several."""
         if table.several_files:
             return self.folder(table, session_date)
         return self.partition(table, session_date)
 
     def partitions(self, table: Table) -> list[date]:
-        """The dates for which the table has been written, oldest first."""
+        """Return the dates for which the table was written, oldest first."""
         names = dict.fromkeys(path.parent.name for path in self.files(table))
         return [date.fromisoformat(name.partition("=")[2]) for name in names]
 
@@ -71,7 +71,7 @@ class Lake:
         """Replace one partition, or a table without partitions.
 
         Raises:
-            LakeError: the columns or types of ``frame`` are not the table's, or the disk refuses.
+            LakeError: ``frame`` does not fit the table, or it cannot be written.
         """
         path = self.partition(table, session_date)
         self._write(frame, table, path)
@@ -80,7 +80,7 @@ class Lake:
     def write_part(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
     ) -> tuple[str, int]:
-        """Write one of several files of a partition; gives its path in the lake and its size."""
+        """Write one of several files of a partition; return its path in the lake and its size."""
         path = self.folder(table, session_date) / f"{name}.parquet"
         size_bytes = self._write(frame, table, path)
         return path.relative_to(self.root).as_posix(), size_bytes
@@ -92,9 +92,9 @@ class Lake:
         columns: Sequence[str] | None = None,
         where: pl.Expr | None = None,
     ) -> pl.DataFrame:
-        """The partitions of ``dates`` that exist, in the order given; empty when none does.
+        """Read the partitions of ``dates`` that exist, in that order.
 
-        Only ``columns``, where they are named, and only the rows of which ``where`` holds.
+        Returns only ``columns``, if given, and only rows that meet ``where``.
 
         Raises:
             LakeError: a file cannot be read.
@@ -106,7 +106,7 @@ class Lake:
         return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
-        """The rows of all partitions that meet every condition.
+        """Return the rows of all partitions that meet every condition.
 
         Raises:
             LakeError: a file cannot be read.
@@ -116,13 +116,13 @@ class Lake:
         return pl.concat([table.schema.to_frame(), *frames])
 
     def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
-        """Replace a table that has no partitions; raises LakeError like ``write``."""
+        """Replace a table without partitions; raises LakeError like ``write``."""
         path = self.folder(table, None) / file_name(table)
         self._write(frame, table, path)
         return path
 
     def read_whole(self, table: Table) -> pl.DataFrame:
-        """A table that has no partitions, empty when it was never written.
+        """Read a table without partitions; empty if it was never written.
 
         Raises:
             LakeError: its file cannot be read.
@@ -135,18 +135,20 @@ class Lake:
     def read_part(
         self, path: str, table: Table, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """One file by its path in the lake; raises LakeError when it cannot be read."""
+        """Read one file by its path in the lake; raises LakeError if it cannot be read."""
         advice = "Nothing makes it again: restore it from a backup."
         return _read(self.root / path, table, columns, advice)
 
     def sweep(
         self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
     ) -> int:
-        """Delete what crashes left behind: parts that no manifest names, and staged files.
+        """Delete what crashes left: parts that no manifest names, and staged files.
 
-        Only files last changed before ``before`` are touched: a younger one may be somebody's
-        work in progress. What this very lake is writing never is, whatever the clock says. Gives
-        the number of parts deleted.
+        Only files last changed before ``before`` are deleted: a newer one may still be in use.
+        Files that this lake is writing are never deleted.
+
+        Returns:
+            The number of parts deleted.
         """
         known = {self.root / path for path in known_paths}
         parts = set(self.folder(table, session_date).glob("*.parquet")) - known
@@ -172,7 +174,7 @@ class Lake:
             staged.replace(path)
             _flush(path.parent)
         except (OSError, pl.exceptions.ComputeError) as error:
-            with suppress(OSError):  # the folder itself may be what is wrong
+            with suppress(OSError):  # the folder itself may be the problem
                 staged.unlink(missing_ok=True)
             raise LakeError(f"cannot write {path}: {error}. {_space(self.root)}") from error
         finally:
@@ -181,7 +183,7 @@ class Lake:
 
 
 def file_name(table: Table) -> str:
-    """What the files of a partition are called; a pattern where there are several."""
+    """Return the file name in a partition; a pattern if there are several."""
     return "*.parquet" if table.several_files else f"{table.name}.parquet"
 
 
@@ -192,7 +194,7 @@ def _read(
     advice: str,
     conditions: Sequence[pl.Expr] = (),
 ) -> pl.DataFrame:
-    """One file of a table, as its schema says; columns it lacks are null."""
+    """Read one file of a table as its schema says; missing columns are null."""
     try:
         rows = pl.scan_parquet(path, schema=table.schema, missing_columns="insert", glob=False)
         return rows.filter(*conditions).select(columns or pl.all()).collect()
@@ -203,7 +205,7 @@ def _read(
 def _changed_before(path: Path, time: datetime) -> bool:
     try:
         return path.stat().st_mtime < time.timestamp()
-    except FileNotFoundError:  # renamed or swept by somebody else just now
+    except FileNotFoundError:  # renamed or deleted by another process
         return False
 
 

@@ -1,8 +1,8 @@
-"""The landing folder: which files lie there, who they are, and their complete lines.
+"""The landing folder: its files, their identities, and their complete lines.
 
-The folder belongs to the collectors. It is only ever read, and a file is known by its identity
-(device, inode and the hash of its first bytes), never by its name: backups are renamed, live
-files are emptied, names are used again.
+The folder belongs to the collectors and is only read. A file is identified by device, inode and
+the hash of its first bytes, never by its name: backups are renamed, live files are emptied, and
+names are reused.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 _SEARCHED_BYTES = 64 * 1024
 _ENDINGS = tuple(f".{name}{packed}" for name in ("jsonl", "json") for packed in ("", ".gz", ".zst"))
 _OTHER_FOLDERS = ("signals", "evaluations")
-"""What other systems say about agents; not telemetry."""
+"""Folders of signals and evaluations from other systems; not telemetry."""
 _LEADS_OUT = "a link that leads outside the folder"
 _FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
 
@@ -46,7 +46,7 @@ class SkippedFile:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first bytes of a file: how many, and their SHA-256 in hex."""
+    """Number and SHA-256 (hex) of the first bytes of a file."""
 
     size_bytes: int
     sha256: str
@@ -56,9 +56,9 @@ class Head:
 class RawLine:
     """Bytes of one line without its newline.
 
-    ``next_offset`` is where the following line begins. ``length_bytes`` exceeds ``len(text)``
-    when the line is over the limit: then only its beginning was kept. ``defect`` says why there
-    is no line to read here.
+    ``next_offset`` is where the next line begins. ``length_bytes`` exceeds ``len(text)`` if the
+    line is over the limit: then only its beginning was kept. ``defect`` says why the line cannot
+    be read.
     """
 
     offset: int
@@ -69,26 +69,26 @@ class RawLine:
 
     @property
     def is_terminated(self) -> bool:
-        """Whether a newline (or the end of a whole document) follows."""
+        """True if a newline (or the end of a whole document) follows."""
         return self.next_offset > self.offset + self.length_bytes
 
     @property
     def is_overlong(self) -> bool:
-        """Whether only its beginning was kept."""
+        """True if only its beginning was kept."""
         return self.length_bytes > len(self.text)
 
 
 class Landing:
-    """Reads the landing folder at ``root``."""
+    """Reader of the landing folder at ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def list_files(self) -> tuple[list[LandingFile], list[SkippedFile]]:
-        """All telemetry files, sorted by path, and what lies there but is not read.
+        """Return all telemetry files, sorted by path, and skipped entries.
 
-        A file with several names (hard links) is listed once. Folders ``signals`` and
-        ``evaluations`` hold other things. Links that lead outside the folder are not followed.
+        A file with several names (hard links) is listed once. The folders ``signals`` and
+        ``evaluations`` are skipped. Links that lead outside the folder are not followed.
         """
         files: dict[tuple[int, int], LandingFile] = {}
         passed_over: list[SkippedFile] = []
@@ -99,9 +99,9 @@ class Landing:
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
     def list_said(self, kind: str) -> list[LandingFile]:
-        """Files ``*.jsonl`` of the folder ``signals`` or ``evaluations``, sorted by path.
+        """Return the ``*.jsonl`` files of ``signals`` or ``evaluations``, sorted by path.
 
-        A link that leads outside the landing folder is left out.
+        Links that lead outside the landing folder are skipped.
         """
         found = []
         for path in sorted((self.root / kind).glob("*.jsonl")):
@@ -116,7 +116,7 @@ class Landing:
         return found
 
     def open(self, file: LandingFile) -> BinaryIO:
-        """Open a file; raises FileNotFoundError when it has been moved since it was listed."""
+        """Open a file; raises FileNotFoundError if it has been moved."""
         handle = (self.root / file.path).open("rb")
         status = os.fstat(handle.fileno())
         if (status.st_dev, status.st_ino) != (file.device, file.inode):
@@ -155,7 +155,7 @@ class Landing:
                 passed_over.append(SkippedFile(relative, _LEADS_OUT))
                 return
             status = path.stat()
-        except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+        except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself
             passed_over.append(SkippedFile(relative, f"cannot be looked at: {error}"))
             return
         if not stat.S_ISREG(status.st_mode):
@@ -170,32 +170,32 @@ class Landing:
 
 
 def _readable(path: str) -> str:
-    """The path with replacement characters for bytes that are no text."""
+    """Return the path with replacement characters for bytes that are not UTF-8."""
     return os.fsencode(path).decode(errors="replace")
 
 
 def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:
     """Hash the first ``size_bytes`` bytes, or as many as there are (at most 4 KiB).
 
-    The position of ``handle`` stays where it is: somebody may be reading from it.
+    The position of ``handle`` does not change.
     """
     head = os.pread(handle.fileno(), min(size_bytes, HEAD_BYTES), 0)
     return Head(len(head), hashlib.sha256(head).hexdigest())
 
 
 def first_time_ns(handle: BinaryIO) -> int | None:
-    """A time near the beginning of a file (nanoseconds since 1970): which file is the older."""
+    """Return a time near the beginning of a file (nanoseconds since 1970)."""
     found = _FIRST_TIME.search(os.pread(handle.fileno(), 64 * 1024, 0))
     return int(found.group(1)) if found else None
 
 
 def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[RawLine]:
-    """Lines from ``offset`` on, the last one only when it is whole or could be.
+    """Yield the lines from ``offset`` on.
 
-    Lines end at a newline byte and nothing else (JSON may contain other Unicode line ends). What
-    follows the last newline is yielded too, with ``next_offset`` at its end: the caller decides
-    whether it is a whole document. Empty lines in a row are given as one: a small compressed file
-    can hold very many. Memory stays within ``max_line_bytes`` and one chunk.
+    Only a newline byte ends a line (JSON may contain other Unicode line ends). What follows the
+    last newline is yielded too, with ``next_offset`` at its end: the caller decides whether it is
+    a whole document. Consecutive empty lines are yielded as one: a small compressed file can have
+    very many. Memory is limited to ``max_line_bytes`` and one chunk.
     """
     if offset:  # standard input cannot be sought
         handle.seek(offset)
@@ -228,10 +228,10 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
 
 
 def cut_at_lines(handle: BinaryIO, start: int, least_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cut an open file behind newlines into stretches of at least ``least_bytes``.
+    """Cut an open file after newlines into byte ranges of at least ``least_bytes``.
 
-    What follows the last of them is left over: less than that, or without a newline. The position
-    of ``handle`` stays where it is.
+    The rest of the file is shorter, or has no newline. The position of ``handle`` does not
+    change.
     """
     descriptor = handle.fileno()
     searched = start + least_bytes

@@ -1,7 +1,9 @@
-"""SQL files run by DuckDB, in memory, over Parquet files or frames.
+"""Run SQL files in an in-memory DuckDB over Parquet files or frames.
 
-Nothing of a query stays: it gets its inputs as views, its parameters bound, and gives back a frame
-that has exactly the columns and types of a schema.
+A query gets its inputs as views and its parameters bound, and returns a frame with exactly the
+columns and types of a schema. Small queries of this process share one DuckDB, since opening one
+takes as long as many a query; a connection sees only its own temporary tables and views. DuckDB
+returns memory only when it is closed, so a large query opens its own.
 """
 
 import atexit
@@ -27,7 +29,7 @@ _MOST_ROWS_OF_A_FILE = 2**40
 
 
 class QueryError(UserError, ValueError):
-    """A query could not run, or its result is not what its schema promises."""
+    """A query failed, or its result does not fit its schema."""
 
 
 def run_query(
@@ -40,17 +42,17 @@ def run_query(
     last_step: str | None = None,
     small: bool = False,
 ) -> pl.DataFrame:
-    """Run ``sql/duckdb/<name>.sql`` (after its steps, if it has any) and return its rows.
+    """Run ``sql/duckdb/<name>.sql`` after its steps, and return its rows.
 
     Args:
-        name: file name without ``.sql``.
-        views: relation name -> frame, or Parquet files that are read by column name. Each has a
-            column ``row_no`` besides, by which a row is found again; it tells nothing else.
-        schema: columns of the result, in order, with their types.
-        params: values bound to ``$name`` in the SQL; every one must be used somewhere.
-        steps_of: the query whose steps are run first; its own unless another one is named.
-        last_step: the last of these steps that is needed; all are run unless it is named.
-        small: whether it is of little data, up to some 100 000 rows: see ``duckdb_connection``.
+        name: File name without ``.sql``.
+        views: Relation name -> frame, or Parquet files that are read by column name. Each also has
+            a column ``row_no`` that identifies a row within the query.
+        schema: Columns of the result, in order, with their types.
+        params: Values bound to ``$name`` in the SQL; every one must be used.
+        steps_of: Query whose steps are run first; ``name`` by default.
+        last_step: Last of these steps that is needed; all by default.
+        small: True for up to some 100 000 rows: see ``duckdb_connection``.
 
     Raises:
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the
@@ -76,9 +78,9 @@ def run_queries(
     last_step: str | None = None,
     small: bool = False,
 ) -> list[pl.DataFrame]:
-    """Run several queries over the same steps, which are worked out once; else as ``run_query``.
+    """Run several queries over the same steps, which run once; otherwise as ``run_query``.
 
-    ``schemas`` are columns and types of each query's result, by its name.
+    ``schemas`` has the columns and types of each query's result, by its name.
     """
     with _naming(f"query {', '.join(schemas)}"), duckdb_connection(small=small) as connection:
         for view, source in views.items():
@@ -103,13 +105,13 @@ def _naming(what: str) -> Iterator[None]:
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Source) -> None:
-    """A view of the rows, each with a number: what is looked up by it need not be copied."""
+    """Create a view of the rows with row numbers, so that steps can look rows up."""
     if isinstance(source, pl.DataFrame):
         connection.register(view, ArrowRows(source.with_row_index(_ROW_NUMBER)))
         return
     if not source:
         raise ValueError(f"view {view} has no Parquet files")
-    # A view takes no parameters, and must be of this connection alone: a variable names its files.
+    # A view takes no parameters and must be temporary: a variable has its files.
     files = [_as_literal_glob(path) for path in source]
     connection.execute(f"set variable files_of_{view} = $files", {"files": files})
     connection.execute(
@@ -120,12 +122,12 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
 
 
 def _as_literal_glob(path: Path) -> str:
-    """The path with the characters that DuckDB reads as a pattern made literal."""
+    """Return the path with the pattern characters of DuckDB escaped."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
 def _steps(query: str, last: str | None) -> dict[str, str]:
-    """Table that a step makes -> its SQL, up to the last one that is needed."""
+    """Return table -> SQL of the steps of a query, up to the last one needed."""
     steps = read_steps(query)
     if last is None:
         return steps
@@ -136,32 +138,32 @@ def _steps(query: str, last: str | None) -> dict[str, str]:
 
 
 _PARAMETERS: dict[str, frozenset[str]] = {}
-"""Text of one of our statements -> what it names with ``$``."""
+"""SQL text -> the parameters it names."""
 
 
 class _Statements:
-    """Statements of one connection, each with those parameters that it names."""
+    """Statements of one connection, each with the parameters that it names."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, params: Mapping[str, object]) -> None:
         self._connection, self._params = connection, params
         self._used: set[str] = set()
 
     def create(self, table: str, sql: str) -> None:
-        """Keep the rows of a statement in a table."""
-        # Only names of our own files are ever put into the text of a statement.
+        """Store the rows of a statement in a table."""
+        # Only names of our own files become part of a statement.
         self._connection.execute(f"create temp table {table} as {sql}", self._bound(sql))
 
     def rows(self, sql: str) -> pl.DataFrame:
-        """The rows of a statement."""
+        """Return the rows of a statement."""
         return pl.DataFrame(ArrowRows(self._connection.sql(sql, params=self._bound(sql))))
 
     def refuse_unused(self) -> None:
-        """Raise ValueError if no statement names a parameter that was given."""
+        """Raise ValueError if a given parameter was not used by any statement."""
         if unused := self._params.keys() - self._used:
             raise ValueError(f"no such parameters: {', '.join(sorted(unused))}")
 
     def _bound(self, sql: str) -> dict[str, object]:
-        if sql not in _PARAMETERS:  # parsing takes longer than looking it up again
+        if sql not in _PARAMETERS:  # parsing is slower than a lookup
             (statement,) = self._connection.extract_statements(sql)
             _PARAMETERS[sql] = frozenset(statement.named_parameters)
         wanted = _PARAMETERS[sql]
@@ -170,7 +172,7 @@ class _Statements:
 
 
 def _fitted(result: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
-    """The result in the schema's order and types; only casts that cannot change a value."""
+    """Return the result in the schema's order and types; only lossless casts are allowed."""
     missing = sorted(schema.keys() - result.schema.keys())
     surplus = sorted(result.schema.keys() - schema.keys())
     if missing or surplus:
@@ -186,36 +188,36 @@ def _fitted(result: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
 
 
 def _castable(have: pl.DataType, want: pl.DataType) -> bool:
-    # No Decimal: that is what sum() over integers gives when its cast was forgotten.
+    # No Decimal: sum() over integers without a cast returns one.
     return have in (want, pl.Null()) or (have.is_integer() and want.is_integer())
 
 
 _FATAL = (duckdb.FatalException, duckdb.InternalException)
 _KEPT_MEMORY = "256MiB"
-"""Of the shared one: blocks that the next query finds ready."""
+"""Memory that the shared DuckDB keeps for the next query."""
 
 _opening = Lock()
 _shared: list[duckdb.DuckDBPyConnection] = []
-"""The one that small queries share, as soon as it is open."""
+"""The DuckDB that small queries share, once it is open."""
 
 
 @contextmanager
 def duckdb_connection(*, small: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection of one's own, which is always closed.
+    """Open a connection for one query, and close it.
 
     Args:
-        small: For a query of little data: on one thread, of the DuckDB that is shared. Else it is
-            to a new one, with a thread for each core.
+        small: True for a query of little data: one thread of the shared DuckDB. Otherwise a new
+            DuckDB with a thread per core.
 
     Raises:
-        Exception: whatever went wrong within. After an error that leaves DuckDB unusable the next
+        Exception: whatever was raised within. After an error that leaves DuckDB unusable, the next
             connection is to a new one.
     """
     engine = _shared_engine() if small else _opened()
     connection = engine.cursor()
     try:
         connection.execute("set TimeZone = 'UTC'")
-        # A misspelt relation is an error, not a Python variable that happens to be in scope.
+        # A misspelled relation must be an error, not a Python variable in scope.
         connection.execute("set python_enable_replacements = false")
         yield connection
     except Exception as error:
@@ -236,14 +238,14 @@ def _shared_engine() -> duckdb.DuckDBPyConnection:
 
 
 def _forget(engine: duckdb.DuckDBPyConnection) -> None:
-    """Others may still have connections to it: it closes with the last of them."""
+    """Stop sharing an engine; it closes with its last connection."""
     with _opening:
         if engine in _shared:
             _shared.remove(engine)
 
 
 def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
-    """It never reaches for the network, forgets each file it has read, and keeps rows in order."""
+    """Open a DuckDB without network access, without caching of files, that keeps row order."""
     return duckdb.connect(
         ":memory:",
         config={
@@ -259,7 +261,7 @@ def _opened(**config: int | str) -> duckdb.DuckDBPyConnection:
 
 @cache
 def _spill_folder() -> tempfile.TemporaryDirectory[str]:
-    """What is spilled is for nobody else's eyes; the folder goes when the process ends."""
+    """Return a private spill folder that is deleted at exit."""
     return tempfile.TemporaryDirectory(prefix="evaluation_pipelines_")
 
 

@@ -1,7 +1,7 @@
-"""The SQL files: one statement each, found in a checkout or in an installed package.
+"""SQL files: one statement each, found in a checkout or in an installed package.
 
-A query that takes several steps has a folder of its own beside it: ``agent_sessions.sql`` reads
-what ``agent_sessions/010_sessions.sql``, ``agent_sessions/020_...`` produce, in that order.
+A query with several steps has a folder with its name: ``agent_sessions.sql`` reads what
+``agent_sessions/010_sessions.sql``, ``agent_sessions/020_...`` produce, in that order.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-# A wheel carries the files inside the package; a checkout has them beside it.
+# A wheel has the files inside the package; a checkout has them next to it.
 _ROOTS = (_PACKAGE / "_sql", _PACKAGE.parent / "sql")
 _FOLDERS = tuple(root / "duckdb" for root in _ROOTS)
 _CLICKHOUSE_FOLDERS = tuple(root / "clickhouse" for root in _ROOTS)
@@ -17,31 +17,31 @@ _STEP = re.compile(r"\d{3}_(?P<table>[a-z_]+)")
 
 
 def read_sql(name: str) -> str:
-    """Text of ``sql/duckdb/<name>.sql``.
+    """Return the text of ``sql/duckdb/<name>.sql``.
 
     Raises:
-        FileNotFoundError: no such file; the message says where it was looked for.
+        FileNotFoundError: no such file; the message says where it was expected.
     """
     return _read(name, _FOLDERS)
 
 
 def read_clickhouse_sql(name: str) -> str:
-    """Text of ``sql/clickhouse/<name>.sql``.
+    """Return the text of ``sql/clickhouse/<name>.sql``.
 
     Raises:
-        FileNotFoundError: no such file; the message says where it was looked for.
+        FileNotFoundError: no such file; the message says where it was expected.
     """
     return _read(name, _CLICKHOUSE_FOLDERS)
 
 
 def clickhouse_migrations() -> list[tuple[str, str]]:
-    """Name and text of every migration of ClickHouse, in the order they are applied."""
+    """Return name and text of every ClickHouse migration, in order."""
     paths = [path for folder in _CLICKHOUSE_FOLDERS for path in folder.glob("migrations/*.sql")]
     return [(path.stem, path.read_text(encoding="utf-8")) for path in sorted(paths)]
 
 
 def read_steps(name: str) -> dict[str, str]:
-    """Steps of a query in the order they run: table each one makes -> SQL; empty when it has none.
+    """Return table -> SQL of the steps of a query, in order; empty if it has none.
 
     Raises:
         ValueError: a file in the folder is not named ``NNN_<table>.sql``.

@@ -1,4 +1,4 @@
-"""The stores of one installation, opened together."""
+"""The stores of one installation."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +13,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Landing folder, lake and ledger as the settings name them."""
+    """Landing folder, lake and ledger of the settings."""
 
     settings: Settings
     landing: Landing
@@ -23,7 +23,7 @@ class Stores:
 
 @contextmanager
 def open_stores(settings: Settings) -> Iterator[Stores]:
-    """Open the stores; the ledger is created or migrated where that is needed.
+    """Open the stores; create or migrate the ledger if needed.
 
     Raises:
         LedgerError: the ledger cannot be used.
@@ -34,7 +34,7 @@ def open_stores(settings: Settings) -> Iterator[Stores]:
 
 @contextmanager
 def read_stores(settings: Settings) -> Iterator[Stores]:
-    """Open the stores to look at them: what is not there is not made.
+    """Open the stores for reading; a missing ledger is not created.
 
     Raises:
         NoLedgerError: nothing was ever ingested here.

@@ -1,4 +1,4 @@
-"""What is new in a landing file, batch by batch."""
+"""Read new lines of a landing file in batches."""
 
 import os
 from collections import deque
@@ -27,10 +27,9 @@ Batches = Iterator[tuple[EventBatch, ByteRange]]
 
 @dataclass(frozen=True, slots=True)
 class ByteRangeReader:
-    """Reads one file in batches of about ``batch_bytes``, which come in the order of the file.
+    """Reader of one file in batches of about ``batch_bytes``, in the order of the file.
 
-    Several stretches of a large file are decoded at a time. Nothing here depends on their order:
-    that is up to whoever takes the batches.
+    Several byte ranges of a large file are decoded in parallel.
     """
 
     root: Path
@@ -39,23 +38,23 @@ class ByteRangeReader:
     handle: BinaryIO
     documents: Documents
     settings: TelemetrySettings
-    crew: DecodePool
+    decode_pool: DecodePool
     clock: Callable[[], datetime]
 
     def batches(self, position: int) -> Batches:
-        """The complete lines from ``position`` on."""
-        if self._is_worth_a_crew(position):
-            for batch, stretch in self._side_by_side(position):
-                yield batch, stretch
-                position = stretch.end
-        yield from self._one_by_one(position)
+        """Yield the batches of all complete lines from ``position`` on."""
+        if self._is_large(position):
+            for batch, byte_range in self._in_parallel(position):
+                yield batch, byte_range
+                position = byte_range.end
+        yield from self._in_this_process(position)
 
-    def _is_worth_a_crew(self, position: int) -> bool:
+    def _is_large(self, position: int) -> bool:
         unread = os.fstat(self.handle.fileno()).st_size - position
         is_large = unread >= self.settings.parallel_from_bytes
-        return self.crew.helpers > 0 and self.documents.is_lines and is_large
+        return self.decode_pool.workers > 0 and self.documents.is_lines and is_large
 
-    def _one_by_one(self, position: int) -> Batches:
+    def _in_this_process(self, position: int) -> Batches:
         reader = event_reader(self.settings, self.clock())
         start = end = position
         for line in self.documents.read(position):
@@ -67,47 +66,53 @@ class ByteRangeReader:
         if end > start:
             yield reader.take(end - start), ByteRange(start, end)
 
-    def _side_by_side(self, position: int) -> Batches:
-        """Whole stretches; what is left over at the end of the file is less than one."""
+    def _in_parallel(self, position: int) -> Batches:
+        """Yield complete byte ranges; the remainder of the file is shorter than one."""
         cuts = cut_at_lines(self.handle, position, self.settings.batch_bytes)
-        stretches = (ByteRange(*cut) for cut in cuts)
-        ahead: deque[tuple[ByteRange, Future[EventBatch | None]]] = deque()
+        byte_ranges = (ByteRange(*cut) for cut in cuts)
+        in_flight: deque[tuple[ByteRange, Future[EventBatch | None]]] = deque()
         while True:
-            while len(ahead) <= 2 * self.crew.helpers and (stretch := next(stretches, None)):
-                ahead.append((stretch, self.crew.begin(self._order(stretch))))
-            if not ahead:
+            while len(in_flight) <= 2 * self.decode_pool.workers and (
+                byte_range := next(byte_ranges, None)
+            ):
+                in_flight.append((byte_range, self.decode_pool.begin(self._request(byte_range))))
+            if not in_flight:
                 return
-            if ahead[0][1].done() or not self._lend_a_hand(ahead):
-                stretch, batch = ahead.popleft()
-                yield batch.result() or self._read(stretch), stretch
+            if in_flight[0][1].done() or not self._decode_next(in_flight):
+                byte_range, batch = in_flight.popleft()
+                yield batch.result() or self._read(byte_range), byte_range
 
-    def _lend_a_hand(self, ahead: deque[tuple[ByteRange, Future[EventBatch | None]]]) -> bool:
-        """Decode the first stretch that no helper has begun; False when there is none."""
-        for index, (stretch, batch) in enumerate(ahead):
+    def _decode_next(self, in_flight: deque[tuple[ByteRange, Future[EventBatch | None]]]) -> bool:
+        """Decode the first byte range that no worker has started, in this process.
+
+        Returns:
+            False if every byte range has been started.
+        """
+        for index, (byte_range, batch) in enumerate(in_flight):
             if batch.cancel():
                 done: Future[EventBatch | None] = Future()
                 done.set_result(
                     read_byte_range(
-                        self.documents, self.file_id, stretch, self.settings, self.clock()
+                        self.documents, self.file_id, byte_range, self.settings, self.clock()
                     )
                 )
-                ahead[index] = stretch, done
+                in_flight[index] = byte_range, done
                 return True
         return False
 
-    def _read(self, stretch: ByteRange) -> EventBatch:
-        self.handle.seek(stretch.start)  # another stretch was read before, perhaps a later one
+    def _read(self, byte_range: ByteRange) -> EventBatch:
+        self.handle.seek(byte_range.start)  # another byte range was read before
         now = self.clock()
-        return read_byte_range(self.documents, self.file_id, stretch, self.settings, now)
+        return read_byte_range(self.documents, self.file_id, byte_range, self.settings, now)
 
-    def _order(self, stretch: ByteRange) -> DecodeRequest:
+    def _request(self, byte_range: ByteRange) -> DecodeRequest:
         settings = self.settings.model_dump(include=set(TelemetrySettings.model_fields))
         return DecodeRequest(
             root=str(self.root.absolute()),
             file=self.file,
             file_id=self.file_id,
-            start=stretch.start,
-            end=stretch.end,
+            start=byte_range.start,
+            end=byte_range.end,
             now=self.clock(),
             settings=settings,
         )

@@ -1,7 +1,7 @@
-"""What can be consumed of a landing file, whichever way it is written.
+"""Complete lines of a landing file in any of the supported encodings.
 
-Plain lines, a pretty-printed document, gzip, zstd, and the collector's own form of zstd: each
-request compressed by itself behind its length (4 bytes, big-endian), without line ends.
+Supported are plain lines, a pretty-printed document, gzip, zstd, and the collector's form of zstd,
+in which each request is compressed separately after its length (4 bytes, big-endian).
 """
 
 import os
@@ -12,17 +12,17 @@ from enum import Enum, auto
 from typing import BinaryIO, cast
 
 from evaluation_pipelines.storage.landing import KEPT_BYTES, RawLine, read_lines
-from evaluation_pipelines.telemetry.domain.otlp import is_complete_json, is_cut_json
+from evaluation_pipelines.telemetry.domain.otlp import is_complete_json, is_truncated_json
 from evaluation_pipelines.telemetry.domain.reader import first_bytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SMALL_BYTES = 64 * 1024 * 1024
-"""Up to this size nobody asks how well something was compressed."""
+"""Decompressed size up to which the compression ratio is not checked."""
 
 
 class FileFormat(Enum):
-    """How the bytes of a file are to be read."""
+    """Encoding of a file."""
 
     PLAIN = auto()
     GZIP = auto()
@@ -31,27 +31,27 @@ class FileFormat(Enum):
 
     @property
     def is_stream(self) -> bool:
-        """Whether offsets count decompressed bytes and say nothing of the size on disk."""
+        """True if offsets count decompressed bytes and do not relate to the size on disk."""
         return self in (FileFormat.GZIP, FileFormat.ZSTD)
 
 
 class DamagedFileError(Exception):
-    """From some offset on a file cannot be decompressed; the message says why."""
+    """A file cannot be decompressed from some offset on."""
 
 
 @dataclass(slots=True)
 class Documents:
-    """The complete lines of a file from an offset on.
+    """Complete lines of a file from an offset on.
 
     Args:
-        handle: The open file, or a stream that cannot be sought.
+        handle: The open file, or a stream that cannot seek.
         path: Its name; ``.json`` files may hold one pretty-printed document.
-        max_line_bytes: A longer line is given with its beginning only.
-        max_ratio: How many times its size a file may decompress to.
+        max_line_bytes: Only the beginning of a longer line is returned.
+        max_ratio: Maximum decompressed size as a multiple of the size on disk.
 
     Attributes:
-        form: How it is written, by its first bytes.
-        ends_early: After reading: the compressed stream is not whole (yet).
+        form: Encoding, detected from the first bytes.
+        ends_early: After reading: True if the compressed stream is incomplete.
     """
 
     handle: BinaryIO
@@ -66,7 +66,7 @@ class Documents:
 
     @property
     def is_lines(self) -> bool:
-        """Whether reading can begin at any line of the file: not where it is compressed or a pipe.
+        """True if reading can start at any line: neither compressed nor a pipe.
 
         A ``.json`` file may be one document.
         """
@@ -74,13 +74,13 @@ class Documents:
         return is_plain and self.handle.seekable()
 
     def read(self, offset: int) -> Iterator[RawLine]:
-        """Lines from ``offset`` on.
+        """Yield the lines from ``offset`` on.
 
-        A last line without newline is given when it is a whole JSON document: a rotation can
-        leave a file so for ever, and no proper beginning of a JSON object is one itself.
+        A last line without newline is included if it is a complete JSON document: a rotation can
+        leave a file like that, and no proper prefix of a JSON object is one itself.
 
-        What cannot be decompressed, or decompresses to too much, is given as a line that has a
-        defect and no text.
+        Data that cannot be decompressed, or exceeds ``max_ratio``, is a line with a defect and no
+        text.
         """
         if self.form is FileFormat.ZSTD_MESSAGES:
             yield from self._messages(offset)
@@ -91,7 +91,7 @@ class Documents:
 
     def _lines(self, stream: BinaryIO, offset: int) -> Iterator[RawLine]:
         for line in read_lines(stream, offset, self.max_line_bytes):
-            if line.offset == 0 and self.path.endswith(".json") and is_cut_json(line.text):
+            if line.offset == 0 and self.path.endswith(".json") and is_truncated_json(line.text):
                 yield from self._whole_document()
                 return
             if line.is_terminated or (not line.is_overlong and is_complete_json(line.text)):
@@ -114,11 +114,11 @@ class Documents:
         if len(text) > limit:
             length = self.handle.seek(0, os.SEEK_END)
             yield RawLine(0, text[:KEPT_BYTES], length, length)
-        elif not is_cut_json(text):  # whole, or broken for good; else its end is still to come
+        elif not is_truncated_json(text):  # otherwise its end is not yet written
             yield RawLine(0, text, len(text), len(text))
 
     def _messages(self, offset: int) -> Iterator[RawLine]:
-        """Requests behind their lengths; offsets are those of the file itself."""
+        """Yield length-prefixed requests; offsets are those of the file itself."""
         self.handle.seek(offset)
         while len(prefix := self.handle.read(4)) == 4:
             (size,) = struct.unpack(">I", prefix)
@@ -128,13 +128,13 @@ class Documents:
                 yield RawLine(offset, b"", size, following, f"a message of {size} bytes")
             else:
                 packed = self.handle.read(size)
-                if len(packed) < size:  # its end is still to come
+                if len(packed) < size:  # its end is not yet written
                     return
                 yield self._message(packed, offset, following)
             offset = following
 
     def _message(self, packed: bytes, offset: int, following: int) -> RawLine:
-        import pyarrow as pa  # as slow to import as all else of a short command
+        import pyarrow as pa  # slow to import, and rarely needed
 
         limit = self.max_line_bytes
         try:
@@ -146,7 +146,7 @@ class Documents:
 
 
 def file_format(handle: BinaryIO) -> FileFormat:
-    """How a file is written, by its first bytes; a stream that cannot be sought is plain."""
+    """Detect the encoding from the first bytes; a stream that cannot seek is plain."""
     try:
         head = os.pread(handle.fileno(), 8, 0)
     except OSError:
@@ -159,15 +159,15 @@ def file_format(handle: BinaryIO) -> FileFormat:
 
 
 class _Decompressed:
-    """Decompressed bytes of a stream, read forwards only."""
+    """Forward-only reader of a decompressed stream."""
 
     def __init__(self, handle: BinaryIO, form: FileFormat, max_ratio: int) -> None:
         import pyarrow as pa
 
         handle.seek(0)
-        # A handle of its own: the stream closes it when it goes.
-        own = os.fdopen(os.dup(handle.fileno()), "rb")
-        self._stream = pa.CompressedInputStream(pa.PythonFile(own), form.name.lower())
+        # A separate handle: the stream closes it.
+        handle_copy = os.fdopen(os.dup(handle.fileno()), "rb")
+        self._stream = pa.CompressedInputStream(pa.PythonFile(handle_copy), form.name.lower())
         size_bytes = os.fstat(handle.fileno()).st_size
         self._allowed = max(size_bytes * max_ratio, _SMALL_BYTES)
         self._size_bytes = size_bytes
@@ -175,7 +175,7 @@ class _Decompressed:
         self.ends_early = False
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; empty at the end, also where the stream is cut short."""
+        """Return the next bytes; empty at the end, and where the stream is truncated."""
         if self.ends_early:
             return b""
         try:
@@ -194,7 +194,7 @@ class _Decompressed:
         return chunk
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Skip forwards to an offset."""
+        """Skip forward to an offset."""
         while whence == os.SEEK_SET and self._read < offset:
             if not self.read(min(offset - self._read, _SMALL_BYTES)):
                 break
@@ -202,51 +202,55 @@ class _Decompressed:
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlace:
-    """Where a line stood, how long it was, and how it began (empty where that is not known)."""
+class LinePosition:
+    """Offset, length and first bytes of a line; the first bytes may be empty."""
 
     offset: int
     length_bytes: int
     first_bytes: str
 
 
-def lines_again(documents: Documents, places: Sequence[LinePlace]) -> Iterator[RawLine | None]:
-    """The line at each place, in the order given, which must be that of the offsets.
+def reread_lines(
+    documents: Documents, positions: Sequence[LinePosition]
+) -> Iterator[RawLine | None]:
+    """Yield the line at each position; ``positions`` must be sorted by offset.
 
-    None where the file holds something else now. A compressed stream is read through once.
+    Yields None where the content of the file has changed. A compressed stream is read once.
     """
     if documents.form.is_stream:
-        found = _of_stream(documents, places)
+        found = _stream_lines(documents, positions)
     elif documents.form is FileFormat.ZSTD_MESSAGES:
-        found = (next(documents.read(place.offset), None) for place in places)
+        found = (next(documents.read(position.offset), None) for position in positions)
     else:
-        found = (_of_plain(documents, place) for place in places)
-    for place, line in zip(places, found, strict=True):
-        yield line if line is not None and _is_it(line, place, documents.form) else None
+        found = (_plain_line(documents, position) for position in positions)
+    for position, line in zip(positions, found, strict=True):
+        yield line if line is not None and _is_unchanged(line, position, documents.form) else None
 
 
-def _of_plain(documents: Documents, place: LinePlace) -> RawLine | None:
-    length, limit = place.length_bytes, documents.max_line_bytes
+def _plain_line(documents: Documents, position: LinePosition) -> RawLine | None:
+    length, limit = position.length_bytes, documents.max_line_bytes
     size = length if length <= limit else KEPT_BYTES
-    text = os.pread(documents.handle.fileno(), size, place.offset)
-    return RawLine(place.offset, text, length, place.offset + length)
+    text = os.pread(documents.handle.fileno(), size, position.offset)
+    return RawLine(position.offset, text, length, position.offset + length)
 
 
-def _of_stream(documents: Documents, places: Sequence[LinePlace]) -> Iterator[RawLine | None]:
-    lines = documents.read(places[0].offset)
+def _stream_lines(
+    documents: Documents, positions: Sequence[LinePosition]
+) -> Iterator[RawLine | None]:
+    lines = documents.read(positions[0].offset)
     line = next(lines, None)
-    for place in places:
-        while line is not None and line.offset < place.offset:
+    for position in positions:
+        while line is not None and line.offset < position.offset:
             line = next(lines, None)
         yield line
 
 
-def _is_it(line: RawLine, place: LinePlace, form: FileFormat) -> bool:
-    if line.offset != place.offset:
+def _is_unchanged(line: RawLine, position: LinePosition, form: FileFormat) -> bool:
+    if line.offset != position.offset:
         return False
-    if line.defect is not None or not place.first_bytes:
+    if line.defect is not None or not position.first_bytes:
         return True
-    if first_bytes(line.text) != place.first_bytes:
+    if first_bytes(line.text) != position.first_bytes:
         return False
-    # A message that is too long is never unpacked to its end: its length is not known.
-    return line.length_bytes == place.length_bytes or form is FileFormat.ZSTD_MESSAGES
+    # A message that is too long is not decompressed to its end, so its length is unknown.
+    return line.length_bytes == position.length_bytes or form is FileFormat.ZSTD_MESSAGES

@@ -1,8 +1,8 @@
 """Ingest: from the landing folder to landed parts, every byte once.
 
-A batch is a stretch of complete lines of one file. Its parts are written and renamed first, then
-one transaction of the ledger moves the file's position and names the parts. A kill before that
-transaction leaves orphans that nobody reads; a kill after it leaves nothing to do.
+A batch is a byte range of complete lines of one file. Its parts are written and renamed first, then
+one ledger transaction moves the read position and adds the parts to the manifest. A kill before
+that transaction leaves files that no reader sees; a kill after it leaves nothing to do.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, read_
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
-from evaluation_pipelines.telemetry.compaction import tidy_quarantine
+from evaluation_pipelines.telemetry.compaction import compact_quarantine
 from evaluation_pipelines.telemetry.decode_pool.pool import DecodePool
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
@@ -30,41 +30,43 @@ from evaluation_pipelines.telemetry.ledger.errors import (
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch, NewPart, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines.telemetry.reading import ByteRange, few_collections, open_documents
+from evaluation_pipelines.telemetry.reading import (
+    FILE_REPLACED,
+    ByteRange,
+    infrequent_gc,
+    open_documents,
+)
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,
     find_unread_files,
-    is_same,
+    is_same_file,
     new_file_id,
 )
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """What one ingest did.
+    """Result of one ingest.
 
     Attributes:
-        files: Files that had something new.
-        counts: Everything read, in numbers.
-        dates: Dates that got new events.
-        busy: Paths that another ingest was reading at the time.
-        passed_over: What lies in the folder and is not read, with the reason.
+        files: Number of files with new lines.
+        counts: Counts of everything read.
+        dates: Dates with new events.
+        busy: Paths that another ingest was reading.
+        skipped: Entries of the folder that are not read, each with its reason.
     """
 
     files: int = 0
     counts: IngestCounts = field(default_factory=IngestCounts)
     dates: set[date] = field(default_factory=set)
     busy: list[str] = field(default_factory=list)
-    passed_over: list[SkippedFile] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Reads everything new in the landing folder into the lake.
-
-    ``clock`` gives the time; tests give it another.
-    """
+    """Reads all new lines of the landing folder into the lake; ``clock`` returns the time."""
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -74,39 +76,40 @@ class Ingest:
     ) -> IngestReport:
         """Ingest all files, the oldest telemetry first.
 
-        ``report`` is filled in batch by batch: who gave it knows what was committed before an
-        error.
+        ``report`` is updated batch by batch, so that it includes all commits before an error.
 
         Raises:
-            LakeError: a part cannot be written. What was committed before stays.
+            LakeError: a part cannot be written. Batches committed before stay.
             LedgerError: the ledger cannot be used.
         """
         progress = progress or Silent()
         report = IngestReport() if report is None else report
-        arrivals, passed_over = find_unread_files(self.stores)
-        report.passed_over += passed_over
-        unread = sum(max(each.file.size_bytes - each.position, 0) for each in arrivals)
+        unread_files, skipped = find_unread_files(self.stores)
+        report.skipped += skipped
+        unread = sum(max(each.file.size_bytes - each.position, 0) for each in unread_files)
         progress.begin("reading telemetry", unread)
-        with DecodePool(self.stores.settings) as crew, few_collections():
-            for arrival in arrivals:
-                file = arrival.file
+        with DecodePool(self.stores.settings) as decode_pool, infrequent_gc():
+            for unread_file in unread_files:
+                file = unread_file.file
                 try:
-                    self._ingest_file(file, self._source(arrival), crew, report, progress)
+                    self._ingest_file(
+                        file, self._source(unread_file), decode_pool, report, progress
+                    )
                 except OSError as error:
-                    report.passed_over.append(SkippedFile(file.path, f"cannot be read: {error}"))
+                    report.skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
         if report.counts.quarantined:
-            tidy_quarantine(self.stores, self.clock())
+            compact_quarantine(self.stores, self.clock())
         return report
 
-    def _source(self, arrival: UnreadFile) -> SourceFile:
-        """What the ledger knows of a file; one that it does not know is added."""
-        if arrival.source is not None:
-            return arrival.source
-        file = arrival.file
+    def _source(self, unread_file: UnreadFile) -> SourceFile:
+        """Return the ledger record of a file; add an unknown file."""
+        if unread_file.source is not None:
+            return unread_file.source
+        file = unread_file.file
         with self.stores.landing.open(file) as handle:
             head = read_head(handle)
         source = SourceFile(
-            file_id=new_file_id(file, arrival.generation),
+            file_id=new_file_id(file, unread_file.generation),
             device=file.device,
             inode=file.inode,
             head_bytes=head.size_bytes,
@@ -122,13 +125,13 @@ class Ingest:
         self,
         file: LandingFile,
         source: SourceFile,
-        crew: DecodePool,
+        decode_pool: DecodePool,
         report: IngestReport,
         progress: Progress,
     ) -> None:
         files, owner = SourceFiles(self.stores.ledger), new_owner()
         if (source.path, source.size_bytes) != (file.path, file.size_bytes):
-            files.seen(source.file_id, file.path, file.size_bytes)
+            files.update_path(source.file_id, file.path, file.size_bytes)
         if source.lease_owner is not None and is_gone(source.lease_owner):
             files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
         seconds = self.stores.settings.lease_seconds
@@ -148,18 +151,18 @@ class Ingest:
                     handle=handle,
                     documents=documents,
                     settings=self.stores.settings,
-                    crew=crew,
+                    decode_pool=decode_pool,
                     clock=self.clock,
                 )
-                for batch, stretch in reader.batches(position):
-                    self._land(batch, stretch, source, handle, epoch, report)
+                for batch, byte_range in reader.batches(position):
+                    self._land(batch, byte_range, source, handle, epoch, report)
                     files.renew_lease(source.file_id, owner, epoch, seconds, self.clock())
-                    progress.advance(stretch.end - stretch.start)
-                    report.files += stretch.start == position
+                    progress.advance(byte_range.end - byte_range.start)
+                    report.files += byte_range.start == position
                 if documents.ends_early:
-                    report.passed_over.append(SkippedFile(file.path, "its end is missing"))
+                    report.skipped.append(SkippedFile(file.path, "its end is missing"))
                 elif documents.form.is_stream:
-                    files.finished(source.file_id, file.size_bytes)
+                    files.mark_finished(source.file_id, file.size_bytes)
         except (LeaseLostError, PositionMovedError):
             report.busy.append(file.path)
         finally:
@@ -168,52 +171,52 @@ class Ingest:
     def _land(
         self,
         batch: EventBatch,
-        stretch: ByteRange,
+        byte_range: ByteRange,
         source: SourceFile,
         handle: BinaryIO,
         epoch: int,
         report: IngestReport,
     ) -> None:
         """Write the parts of a batch, then commit it."""
-        name = f"{source.file_id}-{stretch.start}-{stretch.end}.{epoch}"
-        quarantined = self._write_quarantine(batch, source, stretch, name)
-        # The handle reads ahead of a writer that appends: only consumed bytes identify the file.
-        head = read_head(handle, stretch.end)
-        if not is_same(handle, source):  # looked at last: until now it was the file that was read
-            raise OSError("it was emptied or replaced while it was read; the next run begins it")
+        name = f"{source.file_id}-{byte_range.start}-{byte_range.end}.{epoch}"
+        quarantined = self._write_quarantine(batch, source, byte_range, name)
+        # A writer may append to the file now: only consumed bytes identify it.
+        head = read_head(handle, byte_range.end)
+        if not is_same_file(handle, source):  # checked last: it was the same file until now
+            raise OSError(FILE_REPLACED)
         while True:
-            filed = assign_session_dates(
+            dated = assign_session_dates(
                 batch.events, self.stores.ledger, self.stores.settings.start_date
             )
-            parts = (*write_events(self.stores.lake, filed.events, name), *quarantined)
-            batch.counts.out_of_range = filed.out_of_range
+            parts = (*write_events(self.stores.lake, dated.events, name), *quarantined)
+            batch.counts.out_of_range = dated.out_of_range
             try:
                 IngestBatches(self.stores.ledger).commit_batch(
                     IngestBatch(
                         file_id=source.file_id,
                         epoch=epoch,
-                        from_offset=stretch.start,
-                        to_offset=stretch.end,
+                        from_offset=byte_range.start,
+                        to_offset=byte_range.end,
                         head_bytes=head.size_bytes,
                         head_sha256=head.sha256,
                         ingested_at=self.clock(),
                         last_event_time=_latest(batch.events),
                         parts=parts,
-                        sessions=filed.new_sessions,
+                        sessions=dated.new_sessions,
                         counts=batch.counts,
                         names=batch.names,
                     )
                 )
                 break
             except SessionDateTakenError:
-                # Another ingest met one of our sessions a moment earlier: its date counts. With
-                # each turn fewer sessions of the batch are new, so this comes to an end.
+                # Another ingest assigned one of the sessions first; its date is used. Fewer
+                # sessions of the batch are new in each iteration, so the loop ends.
                 continue
         report.counts.add(batch.counts)
         report.dates.update(part.session_date for part in parts if part.session_date)
 
     def _write_quarantine(
-        self, batch: EventBatch, source: SourceFile, stretch: ByteRange, name: str
+        self, batch: EventBatch, source: SourceFile, byte_range: ByteRange, name: str
     ) -> tuple[NewPart, ...]:
         if not batch.quarantined:
             return ()

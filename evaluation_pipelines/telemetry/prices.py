@@ -1,14 +1,14 @@
-"""Providers and prices of models, from the table that ``genai-prices`` ships (offline)."""
+"""Providers and prices of models from the table shipped with ``genai-prices`` (offline)."""
 
 from datetime import UTC, datetime
 from functools import cache
 
 
 class PriceTable:
-    """The shipped table; the domain's ``Prices``."""
+    """The shipped price table; implements ``domain.prices.Prices``."""
 
     def provider_of(self, model: str) -> str | None:
-        """Provider id ("anthropic", "openai" ...) of a model name; None when the table lacks it."""
+        """Return the provider id ("anthropic", "openai" ...) of a model name; None if unknown."""
         return _provider_of(model)
 
     def cost_usd(
@@ -20,11 +20,11 @@ class PriceTable:
         cache_creation_tokens: int,
         at_us: int,
     ) -> float | None:
-        """List price of one API request at a time (microseconds since 1970); None if unknown.
+        """Return the list price of one API request at a time (microseconds since 1970), or None.
 
-        ``input_tokens`` leaves out cached tokens, as everywhere here; the library counts them in.
+        ``input_tokens`` excludes cached tokens, as everywhere here; the library includes them.
         """
-        # Imported here: loading the table takes longer than loading all else of the terminal.
+        # Imported here: loading the table is slower than the rest of a command.
         from genai_prices import Usage, calc_price
 
         usage = Usage(

@@ -1,4 +1,4 @@
-"""Reading telemetry lines with the settings of this run; shared by ingest and score."""
+"""Read telemetry lines with the settings of this process; shared by ingest and score."""
 
 import gc
 from collections.abc import Iterator
@@ -17,6 +17,10 @@ from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines.telemetry.prices import PriceTable
 
+FILE_REPLACED = (
+    "it was emptied or replaced while it was read; the next run reads it from the beginning"
+)
+
 
 class ByteRange(NamedTuple):
     """Bytes ``start`` to ``end`` of a file."""
@@ -26,10 +30,10 @@ class ByteRange(NamedTuple):
 
 
 @contextmanager
-def few_collections() -> Iterator[None]:
-    """Let Python look for reference cycles seldom: there are none among records.
+def infrequent_gc() -> Iterator[None]:
+    """Run Python's garbage collector rarely: records contain no reference cycles.
 
-    Looking through all that a batch holds, time and again, takes a tenth of the time of decoding.
+    With the usual thresholds it takes a tenth of the decoding time.
     """
     usual = gc.get_threshold()
     gc.set_threshold(100_000, *usual[1:])
@@ -40,7 +44,7 @@ def few_collections() -> Iterator[None]:
 
 
 def event_reader(settings: TelemetrySettings, now: datetime) -> EventReader:
-    """A reader of event lines as the settings say."""
+    """Return a reader of event lines with these settings."""
     tolerance = timedelta(minutes=settings.future_tolerance_minutes)
     return EventReader(
         dialects=DIALECTS,
@@ -52,12 +56,12 @@ def event_reader(settings: TelemetrySettings, now: datetime) -> EventReader:
 
 
 def open_documents(handle: BinaryIO, path: str, settings: TelemetrySettings) -> Documents:
-    """The lines of an open file, however it is compressed, within the limits of the settings."""
+    """Return the lines of an open file in any encoding, within the limits of the settings."""
     return Documents(handle, path, settings.max_line_bytes, settings.max_decompression_ratio)
 
 
 def read_line(reader: EventReader, line: RawLine, file_id: str, max_line_bytes: int) -> None:
-    """Give a line to the reader, or to the quarantine when it is too long."""
+    """Pass a line to the reader, or to the quarantine if it is too long."""
     if line.defect is not None:
         reader.refuse(line.text, line.offset, line.length_bytes, Defect(line.defect))
     elif line.is_overlong:
@@ -70,21 +74,21 @@ def read_line(reader: EventReader, line: RawLine, file_id: str, max_line_bytes: 
 def read_byte_range(
     documents: Documents,
     file_id: str,
-    stretch: ByteRange,
+    byte_range: ByteRange,
     settings: TelemetrySettings,
     now: datetime,
 ) -> EventBatch:
-    """The events of a stretch that ends behind a newline.
+    """Return the events of a byte range that ends after a newline.
 
     Raises:
         OSError: the file has become shorter.
     """
-    reader, end = event_reader(settings, now), stretch.start
-    for line in documents.read(stretch.start):
+    reader, end = event_reader(settings, now), byte_range.start
+    for line in documents.read(byte_range.start):
         read_line(reader, line, file_id, settings.max_line_bytes)
         end = line.next_offset
-        if end >= stretch.end:
+        if end >= byte_range.end:
             break
-    if end != stretch.end:
-        raise OSError("it was emptied or replaced while it was read; the next run begins it")
-    return reader.take(stretch.end - stretch.start)
+    if end != byte_range.end:
+        raise OSError(FILE_REPLACED)
+    return reader.take(byte_range.end - byte_range.start)

@@ -1,8 +1,8 @@
-"""Filing: under which ``session_date`` an event belongs.
+"""Assign events to a ``session_date``.
 
-An event goes to the UTC day on which its session began, decided once by the first of the
-session's events that was ingested and remembered in the ledger. Events of a session that come days
-later go to the same partition, so nothing downstream has to look into neighbouring days.
+An event belongs to the UTC day on which its session began. The first ingested event of a session
+decides the date, and the ledger stores it. Later events go to the same partition, so downstream
+code need not read neighboring days.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DatedEvents:
-    """Events with their ``session_date`` and the sessions seen for the first time.
+    """Events with their ``session_date``, and sessions seen for the first time.
 
     ``out_of_range`` counts events of sessions that began before the first partition.
     """
@@ -39,12 +39,12 @@ class DatedEvents:
 def assign_session_dates(
     events: pl.DataFrame, ledger: "Ledger | None", start_date: date
 ) -> DatedEvents:
-    """Fill the column ``session_date``.
+    """Set the column ``session_date``.
 
     Args:
         events: AGENT_EVENTS columns in the order read.
-        ledger: Remembers where sessions began; None forgets (the stateless command).
-        start_date: First partition; sessions that began earlier are filed under it.
+        ledger: Source of known session dates; None without a ledger (the stateless command).
+        start_date: First partition; sessions that began earlier are assigned to it.
     """
     keyed = events.with_columns(organization=pl.col("organization_id").fill_null(ANY_ORGANIZATION))
     firsts = keyed.group_by("organization", "session_id", maintain_order=True).agg(
@@ -60,18 +60,18 @@ def assign_session_dates(
             known[key] = day
             new_sessions.append(SessionStart(organization, session_id, day, first_time))
     dates = _dates_frame(known)
-    filed = keyed.drop("session_date").join(
+    dated = keyed.drop("session_date").join(
         dates, on=["organization", "session_id"], how="left", maintain_order="left"
     )
-    early = (filed["session_date"] == start_date) & (filed["event_time"].dt.date() < start_date)
-    return DatedEvents(filed.select(events.columns), tuple(new_sessions), int(early.sum()))
+    early = (dated["session_date"] == start_date) & (dated["event_time"].dt.date() < start_date)
+    return DatedEvents(dated.select(events.columns), tuple(new_sessions), int(early.sum()))
 
 
 def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewPart]:
-    """Write filed events as one new part for each of their dates; nobody counts them yet.
+    """Write dated events as one new part per date; the parts are not yet in the manifest.
 
     Raises:
-        LakeError: the disk refuses a part.
+        LakeError: a part cannot be written.
     """
     table = AGENT_EVENTS_LANDED
     for part in events.partition_by("session_date", maintain_order=True):
@@ -92,9 +92,10 @@ def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, dat
 
 
 def _from_other_organizations(key: Key, known: dict[Key, date]) -> date | None:
-    """The date of the same session where an attribution line is involved.
+    """Return the date of the same session id that an attribution line connects with ``key``.
 
-    Such a line names no organization: it shares the date of its session, whichever is read first.
+    Such a line names no organization. It shares the date of its session, in either order of
+    reading.
     """
     organization, session_id = key
     if organization != ANY_ORGANIZATION:

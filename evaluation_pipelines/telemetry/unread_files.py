@@ -1,4 +1,4 @@
-"""What has arrived in the landing folder and is not read yet."""
+"""Landing files with unread bytes, and how far ingest is behind each file."""
 
 import os
 from collections import Counter
@@ -17,14 +17,14 @@ from evaluation_pipelines.telemetry.reading import open_documents
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """A file with unread bytes.
+    """Landing file with unread bytes.
 
     Attributes:
-        file: Where it lies now.
-        source: What the ledger knows of it; None for a file that is new, or that was emptied or
-            replaced since it was read.
-        generation: How many files of the same device and inode were known before.
-        first_time_ns: A time near its beginning (nanoseconds since 1970).
+        file: The file in the landing folder.
+        source: Ledger record of the file; None for a new file, or one that was emptied or replaced
+            since it was read.
+        generation: Number of files with the same device and inode known before.
+        first_time_ns: A time near the beginning of the file (nanoseconds since 1970).
     """
 
     file: LandingFile
@@ -34,20 +34,20 @@ class UnreadFile:
 
     @property
     def position(self) -> int:
-        """Bytes that are read already."""
+        """Bytes that have been read."""
         return self.source.position if self.source else 0
 
 
 def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFile]]:
-    """All files with unread bytes, the oldest telemetry first, and what is not read at all.
+    """Return all files with unread bytes, the oldest telemetry first, and skipped entries.
 
-    A rotated backup so comes before the live file that follows it.
+    A rotated backup therefore comes before the live file that follows it.
     """
-    files, passed_over = stores.landing.list_files()
+    files, skipped = stores.landing.list_files()
     known = SourceFiles(stores.ledger).all()
     newest = newest_generations(known)
     generations = Counter((each.device, each.inode) for each in known)
-    arrivals: list[UnreadFile] = []
+    unread: list[UnreadFile] = []
     for file in files:
         identity = (file.device, file.inode)
         if file.size_bytes == 0:
@@ -55,27 +55,27 @@ def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFil
         try:
             with stores.landing.open(file) as handle:
                 source = newest.get(identity)
-                if source is not None and not is_same(handle, source):
+                if source is not None and not is_same_file(handle, source):
                     source = None
                 is_stream = file_format(handle).is_stream
                 time = first_time_ns(handle) or file.modified_at_ns
         except OSError as error:
-            passed_over.append(SkippedFile(file.path, f"cannot be read: {error}"))
+            skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
             continue
         if source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
-            arrivals.append(UnreadFile(file, source, generations[identity], time))
-    return sorted(arrivals, key=lambda each: (each.first_time_ns, each.file.path)), passed_over
+            unread.append(UnreadFile(file, source, generations[identity], time))
+    return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
 
 
 def new_file_id(file: LandingFile, generation: int) -> str:
-    """Identity of a file; ``generation`` counts those before it that had its device and inode."""
+    """Return the id of a file; ``generation`` counts earlier files with its device and inode."""
     return f"{file.device:x}-{file.inode:x}-{generation}"
 
 
 def newest_generations(known: Iterable[SourceFile]) -> dict[tuple[int, int], SourceFile]:
-    """The last of the files that had a device and inode in turn.
+    """Return the newest file for each device and inode.
 
-    By the number in its id, not by when it was seen: clocks are set back.
+    Newest by the number in its id, not by time: clocks can be set back.
     """
     newest: dict[tuple[int, int], SourceFile] = {}
     for each in known:
@@ -89,32 +89,33 @@ def _generation(source: SourceFile) -> int:
     return int(source.file_id.rpartition("-")[2])
 
 
-def holds_complete_line(stores: Stores, arrival: UnreadFile) -> bool:
-    """Whether an ingest would get anything out of a file, not only the beginning of a line."""
+def has_complete_line(stores: Stores, unread_file: UnreadFile) -> bool:
+    """Return True if a file has at least one complete unread line."""
     try:
-        with stores.landing.open(arrival.file) as handle:
-            documents = open_documents(handle, arrival.file.path, stores.settings)
-            return next(documents.read(arrival.position), None) is not None
-    except OSError:  # moved meanwhile: the next look finds it under its new name
+        with stores.landing.open(unread_file.file) as handle:
+            documents = open_documents(handle, unread_file.file.path, stores.settings)
+            return next(documents.read(unread_file.position), None) is not None
+    except OSError:  # moved: the next listing has its new name
         return False
 
 
 def is_unread(source: SourceFile, size_bytes: int, *, is_stream: bool) -> bool:
-    """Whether a known file holds more than was read.
+    """Return True if a known file has unread bytes.
 
-    The position in a compressed stream counts decompressed bytes: it cannot tell.
+    For a compressed stream the size read to its end decides: its position counts decompressed
+    bytes.
     """
-    done = source.finished_size_bytes if is_stream else source.position
-    return done < size_bytes
+    read_bytes = source.finished_size_bytes if is_stream else source.position
+    return read_bytes < size_bytes
 
 
-def is_same(handle: BinaryIO, source: SourceFile) -> bool:
-    """Whether an open file is the one the ledger knows: it did not shrink and begins the same.
+def is_same_file(handle: BinaryIO, source: SourceFile) -> bool:
+    """Return True if an open file is the file in the ledger: not shorter, with the same head.
 
-    Its size is taken now: another ingest may have read on since the folder was listed.
+    Measures the size again: another ingest may have read more since the folder was listed.
     """
-    least = source.finished_size_bytes if file_format(handle).is_stream else source.position
-    if os.fstat(handle.fileno()).st_size < least:
+    min_bytes = source.finished_size_bytes if file_format(handle).is_stream else source.position
+    if os.fstat(handle.fileno()).st_size < min_bytes:
         return False
     head = read_head(handle, source.head_bytes)
     return (head.size_bytes, head.sha256) == (source.head_bytes, source.head_sha256)
@@ -122,14 +123,14 @@ def is_same(handle: BinaryIO, source: SourceFile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IngestLag:
-    """What is read of a file.
+    """Read progress of one landing file.
 
     Attributes:
-        path: Where it lies, or lay last, inside the landing folder.
-        unread_bytes: Bytes on disk that are still to be read; None when the file is gone.
-        newest_event: Time of the newest event read from it; None when there is none.
-        read_bytes: Bytes read so far (of a compressed file: decompressed ones).
-        size_bytes: Its size; None when it is gone.
+        path: Current or last path in the landing folder.
+        unread_bytes: Unread bytes on disk; None if the file is gone.
+        newest_event: Time of the newest event read from the file; None without events.
+        read_bytes: Bytes read so far (decompressed bytes of a compressed file).
+        size_bytes: Size of the file; None if it is gone.
     """
 
     path: str
@@ -140,11 +141,11 @@ class IngestLag:
 
 
 def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
-    """Every file that is or was in the landing folder, and what lies there but is not read.
+    """Return the progress of every file that is or was in the landing folder, and skipped entries.
 
-    Of a file that was emptied and started again only the newest generation is there.
+    For a file that was emptied and started again, only the newest generation is included.
     """
-    files, passed_over = stores.landing.list_files()
+    files, skipped = stores.landing.list_files()
     present = {(file.device, file.inode): file for file in files}
     lags: list[IngestLag] = []
     for identity, source in newest_generations(SourceFiles(stores.ledger).all()).items():
@@ -156,11 +157,11 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     unknown = (
         IngestLag(file.path, file.size_bytes, None, 0, file.size_bytes) for file in present.values()
     )
-    return [*lags, *unknown], passed_over
+    return [*lags, *unknown], skipped
 
 
 def _unread_bytes(source: SourceFile, size_bytes: int) -> int:
-    """All of them for a file that is shorter than what was read: it began anew."""
+    """Return the unread bytes; all of them if the file is shorter than what was read."""
     if source.finished_size_bytes == size_bytes:
         return 0
     return size_bytes - source.position if size_bytes >= source.position else size_bytes

@@ -1,4 +1,4 @@
-"""What is watched: risks, regressions, silent sources, dates that are parked no more."""
+"""Alert checks: quality risks, regressions, silent sources."""
 
 import json
 import logging
@@ -13,10 +13,10 @@ from evaluation_pipelines.schemas.announcement import Announcement
 from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines_tests.builders import session, sessions_frame
-from evaluation_pipelines_tests.judged import told_session
+from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
-LOG = logging.getLogger("watch")
+LOG = logging.getLogger("checks")
 TODAY = NOW.date()
 
 
@@ -25,7 +25,7 @@ def titles(workplace: Workplace) -> list[str]:
 
 
 def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: int = 0) -> None:
-    """Events about sessions of a day before today."""
+    """Record events about sessions that began ``days`` days before today."""
     day = TODAY - timedelta(days=days)
     payload = {
         "effective_100": 10.0,
@@ -68,14 +68,14 @@ def put_regressions(workplace: Workplace, **states: str) -> None:
     workplace.lake.write_whole(frame, MODEL_REGRESSIONS)
 
 
-def hear_of(workplace: Workplace, hours_ago: float, source: str) -> None:
-    """A session whose last event was so long ago."""
+def put_session(workplace: Workplace, hours_ago: float, source: str) -> None:
+    """Write a session of ``source`` whose newest event is ``hours_ago`` old."""
     ended = NOW - timedelta(hours=hours_ago)
     row = session(source_cli=source, started_at=ended, ended_at=ended, session_date=ended.date())
     workplace.lake.write(sessions_frame([row]), AGENT_SESSIONS, ended.date())
 
 
-def test_risks_are_told_together_and_only_new_ones_the_next_time(workplace: Workplace) -> None:
+def test_risks_are_reported_together_and_only_new_ones_the_next_time(workplace: Workplace) -> None:
     announce(workplace, "a", "b")
     announce(workplace, "a", kind=MODEL_FEEDBACK)
     found = check_alerts(workplace.stores, NOW, LOG)
@@ -83,7 +83,7 @@ def test_risks_are_told_together_and_only_new_ones_the_next_time(workplace: Work
     assert check_alerts(workplace.stores, NOW, LOG) == {}
     announce(workplace, "a", "b", "c", days=1)
     announce(workplace, "d", days=7)
-    announce(workplace, "of long ago", days=8)
+    announce(workplace, "too old", days=8)
     assert check_alerts(workplace.stores, NOW, LOG) == {"quality risks": 1}
 
     assert titles(workplace) == ["2 sessions are a quality risk", "2 sessions are a quality risk"]
@@ -91,7 +91,7 @@ def test_risks_are_told_together_and_only_new_ones_the_next_time(workplace: Work
     assert [line[:2] for line in second.splitlines()[:2]] == ["c:", "d:"]
 
 
-def test_a_regression_is_told_until_it_is_over_and_again_when_it_returns(
+def test_a_regression_is_reported_once_and_again_when_it_returns(
     workplace: Workplace,
 ) -> None:
     put_regressions(workplace, aspen="alert", birch="alert", cedar="lower")
@@ -106,11 +106,11 @@ def test_a_regression_is_told_until_it_is_over_and_again_when_it_returns(
     ]
 
 
-def test_silence_is_no_news_while_telemetry_waits_to_be_read_or_built(
+def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
     workplace: Workplace,
 ) -> None:
-    hear_of(workplace, 200, "claude_code")
-    workplace.land("logs.jsonl", told_session("a"))
+    put_session(workplace, 200, "claude_code")
+    workplace.land("logs.jsonl", session_with_texts("a"))
     assert check_alerts(workplace.stores, NOW, LOG) == {}
     workplace.ingest()
     assert check_alerts(workplace.stores, NOW, LOG) == {}
@@ -119,22 +119,22 @@ def test_silence_is_no_news_while_telemetry_waits_to_be_read_or_built(
     assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
 
 
-def test_a_source_that_falls_silent_is_told_once_each_time(workplace: Workplace) -> None:
-    hear_of(workplace, 95, "claude_code")
-    hear_of(workplace, 97 + 24, "codex")
-    hear_of(workplace, 24 * 40, "gemini_cli")  # nobody expects it any more
+def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workplace) -> None:
+    put_session(workplace, 95, "claude_code")
+    put_session(workplace, 97 + 24, "codex")
+    put_session(workplace, 24 * 40, "gemini_cli")  # no longer expected
     assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
     assert check_alerts(workplace.stores, NOW, LOG) == {}
     later = NOW + timedelta(hours=2)
     assert check_alerts(workplace.stores, later, LOG) == {"silent sources": 1}
     # Both are back, and one of them goes again.
-    hear_of(workplace, 1, "codex")
-    hear_of(workplace, 25, "claude_code")
+    put_session(workplace, 1, "codex")
+    put_session(workplace, 25, "claude_code")
     assert check_alerts(workplace.stores, NOW, LOG) == {}
     assert check_alerts(workplace.stores, NOW + timedelta(hours=72), LOG) == {"silent sources": 1}
 
     names = [title.split()[3] for title in titles(workplace)]
     assert names == ["codex", "claude_code", "claude_code"]
-    # After a month it is not expected any more, and not told again either.
+    # After a month it is no longer expected, and its alert is not repeated.
     assert check_alerts(workplace.stores, NOW + timedelta(days=60), LOG) == {}
     assert check_alerts(workplace.stores, NOW + timedelta(hours=73), LOG) == {}

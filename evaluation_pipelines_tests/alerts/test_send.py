@@ -1,4 +1,4 @@
-"""Alerts, posted to a real receiver or to none."""
+"""Alerts sent to a local webhook, or without one."""
 
 import logging
 import socket
@@ -13,8 +13,8 @@ from pydantic import SecretStr
 
 from evaluation_pipelines.alerts import send
 from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import Alert, of_parked_date
-from evaluation_pipelines.alerts.send import alert, send_pending
+from evaluation_pipelines.alerts.domain.messages import Alert, parked_date_alert
+from evaluation_pipelines.alerts.send import raise_alert, send_pending
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.receiver import open_receiver
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -29,14 +29,14 @@ NOT_DELIVERED = [
 
 
 def stores(workplace: Workplace, url: str | None) -> Stores:
-    """Stores with a webhook, or without."""
+    """Return the stores with a webhook URL, or without a webhook."""
     webhook = {"alert_webhook_url": SecretStr(url) if url else None}
     return replace(workplace.stores, settings=workplace.settings.model_copy(update=webhook))
 
 
 @contextmanager
 def listening(reply: bytes | None) -> Iterator[str]:
-    """URL of a server that reads one request and sends ``reply``; nothing for None."""
+    """Yield the URL of a server that reads one request and sends ``reply``, if any."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -44,7 +44,7 @@ def listening(reply: bytes | None) -> Iterator[str]:
             with connection:
                 connection.recv(65536)
                 if reply is None:
-                    connection.recv(65536)  # until the other side gives up
+                    connection.recv(65536)  # until the client gives up
                 else:
                     connection.sendall(reply)
 
@@ -58,7 +58,7 @@ def test_an_alert_is_logged_and_posted_as_one_json_text(
     workplace: Workplace, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_receiver() as receiver:
-        assert alert(stores(workplace, receiver.url), FULL, NOW, LOG)
+        assert raise_alert(stores(workplace, receiver.url), FULL, NOW, LOG)
 
     assert receiver.requests == [
         ("/hook", "application/json", {"text": "disk full\nfree some\n“space”"})
@@ -67,14 +67,14 @@ def test_an_alert_is_logged_and_posted_as_one_json_text(
     assert caplog.records[0].levelno == logging.ERROR
 
 
-def test_the_same_cause_is_told_once(
+def test_the_same_cause_is_sent_once(
     workplace: Workplace, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_receiver() as receiver:
-        told = stores(workplace, receiver.url)
-        raised = [alert(told, each, NOW, LOG) for each in (FULL, FULL, OTHER)]
-        AlertStore(told.ledger).end("disk", {"b"}, NOW)
-        raised += [alert(told, each, NOW, LOG) for each in (FULL, OTHER)]
+        opened = stores(workplace, receiver.url)
+        raised = [raise_alert(opened, each, NOW, LOG) for each in (FULL, FULL, OTHER)]
+        AlertStore(opened.ledger).end_except("disk", {"b"}, NOW)
+        raised += [raise_alert(opened, each, NOW, LOG) for each in (FULL, OTHER)]
 
     assert raised == [True, False, True, True, False]
     titles = [text.splitlines()[0] for text in receiver.texts]
@@ -85,11 +85,11 @@ def test_the_same_cause_is_told_once(
 def test_without_a_webhook_an_alert_is_only_logged(
     workplace: Workplace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alert(stores(workplace, None), OTHER, NOW, LOG)
+    raise_alert(stores(workplace, None), OTHER, NOW, LOG)
 
     assert caplog.messages == ["ALERT: another disk full: "]
-    # Whoever sets one later is not told of the past.
-    assert AlertStore(workplace.ledger).untold() == []
+    # A webhook that is configured later does not receive old alerts.
+    assert AlertStore(workplace.ledger).unsent() == []
 
 
 @pytest.mark.parametrize("status", [404, 500])
@@ -98,27 +98,38 @@ def test_a_webhook_that_refuses_does_not_stop_the_work_and_is_tried_again(
 ) -> None:
     with open_receiver(status) as receiver:
         broken = stores(workplace, receiver.url)
-        assert alert(broken, FULL, NOW, LOG)
+        assert raise_alert(broken, FULL, NOW, LOG)
         assert send_pending(broken, NOW, LOG) == 1
-        alert(broken, OTHER, NOW, LOG)
+        raise_alert(broken, OTHER, NOW, LOG)
         # The second one waits behind the first, which was tried three times.
         assert receiver.texts == ["disk full\nfree some\n“space”"] * 3
 
     assert caplog.messages[1:3] == NOT_DELIVERED
     with open_receiver() as receiver:
-        mended = stores(workplace, receiver.url)
-        assert send_pending(mended, NOW + timedelta(hours=1), LOG) == 0
-        assert send_pending(mended, NOW, LOG) == 0
+        repaired = stores(workplace, receiver.url)
+        assert send_pending(repaired, NOW + timedelta(hours=1), LOG) == 0
+        assert send_pending(repaired, NOW, LOG) == 0
         titles = [text.splitlines()[0] for text in receiver.texts]
         assert titles == ["disk full", "another disk full"]
 
 
-def test_a_webhook_where_nobody_listens_does_not_stop_the_work(
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_does_not_count_as_delivered(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    """A client that follows it asks with GET, so the text of the alert is lost."""
+    with open_receiver(status) as receiver:
+        raise_alert(stores(workplace, receiver.url), FULL, NOW, LOG)
+
+    assert caplog.messages[1:] == NOT_DELIVERED
+
+
+def test_a_webhook_that_refuses_connections_does_not_stop_the_work(
     workplace: Workplace, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    alert(stores(workplace, f"http://127.0.0.1:{port}/"), FULL, NOW, LOG)
+    raise_alert(stores(workplace, f"http://127.0.0.1:{port}/"), FULL, NOW, LOG)
 
     assert caplog.messages[1:] == NOT_DELIVERED
 
@@ -132,7 +143,7 @@ def test_a_webhook_that_answers_nonsense_does_not_stop_the_work(
     workplace: Workplace, caplog: pytest.LogCaptureFixture, reply: bytes
 ) -> None:
     with listening(reply) as url:
-        alert(stores(workplace, url), FULL, NOW, LOG)
+        raise_alert(stores(workplace, url), FULL, NOW, LOG)
 
     assert caplog.messages[1:] == NOT_DELIVERED
 
@@ -142,7 +153,7 @@ def test_a_webhook_that_never_answers_is_given_up(
 ) -> None:
     monkeypatch.setattr(send, "_TIMEOUT_S", 0.1)
     with listening(None) as url:
-        alert(stores(workplace, url), FULL, NOW, LOG)
+        raise_alert(stores(workplace, url), FULL, NOW, LOG)
 
     assert caplog.messages[1:] == NOT_DELIVERED
 
@@ -151,23 +162,23 @@ def test_the_address_of_a_webhook_is_a_secret(
     workplace: Workplace, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_receiver(500) as receiver:
-        told = stores(workplace, f"{receiver.url}/token-123")
-        alert(told, FULL, NOW, LOG)
+        opened = stores(workplace, f"{receiver.url}/token-123")
+        raise_alert(opened, FULL, NOW, LOG)
 
     assert receiver.requests[0][0] == "/hook/token-123"
     assert "token-123" not in caplog.text
-    assert "token-123" not in repr(told.settings)
+    assert "token-123" not in repr(opened.settings)
 
 
-def test_a_parked_date_is_told_with_its_reason_and_what_to_do(workplace: Workplace) -> None:
-    parked = of_parked_date(date(2026, 6, 1), 4, "agent_events: LakeError: torn")
+def test_the_alert_about_a_parked_date_has_its_reason_and_what_to_do(workplace: Workplace) -> None:
+    parked = parked_date_alert(date(2026, 6, 1), 4, "agent_events: LakeError: torn")
     with open_receiver() as receiver:
-        alert(stores(workplace, receiver.url), parked, NOW, LOG)
+        raise_alert(stores(workplace, receiver.url), parked, NOW, LOG)
 
     assert receiver.texts == [
         (
             "session_date 2026-06-01 is parked after 4 attempts\n"
             "agent_events: LakeError: torn\n"
-            "Mend the cause, then materialize the date once more."
+            "Fix the cause, then materialize the date again."
         )
     ]

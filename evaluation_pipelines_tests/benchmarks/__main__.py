@@ -1,4 +1,4 @@
-"""``make bench``: the program beside its peers, every contestant in a fresh process.
+"""``make bench``: the program against its peers, every contestant in a new process.
 
 A run of all parts writes ``results.json`` and the table of ``docs/performance.md``; some parts
 alone are only printed.

@@ -1,4 +1,4 @@
-"""A backfill from events to scorecards: one run beside a run a date and loops over the sessions.
+"""A backfill from events to scorecards: one run against one run per date and loops over sessions.
 
 All read the same landed events and must come to the same scores. A run a date is measured on some
 dates and extrapolated: each starts a process and Dagster anew. Runs are started by Dagster's
@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from evaluation_pipelines.build.daily_tables import OF_TELEMETRY
+from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines_tests.benchmarks.measure import (
     BenchmarkError,
     Measurement,
@@ -73,7 +73,7 @@ def run(options: Options) -> Section:
 def _by_command(folder: Path, first: date, last: date) -> Measurement:
     """The daily tables of some dates made by a command, as in a terminal."""
     command = ("dagster", "asset", "materialize", "-m", "evaluation_pipelines.definitions")
-    tables = ",".join(each.table.name for each in OF_TELEMETRY)
+    tables = ",".join(each.table.name for each in TELEMETRY_TABLES)
     dates = ("--select", tables, "--partition-range", f"{first}...{last}")
     measured = _measured(folder, "-m", *command, *dates)
     made = run_function("backfill_work:made", folder=str(folder), first=str(first), last=str(last))

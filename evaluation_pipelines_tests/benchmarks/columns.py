@@ -1,6 +1,6 @@
 """The columns of an event that every peer produces, as the ingest does, and how they are compared.
 
-Beside these each writes event_time, observed_time, session_date, service_name, service_version,
+In addition, each writes event_time, observed_time, session_date, service_name, service_version,
 source_event_name and, as JSON text, the attributes that have no column: 34 in all. The ingest
 writes eleven more (hashed event_id, tool class, exit code, origin ...) and the ledger.
 """

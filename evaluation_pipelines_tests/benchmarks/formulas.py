@@ -1,4 +1,4 @@
-"""Score formulas on a million sessions beside a Python loop that does the same."""
+"""Score formulas on a million sessions against an equivalent Python loop."""
 
 from dataclasses import replace
 

@@ -5,11 +5,11 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from evaluation_pipelines.demo.generator import Extent
 from evaluation_pipelines_tests.benchmarks.measure import run_function
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.benchmarks.speed import ingest_once
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END, cache_folder, write_files
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent
 
 _DAYS = 100
 _MB = 10**6

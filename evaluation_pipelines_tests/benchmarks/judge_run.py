@@ -1,10 +1,9 @@
-"""A whole judge run beside the ideal: from the lake to the ledger, every reply kept."""
+"""A whole judge run against the ideal: from the lake to the ledger, with every reply stored."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
@@ -16,6 +15,7 @@ from evaluation_pipelines_tests.benchmarks.measure import (
 )
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.judge_endpoint import open_judge_process
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 
 _LATENCY_S = 2.0
 _CONCURRENCY = 32

@@ -1,4 +1,4 @@
-"""The judge's client beside the ideal: an endpoint that takes its time, and nothing but that."""
+"""The judge client against the ideal: an endpoint with a fixed latency and no other cost."""
 
 from evaluation_pipelines_tests.benchmarks.measure import BenchmarkError, Measurement, run_function
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section

@@ -1,4 +1,4 @@
-"""Loading the code location beside ``import dagster`` alone."""
+"""Loading the code location against ``import dagster`` alone."""
 
 import sys
 

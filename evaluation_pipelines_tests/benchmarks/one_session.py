@@ -1,4 +1,4 @@
-"""The score of the newest session of a large file, beside the source design's own way."""
+"""The score of the newest session of a large file, against the way of the source design."""
 
 import json
 import os

@@ -10,7 +10,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines.telemetry.unread_files import find_unread_files, holds_complete_line
+from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
 
 
 def ingest(folder: str) -> dict[str, object]:
@@ -32,7 +32,7 @@ def tick(folder: str, times: int) -> dict[str, float]:
         for _ in range(times):
             began = perf_counter()
             arrivals, _ = find_unread_files(stores)
-            found = [each for each in arrivals if holds_complete_line(stores, each)]
+            found = [each for each in arrivals if has_complete_line(stores, each)]
             taken.append((perf_counter() - began) * 1000)
             assert not found
         files = len(SourceFiles(stores.ledger).all())

@@ -58,7 +58,7 @@ def write(run: dict[str, Any]) -> None:
 
 
 def markdown(run: dict[str, Any]) -> str:
-    """The outcomes as a table, then every contestant's best, median and memory."""
+    """Return machine, versions and outcomes of a run as Markdown."""
     machine, options = run["machine"], run["options"]
     packages = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     circumstances = (
@@ -70,17 +70,6 @@ def markdown(run: dict[str, Any]) -> str:
         circumstances,
         "",
         *_table(_HEADINGS, [_cells(Outcome(**each)) for each in run["outcomes"]]),
-        "",
-        "Every contestant; seconds are wall time, memory is that of all its processes:",
-        "",
-        *_table(
-            ("part", "contestant", "rounds", "best s", "median s", "CPU s", "peak MB"),
-            [
-                (name, contestant, *_figures(rounds))
-                for name, section in run["sections"].items()
-                for contestant, rounds in section["rounds"].items()
-            ],
-        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -97,19 +86,6 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
 def _cells(outcome: Outcome) -> tuple[str, ...]:
     met = {True: "yes", False: "NO", None: ""}[outcome.met]
     return (outcome.what, outcome.ours, outcome.peer, outcome.ratio, outcome.target, met)
-
-
-def _figures(rounds: list[dict[str, float]]) -> tuple[str, ...]:
-    seconds = sorted(each["seconds"] for each in rounds)
-    middle = len(seconds) // 2
-    median = (seconds[middle] + seconds[~middle]) / 2
-    cpu = min(each["cpu_seconds"] for each in rounds)
-    peak = max(each["peak_mb"] for each in rounds)
-    return (
-        str(len(rounds)),
-        *(f"{value:.2f}" for value in (seconds[0], median, cpu)),
-        f"{peak:.0f}",
-    )
 
 
 def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

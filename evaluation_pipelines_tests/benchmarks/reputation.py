@@ -1,4 +1,4 @@
-"""The refresh of reputation beside a plain query of the same result, as the signals grow."""
+"""The refresh of reputation against a plain query with the same result, by number of signals."""
 
 from dataclasses import replace
 

@@ -26,7 +26,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One line of the table: our figure beside the peer's, and whether the target is met.
+    """One line of the table: our figure, the peer's, and whether the target is met.
 
     ``met`` is None for a figure that is only there to be known.
     """

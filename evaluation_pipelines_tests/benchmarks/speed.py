@@ -1,4 +1,4 @@
-"""Ingest beside DuckDB, chDB, Polars and parsers that only parse."""
+"""Ingest against DuckDB, chDB, Polars and parsers that only parse."""
 
 import os
 

@@ -7,9 +7,9 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from evaluation_pipelines.demo import collector
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.benchmarks.measure import tell
+from evaluation_pipelines_tests.telemetry_generator import collector
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 
 END = date(2026, 6, 1)
 """The day after the last one; all telemetry lies in the past, and is the same on every run."""

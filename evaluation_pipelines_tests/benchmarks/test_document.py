@@ -9,5 +9,5 @@ def test_the_document_shows_the_results_as_they_are() -> None:
     between = report.DOCUMENT.read_text(encoding="utf-8").partition(report.BEGIN)[2]
     run = json.loads(report.RESULTS.read_text(encoding="utf-8"))
 
-    # Mend it with: make bench
+    # Refresh it with: make bench
     assert between.partition(report.END)[0] == report.markdown(run)

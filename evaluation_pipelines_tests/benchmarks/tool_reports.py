@@ -1,4 +1,4 @@
-"""Tool reports of many sessions beside a plain loop over all pairs of their calls."""
+"""Tool reports of many sessions against a plain loop over all pairs of their calls."""
 
 from dataclasses import replace
 

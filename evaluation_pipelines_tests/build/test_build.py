@@ -1,4 +1,4 @@
-"""Build: dates together, and each as if by itself, from however many parts."""
+"""Build: dates are built together, with the same result as one by one, from any number of parts."""
 
 import os
 from collections import defaultdict
@@ -38,20 +38,20 @@ SECOND = date(2026, 6, 2)
 
 @pytest.fixture
 def two_dates(workplace: Workplace) -> Workplace:
-    """A session each on June 1st and 2nd, ingested and not yet built."""
+    """Land and ingest a session on June 1st and on June 2nd, without building them."""
     workplace.land("logs.jsonl", b"".join(session(f"s{day}", day * DAY_S) for day in range(2)))
     workplace.ingest()
     return workplace
 
 
 def build(workplace: Workplace, *dates: date, later: timedelta = timedelta()) -> list[object]:
-    """Build some dates, some time later; with none, those that are due."""
+    """Build dates, or the pending ones if none are given, at NOW plus ``later``."""
     job = Build(workplace.stores, clock=lambda: NOW + later)
     return list(job.run(dates or job.pending_dates()))
 
 
 def only_part(workplace: Workplace, day: date) -> Path:
-    """The file of the one landed part of a date."""
+    """Return the file of the only landed part of a date."""
     (part,) = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, day)
     return workplace.lake.root / part.path
 
@@ -96,7 +96,7 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
     assert two_dates.build() == []
 
 
-def test_a_date_that_is_built_again_is_the_same_to_the_last_byte(two_dates: Workplace) -> None:
+def test_a_date_that_is_built_again_has_the_same_bytes(two_dates: Workplace) -> None:
     two_dates.build()
     lake = two_dates.lake
     paths = [lake.partition(table, FIRST) for table in (AGENT_EVENTS, AGENT_SESSIONS)]
@@ -106,37 +106,37 @@ def test_a_date_that_is_built_again_is_the_same_to_the_last_byte(two_dates: Work
 
 
 class Steps(Silent):
-    """A progress that notes by how much it advanced."""
+    """Progress that records by how many units it advances."""
 
     def __init__(self) -> None:
         self.units: list[int] = []
 
     def advance(self, units: int) -> None:
-        """Dates were built."""
+        """Record ``units``."""
         self.units.append(units)
 
 
 @pytest.mark.parametrize(
-    ("limits", "begun", "finished"),
+    ("limits", "started", "finished"),
     [
         ({}, [[2]], [2]),
-        ({"_BEGUN_TOGETHER_BYTES": 1}, [[1, 1]], [2]),
-        ({"_BEGUN_TOGETHER_BYTES": 1, "_FINISHED_TOGETHER_BYTES": 1}, [[1], [1]], [1, 1]),
-        ({"_MOST_TOGETHER": 1}, [[1], [1]], [1, 1]),
+        ({"_MAX_GROUP_BYTES": 1}, [[1, 1]], [2]),
+        ({"_MAX_GROUP_BYTES": 1, "_MAX_BATCH_BYTES": 1}, [[1], [1]], [1, 1]),
+        ({"_MAX_BATCH_DATES": 1}, [[1], [1]], [1, 1]),
     ],
 )
-def test_so_many_dates_are_built_together_as_fit(
+def test_as_many_dates_are_built_together_as_fit(
     two_dates: Workplace,
     monkeypatch: pytest.MonkeyPatch,
     limits: dict[str, int],
-    begun: list[list[int]],
+    started: list[list[int]],
     finished: list[int],
 ) -> None:
     for limit, value in limits.items():
         monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
     steps = Steps()
-    lists = plan_batches(two_dates.stores, [FIRST, SECOND])
-    assert [[len(group.days) for group in groups] for groups in lists] == begun
+    batches = plan_batches(two_dates.stores, [FIRST, SECOND])
+    assert [[len(group.days) for group in groups] for groups in batches] == started
     results = Build(two_dates.stores, [AGENT_EVENTS.name]).run([FIRST, SECOND], steps)
     assert [each.session_date for each in results] == [FIRST, SECOND]
     assert steps.units == finished
@@ -144,10 +144,10 @@ def test_so_many_dates_are_built_together_as_fit(
 
 @pytest.mark.parametrize(
     "limits",
-    [{"_MOST_TOGETHER": 1}, {"_BEGUN_TOGETHER_BYTES": 1}, {"_FINISHED_TOGETHER_BYTES": 1}],
-    ids=["alone", "begun alone", "finished alone"],
+    [{"_MAX_BATCH_DATES": 1}, {"_MAX_GROUP_BYTES": 1}, {"_MAX_BATCH_BYTES": 1}],
+    ids=["alone", "started alone", "finished alone"],
 )
-def test_dates_that_are_begun_ahead_are_the_same_to_the_last_byte_and_told_in_order(
+def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     days = [FIRST + timedelta(days=number) for number in range(5)]
@@ -155,28 +155,28 @@ def test_dates_that_are_begun_ahead_are_the_same_to_the_last_byte_and_told_in_or
     workplace.ingest()
     build(workplace, *days)
     files = {path: path.read_bytes() for path in workplace.lake.root.rglob("*.parquet")}
-    told: dict[str, list[date]] = defaultdict(list)
+    reported: dict[str, list[date]] = defaultdict(list)
 
-    def note(made: Mapping[date, BuiltPartition]) -> None:
-        for day, each in made.items():
-            told[each.table.name].append(day)
+    def report(published: Mapping[date, BuiltPartition]) -> None:
+        for day, each in published.items():
+            reported[each.table.name].append(day)
 
     for limit, value in limits.items():
         monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
-    monkeypatch.setattr("evaluation_pipelines.build.build._cores", lambda: 3)
+    monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
-    results = Build(workplace.stores, on_made=note, clock=lambda: NOW).run(days)
+    results = Build(workplace.stores, on_published=report, clock=lambda: NOW).run(days)
 
     assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
     good = [day for day in days if day != days[2]]
-    assert dict(told) == {table.table.name: good for table in DAILY_TABLES}
+    assert dict(reported) == {table.table.name: good for table in DAILY_TABLES}
     damaged = only_part(workplace, days[2])
     assert {path: path.read_bytes() for path in files if path != damaged} == {
         path: content for path, content in files.items() if path != damaged
     }
 
 
-def test_a_session_on_two_dates_is_scored_on_each_by_itself(two_dates: Workplace) -> None:
+def test_a_session_on_two_dates_is_scored_on_each_date_separately(two_dates: Workplace) -> None:
     build(two_dates, FIRST, SECOND)
     lake, scored = two_dates.lake, [SCORECARDS.name, SESSION_EVALUATIONS.name]
     first = lake.read(AGENT_SESSIONS, [FIRST])
@@ -201,7 +201,7 @@ def test_a_session_on_two_dates_is_scored_on_each_by_itself(two_dates: Workplace
 
 
 @pytest.mark.parametrize("table", [SESSION_PERFORMANCE, TOOL_REPORTS])
-def test_what_another_date_still_has_of_a_session_does_not_count_for_it(
+def test_rows_of_a_session_on_another_date_do_not_count_for_it(
     two_dates: Workplace, table: Table
 ) -> None:
     build(two_dates, FIRST, SECOND)
@@ -212,8 +212,8 @@ def test_what_another_date_still_has_of_a_session_does_not_count_for_it(
         session_evaluations(Batch(two_dates.stores, [FIRST, SECOND], NOW))
 
 
-def test_rows_of_what_is_told_later_do_not_stay_in_memory() -> None:
-    frame = pl.DataFrame({"n": range(100), "text": ["long enough not to be in the view"] * 100})
+def test_a_preview_does_not_keep_all_rows_in_memory() -> None:
+    frame = pl.DataFrame({"n": range(100), "text": ["longer than what Polars stores inline"] * 100})
     made = BuiltPartition(AGENT_EVENTS, frame, (), {"landed": 100})
     glimpse = made.glimpse()
     assert glimpse.frame.equals(frame.head(8))
@@ -222,7 +222,9 @@ def test_rows_of_what_is_told_later_do_not_stay_in_memory() -> None:
     assert (made.row_count, glimpse.facts) == (100, made.facts)
 
 
-def test_what_was_left_for_all_dates_of_a_batch_is_for_none_of_a_part(workplace: Workplace) -> None:
+def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
+    workplace: Workplace,
+) -> None:
     left = pl.DataFrame({"n": [1]})
     batch = Batch(workplace.stores, [FIRST, SECOND], NOW, tool_calls=left, evidence=left)
     assert batch.without([]) is batch
@@ -231,7 +233,7 @@ def test_what_was_left_for_all_dates_of_a_batch_is_for_none_of_a_part(workplace:
     assert part.scores is batch.scores
 
 
-def test_calls_that_cannot_be_read_cost_the_reports_and_not_the_windows(
+def test_unreadable_calls_fail_the_reports_and_not_the_windows(
     two_dates: Workplace,
 ) -> None:
     path = only_part(two_dates, FIRST)
@@ -244,7 +246,7 @@ def test_calls_that_cannot_be_read_cost_the_reports_and_not_the_windows(
     assert two_dates.sessions()["session_date"].to_list() == [FIRST, SECOND]
 
 
-def test_an_event_that_comes_later_makes_its_date_due_and_its_session_grow(
+def test_a_late_event_makes_its_date_due_and_is_added_to_its_session(
     two_dates: Workplace,
 ) -> None:
     two_dates.build()
@@ -255,11 +257,11 @@ def test_an_event_that_comes_later_makes_its_date_due_and_its_session_grow(
     assert result.session_date == FIRST
     grown = two_dates.sessions().filter(session_id="s0").row(0, named=True)
     assert (grown["tools_ok"], grown["tools_failed"]) == (1, 1)
-    # One second, and then days of silence that count as half an hour.
+    # One second, and then days of silence, which count as half an hour.
     assert grown["active_s"] == 1 + 30 * 60
 
 
-def test_a_date_of_which_nothing_landed_becomes_empty_tables(workplace: Workplace) -> None:
+def test_a_date_without_landed_events_gets_empty_tables(workplace: Workplace) -> None:
     (result,) = build(workplace, FIRST)
     assert isinstance(result, DateBuilt)
     assert set(result.rows.values()) == {0}
@@ -269,7 +271,7 @@ def test_a_date_of_which_nothing_landed_becomes_empty_tables(workplace: Workplac
 # -- failures --------------------------------------------------------------------------------------
 
 
-def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_one_is_built(
+def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_date_is_built(
     two_dates: Workplace,
 ) -> None:
     damaged = only_part(two_dates, FIRST)
@@ -282,11 +284,11 @@ def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_one_is_built(
     assert str(damaged) in failed.error
     assert two_dates.lake.partitions(AGENT_EVENTS) == [SECOND]
 
-    # Not tried again within the minute, tried and mended after it.
+    # It is retried after a minute, and not before.
     assert build(two_dates) == []
     damaged.write_bytes(content)
-    (mended,) = build(two_dates, later=timedelta(minutes=1))
-    assert isinstance(mended, DateBuilt)
+    (built,) = build(two_dates, later=timedelta(minutes=1))
+    assert isinstance(built, DateBuilt)
     assert RebuildQueue(two_dates.ledger).pending(NOW + timedelta(days=1)) == []
 
 
@@ -316,12 +318,12 @@ def test_a_date_is_parked_after_its_fourth_failure_and_new_telemetry_revives_it(
     damaged.write_bytes(content)
     two_dates.land("logs.jsonl", session("late", 60), "ab")
     two_dates.ingest()
-    (mended,) = build(two_dates)
-    assert isinstance(mended, DateBuilt)
-    assert mended.rows["agent_sessions"] == 2
+    (built,) = build(two_dates)
+    assert isinstance(built, DateBuilt)
+    assert built.rows["agent_sessions"] == 2
 
 
-def test_a_damaged_partition_of_the_past_is_named_by_the_date_that_needs_it(
+def test_a_date_that_reads_a_damaged_earlier_partition_names_it(
     two_dates: Workplace,
 ) -> None:
     two_dates.build()
@@ -331,7 +333,7 @@ def test_a_damaged_partition_of_the_past_is_named_by_the_date_that_needs_it(
     assert isinstance(failed, DateFailed)
     assert failed.table == "session_performance"
     assert failed.error.startswith(f"LakeError: cannot read {damaged}: ")
-    # Its advice helps: build that date again, then this one.
+    # The advice of the message works: build that date again, then this one.
     assert {type(each) for each in build(two_dates, FIRST, SECOND)} == {DateBuilt}
 
 
@@ -339,7 +341,7 @@ def test_a_damaged_partition_of_the_past_is_named_by_the_date_that_needs_it(
 
 
 def sessions_of(day: int, prefix: str, outcomes: list[str], count: int, **resource: str) -> bytes:
-    """Sessions of one prompt and a tool call for each outcome, so many days after June 1st."""
+    """Return sessions of one prompt and a call per outcome, ``day`` days after June 1st."""
     lines = []
     for number in range(count):
         name, noon = f"{prefix}{number}", day * DAY_S
@@ -355,14 +357,14 @@ def sessions_of(day: int, prefix: str, outcomes: list[str], count: int, **resour
 def test_the_percentile_ranks_among_the_28_days_before(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
-    """All are of one class, unclassified: they have fewer than three calls.
+    """All sessions are in one class, unclassified: they have fewer than three calls.
 
     Without tokens and cost the composite is
     (0.30 * quality + 0.25 * 2 * calls + 0.20 * productivity) / 0.75:
     one failed call 0.67, one good call 7.33, two good calls 8.00.
     """
-    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MOST_TOGETHER", together)
-    monkeypatch.setattr("evaluation_pipelines.build.build._cores", lambda: 3)
+    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", together)
+    monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
     good, day = ["true"], 40
     workplace.land(
         "logs.jsonl",
@@ -395,7 +397,7 @@ def test_the_percentile_ranks_among_the_28_days_before(
 
 @pytest.fixture
 def many_parts(tmp_path: Path) -> Iterator[Workplace]:
-    """Six small ingests of one date, one of which read a copy; four parts are merged."""
+    """Six small ingests of one date, one of them of a copy; parts are merged from four on."""
     with open_workplace(tmp_path, compact_parts=4) as opened:
         for number in range(5):
             opened.land("logs.jsonl", session(f"s{number}", number * 60), "ab")
@@ -422,7 +424,7 @@ def test_many_parts_become_one_with_every_row(many_parts: Workplace) -> None:
     assert many_parts.landed().equals(before)
 
 
-def test_merged_parts_stay_an_hour_for_those_who_still_read_them(many_parts: Workplace) -> None:
+def test_merged_parts_stay_for_an_hour_for_readers(many_parts: Workplace) -> None:
     old = landed_files(many_parts)
     many_parts.build()
     assert old < landed_files(many_parts)
@@ -433,7 +435,7 @@ def test_merged_parts_stay_an_hour_for_those_who_still_read_them(many_parts: Wor
     assert many_parts.landed().height == 12
 
 
-def test_a_merged_part_is_merged_again_with_those_that_come_after_it(
+def test_a_merged_part_is_merged_again_with_later_parts(
     many_parts: Workplace,
 ) -> None:
     many_parts.build()
@@ -458,7 +460,7 @@ def test_merging_changes_no_table(many_parts: Workplace, tmp_path: Path) -> None
         assert unmerged.performance().equals(many_parts.performance())
 
 
-def test_what_a_crash_left_behind_is_swept_after_an_hour_and_was_never_read(
+def test_files_left_by_a_crash_are_never_read_and_deleted_after_an_hour(
     many_parts: Workplace,
 ) -> None:
     orphan = many_parts.lake.folder(AGENT_EVENTS_LANDED, FIRST) / "orphan.parquet"
@@ -471,7 +473,9 @@ def test_what_a_crash_left_behind_is_swept_after_an_hour_and_was_never_read(
     assert not orphan.exists()
 
 
-def test_a_damaged_part_among_many_fails_the_merge_and_loses_none(many_parts: Workplace) -> None:
+def test_a_damaged_part_among_many_fails_the_merge_and_loses_no_part(
+    many_parts: Workplace,
+) -> None:
     parts = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
     damaged = many_parts.lake.root / parts[2].path
     content = damaged.read_bytes()
@@ -482,6 +486,6 @@ def test_a_damaged_part_among_many_fails_the_merge_and_loses_none(many_parts: Wo
     assert "restore it from a backup" in failed.error
     assert Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST) == parts
     damaged.write_bytes(content)
-    (mended,) = build(many_parts, later=timedelta(minutes=1))
-    assert isinstance(mended, DateBuilt)
-    assert mended.facts["landed"] == 12
+    (built,) = build(many_parts, later=timedelta(minutes=1))
+    assert isinstance(built, DateBuilt)
+    assert built.facts["landed"] == 12

@@ -1,4 +1,4 @@
-"""Build when its process is killed, and those who read its tables all the while."""
+"""Builds whose process is killed, while another thread reads the tables."""
 
 import time
 from collections.abc import Iterator
@@ -23,31 +23,31 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
-from evaluation_pipelines_tests.telemetry.pipeline_worker import one_after_the_other, two_at_once
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 MERGE_ALWAYS = {"compact_parts": 2}
 
 
 @pytest.mark.parametrize(("seed", "rounds"), [(1, 2), pytest.param(2, 40, marks=pytest.mark.slow)])
-def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
+def test_a_build_killed_at_any_moment_is_completed_by_the_next_one(
     tmp_path: Path, seed: int, rounds: int
 ) -> None:
     random = seeded(seed)
-    # All sessions of a day keep to it: where they are filed does not depend on when it is read.
+    # Sessions end on the day they begin: their session date does not depend on when they are read.
     collector = Collector(tmp_path / "landing", seed, dates=4, hours=12)
     interrupted = 0
     with (
         open_workplace(tmp_path, batch_bytes=6_000) as workplace,
         reading(workplace),
-        one_after_the_other(rounds, "build", tmp_path, **MERGE_ALWAYS) as workers,
+        sequential_workers(rounds, "build", tmp_path, **MERGE_ALWAYS) as workers,
     ):
         for number, worker in enumerate(workers):
             collector.append(20)
             Ingest(workplace.stores).run()
             known = files_of(workplace)
             worker.go()
-            if number % 2 == 0:  # when it begins to write, on a machine of any speed
+            if number % 2 == 0:  # once it writes, whatever the speed of the machine
                 wait_for_other_files(workplace, known)
             time.sleep(random.uniform(0, 0.01 if number % 2 == 0 else 0.8))
             worker.kill()
@@ -58,15 +58,15 @@ def test_a_build_killed_at_any_moment_is_made_good_by_the_next_one(
         finish(workplace, later=timedelta(hours=2))
         tables = tables_of(workplace)
         assert unnamed_files(workplace) == set()
-    assert_undisturbed_build_gives(tables, tmp_path)
+    assert_same_as_undisturbed_build(tables, tmp_path)
 
 
 @pytest.mark.slow
-def test_two_builds_at_once_give_what_one_does(tmp_path: Path) -> None:
+def test_two_concurrent_builds_have_the_same_result_as_one(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "landing", 3, dates=4, hours=12)
     with (
         open_workplace(tmp_path, batch_bytes=6_000) as workplace,
-        two_at_once("build", tmp_path, **MERGE_ALWAYS),
+        two_workers("build", tmp_path, **MERGE_ALWAYS),
     ):
         for _ in range(5):
             collector.append(20)
@@ -75,11 +75,11 @@ def test_two_builds_at_once_give_what_one_does(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
         finish(workplace)
         tables = tables_of(workplace)
-    assert_undisturbed_build_gives(tables, tmp_path)
+    assert_same_as_undisturbed_build(tables, tmp_path)
 
 
-def assert_undisturbed_build_gives(tables: dict[str, pl.DataFrame], folder: Path) -> None:
-    """One ingest and one build of the same landing folder make the same rows."""
+def assert_same_as_undisturbed_build(tables: dict[str, pl.DataFrame], folder: Path) -> None:
+    """Assert that one ingest and one build of the landing folder produce the same rows."""
     with open_workplace(folder / "other", landing_dir=folder / "landing") as undisturbed:
         finish(undisturbed)
         for name, expected in tables_of(undisturbed).items():
@@ -88,7 +88,7 @@ def assert_undisturbed_build_gives(tables: dict[str, pl.DataFrame], folder: Path
 
 @contextmanager
 def reading(workplace: Workplace) -> Iterator[None]:
-    """Somebody reads everything meanwhile, again and again, and must never meet half a file."""
+    """Read all tables repeatedly in a thread, which must never see an incomplete file."""
     stop = Event()
 
     def read() -> int:
@@ -114,17 +114,17 @@ def reading(workplace: Workplace) -> Iterator[None]:
 
 
 def finish(workplace: Workplace, later: timedelta = timedelta()) -> None:
-    """Read what is left, and build all dates some time later."""
+    """Ingest the remaining lines, and build all dates at the current time plus ``later``."""
     Ingest(workplace.stores).run()
     build = Build(workplace.stores, clock=lambda: datetime.now(UTC) + later)
-    touched = RebuildQueue(workplace.ledger).all()
-    assert [each.last_error for each in touched] == [None] * len(touched)
-    built = build.run(each.session_date for each in touched)
+    queued = RebuildQueue(workplace.ledger).all()
+    assert [each.last_error for each in queued] == [None] * len(queued)
+    built = build.run(each.session_date for each in queued)
     assert {type(each) for each in built} == {DateBuilt}
 
 
 def tables_of(workplace: Workplace) -> dict[str, pl.DataFrame]:
-    """All rows; landed ones have no order that lasts, merged or not."""
+    """Return all rows by table; landed rows are sorted, since merging changes their order."""
     landed = workplace.landed().sort("source_file_id", "source_offset", "event_id")
     return {
         AGENT_EVENTS_LANDED.name: landed,
@@ -142,12 +142,12 @@ def wait_for_other_files(workplace: Workplace, known: set[Path]) -> None:
 
 
 def files_of(workplace: Workplace) -> set[Path]:
-    """All files of the lake, those too that are still being written."""
+    """Return all files of the lake, including files that are being written."""
     return set(workplace.lake.root.rglob("*.parquet"))
 
 
 def unnamed_files(workplace: Workplace) -> set[Path]:
-    """What kills leave: merged parts that no manifest names, and half-written files."""
+    """Return the files left by kills: parts that no manifest names, and incomplete files."""
     manifest, lake, table = Manifest(workplace.ledger), workplace.lake, AGENT_EVENTS_LANDED
     days = [each.session_date for each in manifest.dates(table.name)]
     named = {lake.root / path for day in days for path in manifest.known_paths(table.name, day)}

@@ -1,4 +1,4 @@
-"""Builds of one date at the same time: what is published last is never the older content."""
+"""Concurrent builds of one date: older content is never published last."""
 
 import os
 import time
@@ -21,33 +21,33 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 DAY = date(2026, 6, 1)
 
 
-def test_a_build_by_hand_waits_for_the_one_that_has_begun(workplace: Workplace) -> None:
+def test_a_second_build_waits_for_the_one_that_has_started(workplace: Workplace) -> None:
     workplace.land("logs.jsonl", session("first"))
     workplace.ingest()
-    by_hand = Thread(target=workplace.build)
+    second = Thread(target=workplace.build)
 
     class SlowLake(Lake):
-        """While the first build publishes its events, more land and somebody builds by hand."""
+        """Lake that lands more events and starts a second build when events are published."""
 
         def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
             if table is AGENT_EVENTS:
                 workplace.land("logs.jsonl", session("second"), "ab")
                 workplace.ingest()
-                by_hand.start()
-                by_hand.join(0.5)  # time enough to overtake, if it could
+                second.start()
+                second.join(0.5)  # enough time to overtake, if it could
             return super().write(frame, table, session_date)
 
     slow = replace(workplace.stores, lake=SlowLake(workplace.lake.root))
-    (older,) = Build(slow, clock=lambda: NOW).run([DAY])
-    by_hand.join()
-    assert isinstance(older, DateBuilt)
-    assert older.rows["agent_events"] == 2
+    (first,) = Build(slow, clock=lambda: NOW).run([DAY])
+    second.join()
+    assert isinstance(first, DateBuilt)
+    assert first.rows["agent_events"] == 2
     assert workplace.events()["session_id"].unique().sort().to_list() == ["first", "second"]
     assert workplace.sessions().height == 2
     assert RebuildQueue(workplace.ledger).pending(NOW) == []
 
 
-def test_a_date_that_another_build_holds_for_too_long_fails_and_is_tried_again(
+def test_a_date_that_another_build_holds_for_too_long_fails_and_is_retried(
     tmp_path: Path,
 ) -> None:
     with open_workplace(tmp_path, lease_seconds=1) as workplace:
@@ -62,7 +62,7 @@ def test_a_date_that_another_build_holds_for_too_long_fails_and_is_tried_again(
         assert isinstance(built, DateBuilt)
 
 
-def test_a_lake_in_which_nothing_can_be_locked_fails_the_date_with_the_place(
+def test_a_lake_without_locks_fails_the_date_with_the_path(
     workplace: Workplace,
 ) -> None:
     workplace.land("logs.jsonl", session("first"))
@@ -73,13 +73,13 @@ def test_a_lake_in_which_nothing_can_be_locked_fails_the_date_with_the_place(
     assert str(workplace.lake.locks) in failed.error
 
 
-def test_two_builds_whose_dates_overlap_do_not_wait_for_each_other_for_ever(
+def test_two_builds_with_overlapping_dates_do_not_deadlock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One has the dates 1 2 | 3 4, the other 2 3: each could hold what the other waits for."""
+    """One builds the dates 1 2 | 3 4, the other 2 3: each could hold what the other waits for."""
     days = [DAY + timedelta(days=number) for number in range(4)]
-    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MOST_TOGETHER", 2)
-    monkeypatch.setattr("evaluation_pipelines.build.build._cores", lambda: 2)
+    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", 2)
+    monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 2)
     results: list[DateBuilt | DateFailed] = []
     with open_workplace(tmp_path, lease_seconds=20) as workplace:
         workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(4)))

@@ -1,4 +1,4 @@
-"""``books``: the answer first, then states, equations and what stands beside them."""
+"""``books``: summary, states, equations and counts of the books of a day."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ EVALUATIONS = "data/lake/session_evaluations/session_date=2026-06-01/session_eva
 
 @pytest.fixture
 def closed(program: Program) -> Program:
-    """Two scored sessions, a silent one of which only a judge could say something, of June 1st."""
+    """Two scored sessions of June 1 and one without text that only a judge could score."""
     silent = line(claude("user_prompt", 5, session__id="=s3"), classification__label="incident")
     program.land("logs.jsonl", session("s1") + session("s2", 60) + silent)
     program("ingest")
@@ -23,31 +23,31 @@ def closed(program: Program) -> Program:
     return program
 
 
-def test_the_answer_comes_first_then_states_equations_and_the_rest(closed: Program) -> None:
+def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Program) -> None:
     ran = closed("books", "2026-06-01")
 
     assert (ran.code, ran.err) == (0, "")
-    answer, states, equations, beside = ran.out.split("\n\n")[:4]
-    assert answer == "2026-06-01: the books balance: 3 sessions, 2 scored."
+    summary, states, equations, others = ran.out.split("\n\n")[:4]
+    assert summary == "2026-06-01: the books balance: 3 sessions, 2 scored."
     cells = [each.split() for each in states.splitlines()]
     assert ["too_thin", "1", "no", "text", "of", "the", "session", "was", "logged"] in cells
     assert ["scored", "2", "scored", "by", "general-performance"] in cells
     # Two sessions of two events and one of one.
     assert "  = 5 events filed under the day = 5 in agent_events" in equations.splitlines()
     assert equations.count("\n  = ") == 10
-    assert beside.startswith("Beside the sessions")
+    assert others.startswith("Not part of a session")
     assert ran.out.endswith("The judge's scorings of the day cost $0.0000.\n")
 
 
 def test_sessions_of_a_state_are_listed(closed: Program) -> None:
     ran = closed("books", "2026-06-01", "--sessions", "scored")
     assert [row[0] for row in ran.table()[:2]] == ["s1#baseline-1", "s2#baseline-1"]
-    assert "What would change it: " in ran.out
+    assert "To change the state: " in ran.out
     none = closed("books", "2026-06-01", "--sessions", "failed")
     assert none.out.endswith("\n0 sessions in the state failed\n")
 
 
-def test_programs_get_everything_as_json_and_the_sessions_as_csv(closed: Program) -> None:
+def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
     found = json.loads(closed("books", "2026-06-01", "--format", "json").out)
     assert (found["is_balanced"], found["states"]["scored"]) == (True, 2)
     assert [each["difference"] for each in found["equations"]] == [0] * 10
@@ -62,7 +62,7 @@ def test_programs_get_everything_as_json_and_the_sessions_as_csv(closed: Program
     assert (row["session_id"], row["state"]) == ("'=s3", "too_thin")  # no formula
 
 
-def test_books_that_do_not_balance_say_so_and_leave_with_one(closed: Program) -> None:
+def test_books_that_do_not_balance_exit_with_1(closed: Program) -> None:
     path = closed.folder / EVALUATIONS
     pl.read_parquet(path)[1:].write_parquet(path)
     ran = closed("books", "2026-06-01")
@@ -77,7 +77,7 @@ def test_books_that_do_not_balance_say_so_and_leave_with_one(closed: Program) ->
     assert (found.code, json.loads(found.out)["is_balanced"]) == (1, False)
 
 
-def test_a_day_that_waits_says_what_to_do(closed: Program) -> None:
+def test_a_day_that_is_due_says_how_to_build_it(closed: Program) -> None:
     closed.land("logs.jsonl", session("s4", 120), "ab")
     closed("ingest")
     ran = closed("books", "2026-06-01")
@@ -87,7 +87,7 @@ def test_a_day_that_waits_says_what_to_do(closed: Program) -> None:
     )
 
 
-def test_what_is_no_day_is_refused(closed: Program) -> None:
+def test_an_invalid_date_is_refused(closed: Program) -> None:
     ran = closed("books", "yesterday")
     assert ran.code == 2
     assert "2026-11-21" in ran.err

@@ -1,4 +1,4 @@
-"""``ingest`` and ``build`` as somebody runs them, and what all commands have in common."""
+"""``ingest``, ``build``, and what all commands have in common."""
 
 import gzip
 import re
@@ -13,14 +13,14 @@ from evaluation_pipelines_tests.program import Program, Ran
 
 
 def built(ran: Ran) -> list[list[str]]:
-    """Date, landed, duplicates, events, sessions and scored of each date that was built."""
+    """Return date, landed, duplicates, events, sessions and scored of each built date."""
     return ran.table()
 
 
 # -- ingest ----------------------------------------------------------------------------------------
 
 
-def test_ingest_says_what_it_read_and_a_second_one_that_there_is_nothing_new(
+def test_ingest_prints_what_it_read_and_a_second_one_reads_nothing(
     program: Program,
 ) -> None:
     content = session("a") + session("b", DAY_S)
@@ -31,36 +31,36 @@ def test_ingest_says_what_it_read_and_a_second_one_that_there_is_nothing_new(
     assert program("ingest").out == "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n"
 
 
-def test_ingest_passes_over_a_file_that_another_one_is_reading(program: Program) -> None:
+def test_ingest_skips_a_file_that_another_ingest_is_reading(program: Program) -> None:
     program.land("logs.jsonl", session("a"))
     program("ingest")
     program.land("logs.jsonl", session("b"), "ab")
     ledger = open_ledger("sqlite:///data/ledger.db")
     (source,) = SourceFiles(ledger).all()
-    SourceFiles(ledger).acquire_lease(source.file_id, "somebody", 600, datetime.now(UTC))
+    SourceFiles(ledger).acquire_lease(source.file_id, "another", 600, datetime.now(UTC))
     ledger.close()
     ran = program("ingest")
     assert (ran.code, ran.err) == (0, "warning: logs.jsonl is being read by another ingest\n")
     assert ran.out.startswith("ingest: 0 lines ")
 
 
-def test_ingest_leaves_nothing_of_what_it_did_not_use_untold(program: Program) -> None:
+def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:
     don = b'{"session_id": "a", "masque": "M", "donned_at": "2026-06-01T11:00:00Z"}\n'
     odd = line(claude("api_request", session__id="a", output_tokens="undefined"))
     early = line(claude("user_prompt", -40 * 365 * DAY_S, session__id="a"))
     foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
-    nobody = line(claude("user_prompt", session__id=""))
-    program.land("logs.jsonl", session("a") + don + odd + early + foreign + nobody)
+    no_session = line(claude("user_prompt", session__id=""))
+    program.land("logs.jsonl", session("a") + don + odd + early + foreign + no_session)
     program.land("more.jsonl", b'{"resourceSpans": []}\nnot json\n')
     program.land("old.jsonl.gz", gzip.compress(b"{}\n")[:-4])
     ran = program("ingest")
     assert ran.out.splitlines()[1:] == [
         "  attribution lines: 1",
         "  metrics and traces, not used: 1",
-        "  records of agents that are not understood: 1",
+        "  unrecognized records: 1",
         "  records without a session: 1",
-        "  impossible times, replaced by the time observed: 1",
-        "  impossible values, now null: 1",
+        "  impossible times, replaced by the observed time: 1",
+        "  impossible values, set to null: 1",
     ]
     assert ran.err.splitlines() == [
         "warning: 1 line or record could not be read and went to quarantine: see quarantine list",
@@ -71,7 +71,7 @@ def test_ingest_leaves_nothing_of_what_it_did_not_use_untold(program: Program) -
 # -- build -----------------------------------------------------------------------------------------
 
 
-def test_build_makes_the_dates_that_are_due_and_then_none(three_days: Program) -> None:
+def test_build_builds_the_due_dates_and_then_none(three_days: Program) -> None:
     ran = three_days("build")
     assert (ran.code, ran.err) == (0, "")
     assert built(ran) == [[f"2026-06-0{day}", "2", "0", "2", "1", "1"] for day in (1, 2, 3)]
@@ -85,7 +85,7 @@ def test_build_makes_the_dates_that_are_due_and_then_none(three_days: Program) -
         ("2020-01-01..2026-06-02", ["2026-06-01", "2026-06-02"]),
     ],
 )
-def test_build_makes_the_dates_it_is_told_where_something_landed(
+def test_build_builds_the_given_dates_with_telemetry(
     three_days: Program, dates: str, days: list[str]
 ) -> None:
     ran = three_days("build", "--date", dates)
@@ -94,7 +94,7 @@ def test_build_makes_the_dates_it_is_told_where_something_landed(
     assert sorted(each.name for each in folder.iterdir()) == [f"session_date={day}" for day in days]
 
 
-def test_build_of_a_date_without_telemetry_is_an_error_and_makes_nothing(
+def test_build_of_a_date_without_telemetry_is_an_error_and_writes_nothing(
     three_days: Program,
 ) -> None:
     ran = three_days("build", "--date", "2026-05-31")
@@ -116,7 +116,7 @@ def test_build_of_a_date_without_telemetry_is_an_error_and_makes_nothing(
         ("", "Invalid isoformat string: ''"),
     ],
 )
-def test_dates_that_are_none_are_refused_before_anything_is_touched(
+def test_invalid_dates_are_refused_before_anything_is_written(
     program: Program, command: str, dates: str, fault: str
 ) -> None:
     ran = program(command, "--date", dates)
@@ -140,12 +140,12 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
     assert failed.err.startswith("error: 2026-06-02: agent_events was not built: LakeError: ")
     assert str(landed.relative_to(three_days.folder)) in failed.err
 
-    # It waits for its second attempt: nothing else is due, but it is not forgotten.
+    # Its second attempt is not due yet, but its error is still shown.
     waiting = three_days("build")
     assert (waiting.code, waiting.out) == (0, "build: nothing new\n")
     assert waiting.err.startswith("warning: 2026-06-02 is not built: LakeError: ")
     assert re.search(
-        r"\(1 attempt, due \d\d:\d\d UTC; at once: "
+        r"\(1 attempt, due \d\d:\d\d UTC; to build it now: "
         r"evaluation-pipelines build --date 2026-06-02\)\n$",
         waiting.err,
     )
@@ -157,12 +157,12 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
         three_days("build", "--date", "2026-06-02")
     status = three_days("status").out
     assert re.search(r"^2026-06-02 +given up ", status, re.MULTILINE)
-    assert "(4 attempts, given up; at once: " in status
+    assert "(4 attempts, given up; to build it now: " in status
 
     landed.write_bytes(content)
-    mended = three_days("build", "--date", "2026-06-02")
-    assert (mended.code, mended.err) == (0, "")
-    assert built(mended) == [["2026-06-02", "2", "0", "2", "1", "1"]]
+    fixed = three_days("build", "--date", "2026-06-02")
+    assert (fixed.code, fixed.err) == (0, "")
+    assert built(fixed) == [["2026-06-02", "2", "0", "2", "1", "1"]]
     assert "not built" not in three_days("status").out
 
 
@@ -170,7 +170,7 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
 
 
 @pytest.mark.parametrize("command", ["ingest", "build", "sessions", "status", "demo"])
-def test_a_setting_that_cannot_be_used_is_told_without_a_traceback(
+def test_an_invalid_setting_is_an_error_without_a_traceback(
     program: Program, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("EVAL_START_DATE", "soon")
@@ -182,7 +182,7 @@ def test_a_setting_that_cannot_be_used_is_told_without_a_traceback(
     assert list(program.folder.iterdir()) == []
 
 
-def test_a_ledger_that_is_none_is_told_in_one_line(program: Program) -> None:
+def test_an_invalid_ledger_is_an_error_of_one_line(program: Program) -> None:
     (program.folder / "data").mkdir()
     (program.folder / "data" / "ledger.db").write_bytes(b"something else" * 100)
     ran = program("status")

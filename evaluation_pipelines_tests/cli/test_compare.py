@@ -1,4 +1,4 @@
-"""``compare``: answers, figures for people and programs, and what is told when it cannot be."""
+"""``compare``: answers, tables, reports and errors."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ def compared(program: Program) -> Program:
     return program
 
 
-def test_it_answers_first_and_then_shows_what_that_rests_on(compared: Program) -> None:
+def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     ran = compared("compare", *SPAN)
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
@@ -50,7 +50,7 @@ def test_it_answers_first_and_then_shows_what_that_rests_on(compared: Program) -
     assert "\x1b" not in ran.out
 
 
-def test_programs_get_all_tables_as_json_and_the_models_as_csv(compared: Program) -> None:
+def test_json_has_all_tables_and_csv_has_the_models(compared: Program) -> None:
     tables = json.loads(compared("compare", *SPAN, "--format", "json", "--label", "code").out)
     assert set(tables) == {"model_comparison", "model_comparison_pairs", "model_regressions"}
     assert [row["verdict"] for row in tables["model_comparison_pairs"]] == ["A better"]
@@ -61,14 +61,14 @@ def test_programs_get_all_tables_as_json_and_the_models_as_csv(compared: Program
     assert [(row["model"], row["rank"]) for row in rows] == [("model-a", "1"), ("model-b", "2")]
 
 
-def test_the_report_goes_to_the_screen_or_to_a_file(compared: Program) -> None:
+def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None:
     assert compared("compare", *SPAN, "--format", "html").out.startswith("<!doctype html>")
     assert compared("compare", *SPAN, "--format", "markdown").out.startswith("# Which model")
     ran = compared("compare", *SPAN, "--format", "html", "--output", "report.html")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.startswith("report.html: Sessions that started from 2026-11-01")
     assert Path("report.html").read_text("utf-8").endswith("</html>\n")
-    # A table is for the screen: a file gets what programs read.
+    # A table is written to a file as CSV.
     compared("compare", *SPAN, "--output", "models.csv")
     assert Path("models.csv").read_text("utf-8").startswith("classification_label,")
     assert sorted(path.name for path in compared.folder.iterdir()) == [
@@ -78,43 +78,43 @@ def test_the_report_goes_to_the_screen_or_to_a_file(compared: Program) -> None:
     ]
 
 
-def test_a_smaller_number_of_runs_can_be_asked_for(compared: Program) -> None:
+def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
     ran = compared("compare", *SPAN, "--min-runs", "3")
     assert "�[31mred: only model-a (provider-a) has 3 runs" in ran.out
 
 
-def test_the_range_is_that_of_28_days_before_its_end(compared: Program) -> None:
+def test_the_default_range_is_28_days(compared: Program) -> None:
     ran = compared("compare", "--to", "2026-11-08")
     assert "from 2026-10-11 until 2026-11-08" in ran.out
     ran = compared("compare", "--as-of", "2026-11-08T12:00")
     assert "from 2026-10-11 until 2026-11-08 (UTC), with scores as of 2026-11-08 12:00" in ran.out
-    # No card was ever written there, so nothing had a score.
+    # There are no cards, so no session had a score.
     assert "no score" in ran.out
 
 
-def test_a_time_without_any_session_says_so(compared: Program) -> None:
+def test_a_time_without_sessions(compared: Program) -> None:
     ran = compared("compare", "--from", "2026-01-01", "--to", "2026-01-02")
     assert ran.code == 0
-    assert "There is no scored session in this time: " in ran.out
+    assert "No session of this time has a score: " in ran.out
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--from", "2026-11-08", "--to", "2026-11-01"), "before it begins"),
         (("--from", "someday"), "--from someday"),
         (("--as-of", "x"), "--as-of x"),
     ],
 )
-def test_times_that_make_no_sense_are_refused(
-    compared: Program, options: tuple[str, ...], told: str
+def test_invalid_times_are_refused(
+    compared: Program, options: tuple[str, ...], message: str
 ) -> None:
     ran = compared("compare", *options)
     assert ran.code == 2
-    assert told in " ".join(ran.err.replace("│", " ").split())
+    assert message in " ".join(ran.err.replace("│", " ").split())
 
 
-def test_nothing_ingested_is_told_and_nothing_is_made(program: Program) -> None:
+def test_without_telemetry_it_is_an_error_and_nothing_is_written(program: Program) -> None:
     ran = program("compare")
     assert ran.code == 1
     assert "evaluation-pipelines ingest" in ran.err

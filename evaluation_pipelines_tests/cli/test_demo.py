@@ -1,4 +1,4 @@
-"""``demo``: everything once, shown and explained; never mixed with somebody's own telemetry."""
+"""``demo``: all steps with their results, and never with other telemetry."""
 
 import re
 
@@ -9,7 +9,7 @@ from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 
 
-def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_reading_anything(
+def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = program("demo")
@@ -17,18 +17,18 @@ def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_readi
     second = program("demo")
     assert (first.code, second.code, second.err) == (0, 0, "")
     assert "lines or records could not be read and went to quarantine" in first.err
-    assert "That is meant to be: " in first.out
-    assert "That is meant to be: " not in second.out
+    assert "This is expected: " in first.out
+    assert "This is expected: " not in second.out
     assert "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n" in second.out
     assert "build: nothing new\n" in second.out
     sessions = "\nThe newest sessions of each agent program"
-    # What was set to get here is set in every command that is told, else it would see other data.
+    # Every printed command sets the data folder, or else it would use other data.
     assert "\nstate      EVAL_DATA_DIR=data evaluation-pipelines status\n" in second.out
     shown = second.out.replace("EVAL_DATA_DIR=data ", "")
     assert first.out.partition(sessions)[2] == shown.partition(sessions)[2] != ""
     assert re.search(r"^Firefighter +\d+ +\d\.\d +(keep|review) ", first.out, re.MULTILINE)
     assert (program.folder / "data/analytics.duckdb").is_symlink()
-    assert "The best one with all dimensions known, " in first.out
+    assert "The best session with all dimensions known, " in first.out
     assert "\nremove     rm -r data " in first.out
     table = program.folder / "data/lake/agent_events/session_date=2026-11-21/agent_events.parquet"
     # The genuine sessions name no organization, the made-up team has two.
@@ -39,8 +39,8 @@ def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_readi
     board = first.out.partition("\nAgents, 0 to 1000 by their last 500 evaluations\n")[2]
     assert re.search(r"^release-gate +orchard +\d{3} .* mature *$", board, re.MULTILINE)
     assert re.search(r"^Scout +orchard +(\d+/50|\d{3}) ", board, re.MULTILINE)
-    assert "  That, too, is meant to be: two lines of signals are broken on purpose.\n" in first.out
-    assert "meant to be" not in second.out
+    assert "  This is expected, too: two lines of signals are invalid on purpose.\n" in first.out
+    assert "expected" not in second.out
 
     # Two of each program in each organization: Claude Code in three, three others in one.
     newest = first.out.partition(sessions)[2].partition("─\n")[2].partition(" others: ")[0]
@@ -48,13 +48,13 @@ def test_demo_shows_sessions_and_masques_and_a_second_one_the_same_without_readi
     assert agents == ["claude_code"] * 6 + ["codex"] * 2 + ["gemini_cli"] * 2 + ["qwen_code"] * 2
 
 
-def test_demo_leaves_telemetry_alone_that_somebody_has_put_there(program: Program) -> None:
+def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:
     program.land("mine.jsonl", session("a"))
     before = sorted(program.folder.rglob("*"))
     ran = program("demo")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "error: data/landing holds telemetry already (mine.jsonl): the demo would mix made-up "
-        "sessions with it. Give the demo a folder of its own: EVAL_DATA_DIR=data-demo make demo\n"
+        "error: data/landing already has telemetry (mine.jsonl), and the demo would mix generated "
+        "sessions with it. Use another folder for the demo: EVAL_DATA_DIR=data-demo make demo\n"
     )
     assert sorted(program.folder.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""``lift``: what masques are worth, on the screen."""
+"""``lift``: comparison of sessions with and without a masque."""
 
 import json
 
@@ -9,7 +9,7 @@ from evaluation_pipelines_tests.program import Program
 
 
 def session_of(name: str, masque: str | None, failed: int) -> bytes:
-    """A session of one prompt and four calls of which some failed, a cent, in a minute."""
+    """Return a session of one minute and one cent: a prompt and four calls, some failed."""
     calls = [
         claude("tool_result", 10 + n, session__id=name, success=str(n >= failed).lower())
         for n in range(4)
@@ -23,7 +23,7 @@ def session_of(name: str, masque: str | None, failed: int) -> bytes:
 
 @pytest.fixture
 def lake(program: Program) -> Program:
-    """Five sessions of Scout without a failure, five baselines with two of four, one of Critic."""
+    """Five sessions of Scout without a failure, five baselines with two failures, one Critic."""
     sessions = [session_of(f"scout-{n}", "Scout", 0) for n in range(5)]
     sessions += [session_of(f"none-{n}", None, 2) for n in range(5)]
     program.land("logs.jsonl", b"".join((*sessions, session_of("critic", "Critic", 0))))
@@ -32,7 +32,7 @@ def lake(program: Program) -> Program:
     return program
 
 
-def test_differences_are_shown_with_their_intervals_and_called_observational(lake: Program) -> None:
+def test_differences_have_intervals_and_a_note_on_observational_data(lake: Program) -> None:
     ran = lake("lift")
 
     assert (ran.code, ran.err) == (0, "")
@@ -45,28 +45,28 @@ def test_differences_are_shown_with_their_intervals_and_called_observational(lak
     assert "Critic unclassified 1 5 not yet: 1 of 5 default".split() in [
         each.split() for each in few.splitlines()
     ]
-    assert "Observational: people choose the masque and the task" in ran.out
-    assert "of 4 here about 1" in ran.out
+    assert "Observational data: people choose the masque and the task" in ran.out
+    assert "about 1 of the 4 here" in ran.out
 
 
-def test_the_rows_as_json(lake: Program) -> None:
+def test_json_has_the_rows(lake: Program) -> None:
     critic, scout = json.loads(lake("lift", "--format", "json").out)
 
     assert critic["composite_state"] == "not yet: 1 of 5"
     assert scout["failure_rate_difference"] == -0.5
 
 
-def test_fewer_sessions_suffice_where_that_is_set(
+def test_the_minimum_number_of_sessions_is_a_setting(
     lake: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVAL_BASELINE_MIN", "6")
     ran = lake("lift")
 
     assert "not yet: 5 of 6" in ran.out
-    assert "95 %" not in ran.out
+    assert "95%" not in ran.out
 
 
-def test_dates_without_a_masque_are_told(lake: Program) -> None:
+def test_dates_without_a_masque(lake: Program) -> None:
     ran = lake("lift", "--date", "2026-05-01")
 
-    assert ran.out.startswith("No session of these dates that has ended wore one masque")
+    assert ran.out.startswith("No ended session of these dates had one masque")

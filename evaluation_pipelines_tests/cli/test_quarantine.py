@@ -1,4 +1,4 @@
-"""``quarantine list``, ``show`` and ``retry``: what could not be read, on the screen."""
+"""``quarantine list``, ``show`` and ``retry``."""
 
 import re
 import subprocess
@@ -15,20 +15,20 @@ HOSTILE = b'{"\x1b[2J\x1b[31mred": "\xe2\x80\xae", "x": \x00\n'
 
 
 def rows(ran: Ran) -> list[str]:
-    """Lines of the table, one blank between cells."""
+    """Return the lines of the table with one space between cells."""
     _, _, table = ran.out.partition("─\n")
     return [re.sub(r" +", " ", row) for row in table.partition("\n\n")[0].splitlines()]
 
 
 def names(program: Program) -> list[str]:
-    """Names of all entries, the newest first."""
+    """Return the names of all entries, newest first."""
     table = program("quarantine", "list", "--entries")
     return [row.split()[0] for row in rows(table) if ":" in row.split()[0]]
 
 
 @pytest.fixture
 def filled(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """A file with a good line, a long one, and one that is none."""
+    """A file with a valid line, a line that is too long, and one that is not JSON."""
     program.land("logs.jsonl", line(claude("user_prompt")) + LONG + HOSTILE)
     monkeypatch.setenv("EVAL_MAX_LINE_BYTES", "2000")
     assert program("ingest").code == 0
@@ -36,8 +36,8 @@ def filled(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     return program
 
 
-def test_an_empty_quarantine_says_so(program: Program) -> None:
-    assert program("quarantine", "list").code == 1  # nothing was ever ingested
+def test_an_empty_quarantine(program: Program) -> None:
+    assert program("quarantine", "list").code == 1  # nothing was ingested
     assert program("ingest").code == 0
     ran = program("quarantine", "list")
     assert (ran.code, ran.err) == (0, "")
@@ -50,7 +50,7 @@ def test_an_empty_quarantine_says_so(program: Program) -> None:
     )
 
 
-def test_list_groups_by_file_and_reason_and_names_every_entry_when_asked(filled: Program) -> None:
+def test_list_groups_by_file_and_reason_or_lists_all_entries(filled: Program) -> None:
     ran = filled("quarantine", "list")
     assert (ran.code, ran.err) == (0, "")
     second, first, *_ = rows(ran)
@@ -64,24 +64,23 @@ def test_list_groups_by_file_and_reason_and_names_every_entry_when_asked(filled:
     assert ran.out.endswith("2 entries of 1 file; 1 not shown: use --limit\n")
 
 
-def test_show_says_where_a_line_stands_and_obeys_nothing_that_is_in_it(filled: Program) -> None:
+def test_show_prints_the_position_of_a_line_and_its_sanitized_text(filled: Program) -> None:
     ran = filled("quarantine", "show", names(filled)[0])
-    told = dict(
-        re.split(r" {2,}|(?<=^look at it) |(?<=^begins with) ", each, maxsplit=1)
-        for each in ran.out.splitlines()
+    facts = dict(
+        re.split(r" {2,}|(?<=^begins with) ", each, maxsplit=1) for each in ran.out.splitlines()
     )
     offset = len(line(claude("user_prompt")) + LONG)
     assert (ran.code, ran.err) == (0, "")
-    assert told["file"] == "logs.jsonl"
-    assert told["line"] == f"from byte {offset}, {len(HOSTILE) - 1} bytes long"
-    assert told["reason"].startswith("not JSON")
+    assert facts["file"] == "logs.jsonl"
+    assert facts["line"] == f"from byte {offset}, {len(HOSTILE) - 1} bytes long"
+    assert facts["reason"].startswith("not JSON")
     assert "\x1b" not in ran.out
     assert "\u202e" not in ran.out
-    assert told["begins with"].startswith('{"\ufffd[2J\ufffd[31mred": "\ufffd"')
-    seen = subprocess.run(
-        ["/bin/sh", "-c", told["look at it"]], cwd=filled.folder, capture_output=True, check=True
+    assert facts["begins with"].startswith('{"\ufffd[2J\ufffd[31mred": "\ufffd"')
+    printed = subprocess.run(
+        ["/bin/sh", "-c", facts["print it"]], cwd=filled.folder, capture_output=True, check=True
     )
-    assert seen.stdout == HOSTILE.rstrip(b"\n")
+    assert printed.stdout == HOSTILE.rstrip(b"\n")
 
 
 def messages(content: bytes) -> bytes:
@@ -96,34 +95,32 @@ def messages(content: bytes) -> bytes:
         pytest.param("logs.jsonl", messages, id="messages"),
     ],
 )
-def test_show_names_the_command_for_a_compressed_file(
+def test_show_prints_the_command_for_a_compressed_file(
     program: Program, name: str, packed: Callable[[bytes], bytes]
 ) -> None:
     program.land(name, packed(b'{"no": "telemetry"}\n'))
     program("ingest")
     ran = program("quarantine", "show", *names(program))
-    command = re.search(r"^look at it +(.*)$", ran.out, re.MULTILINE)
+    command = re.search(r"^print it +(.*)$", ran.out, re.MULTILINE)
     assert command
     if "zstd" in command[1]:
         assert re.fullmatch(r"tail -c \+1 .*logs.jsonl \| tail -c \+5 \| zstd -dc", command[1])
         return
-    seen = subprocess.run(
+    printed = subprocess.run(
         ["/bin/sh", "-c", command[1]], cwd=program.folder, capture_output=True, check=True
     )
-    assert seen.stdout == b'{"no": "telemetry"}'
+    assert printed.stdout == b'{"no": "telemetry"}'
 
 
-def test_retry_tells_what_it_stored_and_why_the_rest_stays(filled: Program) -> None:
+def test_retry_prints_what_it_stored_and_why_the_rest_stays(filled: Program) -> None:
     ran = filled("quarantine", "retry")
     assert ran.code == 0
     assert ran.out == (
         "retry: 1 of 2 entries could be read, 1 event on 1 date\n"
-        "Dagster builds these dates by itself; by hand: evaluation-pipelines build\n"
+        "Dagster builds these dates; to build them now: evaluation-pipelines build\n"
     )
     assert ran.err.startswith("warning: logs.jsonl: 1 entry stays in quarantine: not JSON: ")
-    assert filled("quarantine", "list").out.endswith(
-        "1 entry of 1 file, 1 more could be read later\n"
-    )
+    assert filled("quarantine", "list").out.endswith("1 entry of 1 file, 1 more resolved\n")
     assert "quarantine: 1 of 3 lines" in filled("status").out
     filled("build")
     assert len(rows(filled("sessions"))) == 2
@@ -138,22 +135,22 @@ def test_retry_tells_what_it_stored_and_why_the_rest_stays(filled: Program) -> N
     )
     (name,) = names(filled)
     shown = filled("quarantine", "show", name).out
-    assert "look at it   the file is no longer in the landing folder\n" in shown
-    assert re.search(r"^read again +.* UTC: still not readable$", shown, re.MULTILINE)
+    assert "print it     the file is no longer in the landing folder\n" in shown
+    assert re.search(r"^retried +.* UTC: still not readable$", shown, re.MULTILINE)
 
 
-def test_retry_of_one_entry_or_one_file_leaves_the_others_alone(filled: Program) -> None:
+def test_retry_of_one_entry_or_one_file_does_not_read_others(filled: Program) -> None:
     hostile, long = names(filled)
     assert "0 of 1 entry" in filled("quarantine", "retry", hostile).out
     assert "0 of 0 entries" in filled("quarantine", "retry", "--file", "other.jsonl").out
     assert "1 of 1 entry" in filled("quarantine", "retry", long, "--file", "logs.jsonl").out
 
 
-def test_a_name_that_is_no_entry_is_told_in_one_line(filled: Program) -> None:
+def test_an_unknown_entry_is_an_error_of_one_line(filled: Program) -> None:
     for command in ("show", "retry"):
         ran = filled("quarantine", command, "1-2-3:4")
         assert (ran.code, ran.out) == (1, "")
         assert ran.err == (
-            "error: There is no entry '1-2-3:4' in the quarantine. See the names with: "
+            "error: The quarantine has no entry '1-2-3:4'. List the names with: "
             "evaluation-pipelines quarantine list --entries\n"
         )

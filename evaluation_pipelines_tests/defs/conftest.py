@@ -19,7 +19,7 @@ def location(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """The code location with empty stores, which its resource opens as in production."""
     for variable in [name for name in os.environ if name.startswith("EVAL_")]:
         monkeypatch.delenv(variable)
-    monkeypatch.chdir(workplace.settings.data_dir)  # where no .env lies
+    monkeypatch.chdir(workplace.settings.data_dir)  # a folder without .env
     monkeypatch.setenv("EVAL_DATA_DIR", str(workplace.settings.data_dir))
     with dg.DagsterInstance.ephemeral() as instance:
         yield CodeLocation(workplace, instance)
@@ -27,7 +27,7 @@ def location(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture
 def settled_location(location: CodeLocation, tmp_path: Path) -> Iterator[CodeLocation]:
-    """The same with an instance in a folder, as a schedule needs it."""
+    """The code location with an instance in a folder, as a schedule needs it."""
     (tmp_path / "dagster").mkdir()
     with dg.DagsterInstance.local_temp(
         str(tmp_path / "dagster"), {"telemetry": {"enabled": False}}
@@ -37,7 +37,7 @@ def settled_location(location: CodeLocation, tmp_path: Path) -> Iterator[CodeLoc
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
-    """A judge, and the settings that lead there."""
+    """A judge endpoint, and the settings to use it."""
     with open_judge_endpoint() as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
@@ -48,7 +48,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """The webhook to which alerts go."""
+    """A webhook that receives the alerts."""
     with open_receiver() as opened:
         monkeypatch.setenv("EVAL_ALERT_WEBHOOK_URL", opened.url)
         yield opened

@@ -1,4 +1,4 @@
-"""A process that counts the rows of a table again and again, as an analyst beside the pipeline."""
+"""A process that counts the rows of a table repeatedly while the pipeline runs."""
 
 import select
 import subprocess
@@ -11,16 +11,16 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-_PAUSE_S = 0.05  # leave something of the machine to the pipeline
+_PAUSE_S = 0.05  # leave processor time to the pipeline
 
 
 class Counts(Counter[str]):
-    """What was counted, and how often; filled when the reading ends."""
+    """Number of reads by their result; filled when reading ends."""
 
 
 @contextmanager
 def reading(folder: Path) -> Iterator[Counts]:
-    """Count the rows of all partitions in ``folder`` while the block runs; errors count too."""
+    """Count the rows of all partitions in ``folder`` while the block runs; errors count, too."""
     counts = Counts()
     with subprocess.Popen(
         [sys.executable, __file__, str(folder)],
@@ -36,13 +36,13 @@ def reading(folder: Path) -> Iterator[Counts]:
 
 
 def count(folder: str) -> None:
-    """Print one number for each look, by DuckDB and Polars in turn, until standard input ends."""
+    """Print one number per read, by DuckDB and Polars in turn, until standard input ends."""
     pattern = f"{folder}/session_date=*/*.parquet"
     while not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
-        for look in (_by_duckdb, _by_polars):
+        for read in (_by_duckdb, _by_polars):
             try:
-                sys.stdout.write(f"{look(pattern)}\n")
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong is looked for here
+                sys.stdout.write(f"{read(pattern)}\n")
+            except Exception as error:  # noqa: BLE001 - every error must be reported
                 sys.stdout.write(f"{type(error).__name__}: {error}".replace("\n", " ") + "\n")
 
 

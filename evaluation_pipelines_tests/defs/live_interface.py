@@ -1,4 +1,4 @@
-"""What somebody sees and clicks in the interface of a running location, asked through GraphQL."""
+"""Queries and clicks in the interface of a running location, sent as GraphQL."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -48,24 +48,24 @@ query ($asset: AssetKeyInput!) { assetNodeOrError(assetKey: $asset) {
 
 
 def launch_backfill(live: LiveLocation, days: Iterable[date]) -> str:
-    """Ask for the daily tables of some days; gives the name of the backfill."""
-    wanted = {
+    """Launch a backfill of the daily tables of some days, and return its id."""
+    backfill = {
         "assetSelection": [{"path": [each]} for each in DAILY_TABLES],
         "partitionNames": [each.isoformat() for each in days],
         "fromFailure": False,
     }
-    return str(live.query(BACKFILL, backfill=wanted)["launchPartitionBackfill"]["backfillId"])
+    return str(live.query(BACKFILL, backfill=backfill)["launchPartitionBackfill"]["backfillId"])
 
 
 def backfill_status(live: LiveLocation, backfill: str) -> tuple[str, list[str]]:
-    """Status of a backfill, and of each run that it started."""
+    """Return the status of a backfill, and of each of its runs."""
     found = live.query(BACKFILL_STATUS, id=backfill)
     runs = [each["status"] for each in found["runsOrError"]["results"]]
     return found["partitionBackfillOrError"]["status"], runs
 
 
 def builds(live: LiveLocation) -> list[dict[str, Any]]:
-    """Runs that the sensor asked for, the newest first."""
+    """Return the builds, newest first."""
     runs: list[dict[str, Any]] = live.query(RUNS, job="build_daily_tables")["runsOrError"][
         "results"
     ]
@@ -73,12 +73,12 @@ def builds(live: LiveLocation) -> list[dict[str, Any]]:
 
 
 def latest_build(live: LiveLocation) -> dict[str, Any]:
-    """The newest of them."""
+    """Return the newest build."""
     return builds(live)[0]
 
 
 def ranges_of_builds(live: LiveLocation) -> list[tuple[date, date]]:
-    """First and last date of those runs."""
+    """Return the first and last date of each build, newest first."""
     tags = [{each["key"]: each["value"] for each in run["tags"]} for run in builds(live)]
     return [
         (
@@ -90,13 +90,13 @@ def ranges_of_builds(live: LiveLocation) -> list[tuple[date, date]]:
 
 
 def failure_shown(live: LiveLocation) -> str:
-    """What the newest build says of its failure."""
+    """Return the failure metadata of the newest build."""
     events = live.query(FAILURE, id=latest_build(live)["runId"])["logsForRun"]["events"]
     return str([each for each in events if each.get("failureMetadata")])
 
 
 def check_shown(live: LiveLocation) -> str:
-    """What the failed check of the sessions says."""
+    """Return the evaluation of the failed check of the sessions."""
     asset = {"path": ["agent_sessions"]}
     (check,) = live.query(CHECK, asset=asset, name="every_date_was_built")["assetCheckExecutions"]
     assert check["status"] == "FAILED"
@@ -104,7 +104,7 @@ def check_shown(live: LiveLocation) -> str:
 
 
 def partition_status(live: LiveLocation, number: int) -> str | None:
-    """Colour of a day of the sessions in the interface; None for one that was never tried."""
+    """Return the status of a day of the sessions; ``None`` if it was never materialized."""
     asset = live.query(PARTITIONS, asset={"path": ["agent_sessions"]})["assetNodeOrError"]
     for each in asset["assetPartitionStatuses"]["ranges"]:
         if each["startKey"] <= day(number).isoformat() <= each["endKey"]:
@@ -113,7 +113,7 @@ def partition_status(live: LiveLocation, number: int) -> str | None:
 
 
 def click_on_materialize(live: LiveLocation, asset: str, number: int) -> None:
-    """What the button of one asset sends for one partition."""
+    """Launch the run of the button "Materialize" of one asset and partition."""
     selector = {
         "repositoryName": "__repository__",
         "repositoryLocationName": "evaluation_pipelines",

@@ -1,4 +1,4 @@
-"""The code location as ``make dev`` runs it: webserver, daemon and code server, in own folders."""
+"""The code location as ``make dev`` runs it: webserver, daemon and code server."""
 
 import json
 import os
@@ -29,25 +29,25 @@ _HEALTH = """
 
 @dataclass(frozen=True)
 class LiveLocation:
-    """A running Dagster, and how to talk to it."""
+    """A running Dagster."""
 
     url: str
     log: Path
 
     def query(self, text: str, **variables: object) -> Any:
-        """Ask GraphQL; an error in the answer fails the test."""
+        """Send a GraphQL query; an error in the answer fails the test."""
         body = json.dumps({"query": text, "variables": variables}).encode()
         headers = {"Content-Type": "application/json"}
-        asked = urllib.request.Request(f"{self.url}/graphql", body, headers)  # noqa: S310
-        with urllib.request.urlopen(asked, timeout=30) as reply:  # noqa: S310
+        request = urllib.request.Request(f"{self.url}/graphql", body, headers)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
             answer = json.load(reply)
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
 
-    def wait(self, what: str, look: Callable[[], T], seconds: float = 60) -> tuple[T, float]:
-        """Look again and again until there is something; gives it, and after how many seconds."""
+    def wait(self, what: str, poll: Callable[[], T], seconds: float = 60) -> tuple[T, float]:
+        """Poll until the result is truthy; return it and the seconds it took."""
         began = time.monotonic()
-        while not (found := look()):
+        while not (found := poll()):
             if time.monotonic() - began > seconds:
                 tail = "\n".join(self.log.read_text().splitlines()[-40:])
                 raise AssertionError(f"no {what} after {seconds} s; the log ends with\n{tail}")
@@ -55,7 +55,7 @@ class LiveLocation:
         return found, time.monotonic() - began
 
     def is_healthy(self) -> bool:
-        """Whether the code is loaded and every daemon at work."""
+        """Return whether the code is loaded and every daemon healthy."""
         try:
             answer = self.query(_HEALTH)
         except OSError:  # not listening yet
@@ -72,7 +72,7 @@ class LiveLocation:
 
 @contextmanager
 def start(folder: Path, **settings: object) -> Iterator[LiveLocation]:
-    """Run ``dg dev`` with all state in ``folder`` until the block ends; settings by their name."""
+    """Run ``dg dev`` with its state in ``folder`` and ``settings`` until the block ends."""
     home = dagster_home(folder / "home")
     log, port = folder / "dev.log", _free_port()
     with log.open("wb") as output:
@@ -112,7 +112,7 @@ def _free_port() -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the group of processes to end; those that do not are killed."""
+    """Terminate the process group; kill the processes that do not end."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(30)

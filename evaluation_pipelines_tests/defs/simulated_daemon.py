@@ -1,7 +1,7 @@
-"""What Dagster's daemon does over hours, in this process and at a time that a test decides.
+"""Simulation of Dagster's daemon over hours, in this process and at times set by a test.
 
-Every schedule whose time has come is evaluated, every sensor that runs by default is ticked, and
-what they ask for is executed at once, until nobody asks for anything any more.
+It evaluates every schedule that is due, ticks every sensor that runs by default, and executes the
+requested runs immediately, until no run is requested.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, repository
 
 _BETWEEN_TICKS = timedelta(seconds=30)
-_MOST_ROUNDS = 20
+_MAX_ROUNDS = 20
 
 
 @dataclass(frozen=True)
-class Ran:
-    """One run: who asked for it, when, and what became of it."""
+class ExecutedRun:
+    """One run: its time, requester, job and result."""
 
     at: datetime
-    asked_by: str
+    requested_by: str
     job: str
     result: dg.ExecuteInProcessResult
 
@@ -35,31 +35,31 @@ class Daemon:
 
     location: CodeLocation
     time: time_machine.Traveller
-    looked_at: datetime
-    runs: list[Ran] = field(default_factory=list)
+    last_time: datetime
+    runs: list[ExecutedRun] = field(default_factory=list)
 
     def live_until(self, moment: datetime) -> None:
-        """Let the time be ``moment``, and do what there is to do by then."""
+        """Move the clock to ``moment``, and execute everything that is due by then."""
         self.time.move_to(moment)
         for schedule in repository().schedule_defs:
             if schedule.default_status == dg.DefaultScheduleStatus.RUNNING:
                 self._evaluate(schedule, moment)
-        self.looked_at = moment
-        for _ in range(_MOST_ROUNDS):
-            asked = [each.name for each in _running_sensors() if self._tick(each)]
-            if not asked:
+        self.last_time = moment
+        for _ in range(_MAX_ROUNDS):
+            requesting = [each.name for each in _running_sensors() if self._tick(each)]
+            if not requesting:
                 return
             self.time.shift(_BETWEEN_TICKS)
-        message = f"at {moment} there is no end of runs: {[each.job for each in self.runs[-9:]]}"
+        message = f"at {moment} runs never end: {[each.job for each in self.runs[-9:]]}"
         raise AssertionError(message)
 
-    def failed(self) -> list[Ran]:
-        """The runs that did not succeed."""
+    def failed(self) -> list[ExecutedRun]:
+        """Return the runs that did not succeed."""
         return [each for each in self.runs if not each.result.success]
 
     def _evaluate(self, schedule: dg.ScheduleDefinition, moment: datetime) -> None:
-        """The newest time of a schedule since the last look: missed ones are not made up for."""
-        if (due := _newest_time(schedule, self.looked_at, moment)) is None:
+        """Evaluate a schedule at its newest time since the last call; missed times are skipped."""
+        if (due := _newest_time(schedule, self.last_time, moment)) is None:
             return
         with dg.build_schedule_context(
             instance=self.location.instance,
@@ -72,7 +72,7 @@ class Daemon:
             self._run(schedule.name, schedule.job_name, request.tags, request.run_config)
 
     def _tick(self, sensor: dg.SensorDefinition) -> bool:
-        """Whether a sensor asked for a run."""
+        """Tick a sensor and execute its runs; return whether it requested any."""
         if isinstance(sensor, dg.AutomationConditionSensorDefinition):
             return self._tick_conditions(sensor.name)
         requests = self.location.tick(sensor.name).run_requests or []
@@ -82,10 +82,10 @@ class Daemon:
         return bool(requests)
 
     def _tick_conditions(self, sensor: str) -> bool:
-        """Runs as the daemon groups them: assets without partitions together, else by date."""
-        wanted = self.location.wanted_partitions(sensor)
+        """Execute requested assets in runs as the daemon does: by date, and without partitions."""
+        requested = self.location.requested_partitions(sensor)
         groups: dict[str | None, list[str]] = {}
-        for asset, partitions in wanted.items():
+        for asset, partitions in requested.items():
             for partition in partitions:
                 groups.setdefault(partition, []).append(asset)
         for partition, assets in groups.items():
@@ -94,12 +94,12 @@ class Daemon:
         return bool(groups)
 
     def _run(
-        self, asked_by: str, job: str, tags: Mapping[str, str], config: Mapping[str, object]
+        self, requested_by: str, job: str, tags: Mapping[str, str], config: Mapping[str, object]
     ) -> None:
-        self._note(asked_by, job, self.location.execute(job, tags, config))
+        self._note(requested_by, job, self.location.execute(job, tags, config))
 
-    def _note(self, asked_by: str, job: str, result: dg.ExecuteInProcessResult) -> None:
-        self.runs.append(Ran(datetime.now(UTC), asked_by, job, result))
+    def _note(self, requested_by: str, job: str, result: dg.ExecuteInProcessResult) -> None:
+        self.runs.append(ExecutedRun(datetime.now(UTC), requested_by, job, result))
 
 
 def _running_sensors() -> Sequence[dg.SensorDefinition]:

@@ -1,29 +1,29 @@
-"""The sensors that tell people, with a receiver that takes what they post."""
+"""The sensors that raise alerts, with a webhook that receives them."""
 
 import pytest
 
 from evaluation_pipelines_tests.alerts.test_checks import put_regressions
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
-from evaluation_pipelines_tests.defs.misfortunes import break_landed, fail
+from evaluation_pipelines_tests.defs.date_failures import break_landed, fail_builds
 from evaluation_pipelines_tests.receiver import Receiver
 
 NOTHING = "Sensor function returned an empty result"
-"""What Dagster says of a tick that found nothing."""
+"""Dagster's skip message of a tick that returned nothing."""
 
-WATCH, FAILED = "alerts_sensor", "failed_run_sensor"
+CHECKS, FAILED = "alerts_sensor", "failed_run_sensor"
 
 
-def test_what_is_noticed_is_posted_once(location: CodeLocation, receiver: Receiver) -> None:
-    assert location.tick(WATCH).skip_message == NOTHING
+def test_an_alert_is_posted_once(location: CodeLocation, receiver: Receiver) -> None:
+    assert location.tick(CHECKS).skip_message == NOTHING
     put_regressions(location.workplace, aspen="alert")
 
-    assert location.tick(WATCH).skip_message == "alerts: 1 regressions"
-    assert location.tick(WATCH).skip_message == NOTHING
+    assert location.tick(CHECKS).skip_message == "alerts: 1 regressions"
+    assert location.tick(CHECKS).skip_message == NOTHING
     (text,) = receiver.texts
     assert text.startswith("aspen got worse at code\nIts mean score of the last 7 days is 70.0")
 
 
-def test_a_failed_run_is_told_once_a_day_with_its_step_and_reason(
+def test_a_failed_run_is_reported_once_a_day_with_its_step_and_reason(
     location: CodeLocation, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location.tick(FAILED)
@@ -35,34 +35,34 @@ def test_a_failed_run_is_told_once_a_day_with_its_step_and_reason(
     location.tick(FAILED)
 
     (text,) = receiver.texts
-    assert text.startswith("a run of draw_audit_samples failed\nWhere: no step began (run ")
+    assert text.startswith("a run of draw_audit_samples failed\nWhere: no step started (run ")
     assert "EVAL_BATCH_BYTES" in text
     config = {"ops": {"score_session": {"config": {"session": "s-0"}}}}
     job = repository().get_job("judge_session_now")
     job.execute_in_process(config, instance=location.instance, raise_on_error=False)
     location.tick(FAILED)
-    told = receiver.texts[1]
-    assert told.startswith("a run of judge_session_now failed\nWhere: score_session (run ")
-    assert "set EVAL_JUDGE_MODEL to the name of a model" in told
+    text = receiver.texts[1]
+    assert text.startswith("a run of judge_session_now failed\nWhere: score_session (run ")
+    assert "set EVAL_JUDGE_MODEL to the name of a model" in text
 
 
-def test_a_run_that_was_killed_is_told_and_one_that_is_started_again_is_not(
+def test_a_killed_run_is_reported_unless_it_is_retried(
     location: CodeLocation, receiver: Receiver
 ) -> None:
     location.tick(FAILED)
-    again = location.start("nightly_evaluation", {"dagster/will_retry": "true"})
-    location.instance.report_run_failed(again, "the process is gone")
+    retried = location.start("nightly_evaluation", {"dagster/will_retry": "true"})
+    location.instance.report_run_failed(retried, "the process is gone")
     location.tick(FAILED)
     assert receiver.texts == []
 
     location.kill(range_tags(day(0), day(0)))
     location.tick(FAILED)
     (text,) = receiver.texts
-    assert text.startswith("a run of build_daily_tables failed\nWhere: no step began")
+    assert text.startswith("a run of build_daily_tables failed\nWhere: no step started")
     assert "the process is gone" in text
 
 
-def test_a_build_whose_dates_are_tried_again_is_told_only_when_one_is_parked(
+def test_a_failed_build_is_reported_only_when_a_date_is_parked(
     location: CodeLocation, receiver: Receiver
 ) -> None:
     location.land(0)
@@ -72,7 +72,7 @@ def test_a_build_whose_dates_are_tried_again_is_told_only_when_one_is_parked(
     location.tick(FAILED)
     assert receiver.texts == []
 
-    fail(location.workplace, 0, times=2)
+    fail_builds(location.workplace, 0, times=2)
     assert not location.build(0).success
     location.tick(FAILED)
     (text,) = receiver.texts

@@ -1,4 +1,4 @@
-"""The closed books in Dagster: made after a build, shown, and loud when they do not balance."""
+"""Closed books in Dagster: built after a build of a date, shown, and reported if unbalanced."""
 
 import dagster as dg
 import polars as pl
@@ -17,11 +17,11 @@ from evaluation_pipelines_tests.receiver import Receiver
 BOOKS, SENSOR = EVALUATION_BOOKS.name, "books_sensor"
 
 
-def test_books_of_changed_dates_are_asked_for_closed_and_shown(location: CodeLocation) -> None:
-    assert location.wanted(SENSOR) == {}
+def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLocation) -> None:
+    assert location.requested_counts(SENSOR) == {}
     location.run_ingest(session_line(0) + session_line(1) + session_line(1, "t", 60))
     location.build(0, 1)
-    assert location.wanted(SENSOR) == {BOOKS: 2}
+    assert location.requested_counts(SENSOR) == {BOOKS: 2}
 
     result = location.materialize_range(0, 1, BOOKS)
     assert result.success
@@ -42,12 +42,12 @@ def test_books_of_changed_dates_are_asked_for_closed_and_shown(location: CodeLoc
     assert "| scored | 2 | it has a current card of its best\\-matching profile |" in str(
         shown["states"]
     )
-    assert "events without a session" in str(shown["beside the sessions"])
-    assert location.wanted(SENSOR) == {}
-    # Late telemetry of one date: that one alone is closed again.
+    assert "events without a session" in str(shown["not part of a session"])
+    assert location.requested_counts(SENSOR) == {}
+    # Late telemetry of one date: only its books are closed again.
     location.run_ingest(session_line(1, "u", 120))
     location.build(1)
-    assert location.wanted(SENSOR) == {BOOKS: 1}
+    assert location.requested_counts(SENSOR) == {BOOKS: 1}
 
 
 def test_a_date_without_telemetry_has_no_books(location: CodeLocation) -> None:
@@ -66,11 +66,11 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
 
     result = location.materialize_range(0, 1, BOOKS)
     assert not result.success
-    amiss = (
+    problem = (
         "every_session_is_in_one_state: 1 session windows in agent_sessions, but 0: "
         "1 not accounted for"
     )
-    assert amiss in failure_of(result)
+    assert problem in failure_of(result)
     assert location.materialized(BOOKS) == [day(1)]
     check = location.check(BOOKS, "books_balance")
     assert (check.passed, check.severity, check.blocking) == (
@@ -79,16 +79,16 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
         True,
     )
     texts = check_texts(check)
-    assert (texts["date"], texts["found"]) == (str(day(0)), amiss)
+    assert (texts["date"], texts["found"]) == (str(day(0)), problem)
     assert texts["examples"] == "every_session_is_in_one_state: default, s-0#baseline-1"
     (observed,) = result.get_asset_observation_events()
-    told = observed.asset_observation_data.asset_observation
-    assert told.partition == str(day(0))
-    assert "every\\_session\\_is\\_in\\_one\\_state" in str(told.metadata["equations"].value)
+    observation = observed.asset_observation_data.asset_observation
+    assert observation.partition == str(day(0))
+    assert "every\\_session\\_is\\_in\\_one\\_state" in str(observation.metadata["equations"].value)
     (text,) = receiver.texts
     assert text.startswith(f"the books of {day(0)} could not be closed\n")
-    assert amiss in text
-    # The date itself is built: its telemetry is held back by nothing.
-    touched = RebuildQueue(location.workplace.ledger).get(day(0))
-    assert touched is not None
-    assert (touched.is_built, touched.attempts) == (True, 0)
+    assert problem in text
+    # The date itself counts as built.
+    queued = RebuildQueue(location.workplace.ledger).get(day(0))
+    assert queued is not None
+    assert (queued.is_built, queued.attempts) == (True, 0)

@@ -1,4 +1,4 @@
-"""Dates that cannot be built: left out, shown, parked, revived."""
+"""Dates that cannot be built: skipped, shown, parked and revived."""
 
 import dagster as dg
 import polars as pl
@@ -11,42 +11,42 @@ from evaluation_pipelines_tests.defs.code_location import (
     day,
     failure_of,
 )
-from evaluation_pipelines_tests.defs.misfortunes import (
+from evaluation_pipelines_tests.defs.date_failures import (
     break_landed,
     landed_part,
-    mend_landed,
-    touched,
+    queued_dates,
+    repair_landed,
 )
 from evaluation_pipelines_tests.receiver import Receiver
 
 
 def double_a_session(location: CodeLocation, number: int) -> None:
-    """Give a date of sessions a row twice, which its rules would never have let through."""
+    """Write a session twice on a date, which the checks would not allow."""
     lake = location.workplace.lake
     sessions = lake.read(AGENT_SESSIONS, [day(number)])
     lake.write(pl.concat([sessions, sessions]), AGENT_SESSIONS, day(number))
 
 
-def standing(location: CodeLocation) -> tuple[int, bool]:
-    """Attempts of day 1, and whether it is parked."""
-    found = touched(location.workplace)[day(1)]
+def attempts_and_parked(location: CodeLocation) -> tuple[int, bool]:
+    """Return the failed attempts of day 1, and whether it is parked."""
+    found = queued_dates(location.workplace)[day(1)]
     return found.attempts, found.parked
 
 
-def parked(location: CodeLocation) -> None:
-    """Land day 1, break it and let it fail four times, then mend it."""
+def park_and_repair(location: CodeLocation) -> None:
+    """Land day 1, damage it, let its build fail four times, and repair it."""
     location.land(1)
-    sound = break_landed(location.workplace, 1)
+    content = break_landed(location.workplace, 1)
     for _ in range(4):
         location.build(1)
-    assert touched(location.workplace)[day(1)].parked
-    mend_landed(location.workplace, 1, sound)
+    assert queued_dates(location.workplace)[day(1)].parked
+    repair_landed(location.workplace, 1, content)
 
 
-def test_a_broken_date_is_left_out_and_the_others_are_scored(location: CodeLocation) -> None:
+def test_a_broken_date_is_skipped_and_the_others_are_scored(location: CodeLocation) -> None:
     location.land(0, 1, 2)
     break_landed(location.workplace, 1)
-    torn = landed_part(location.workplace, 1)
+    damaged = landed_part(location.workplace, 1)
     result = location.build(0, 2)
 
     assert not result.success
@@ -54,13 +54,17 @@ def test_a_broken_date_is_left_out_and_the_others_are_scored(location: CodeLocat
     assert reason.startswith(
         "1 of 3 dates could not be built, the others are published: 2025-02-07: "
     )
-    assert str(torn) in reason
+    assert str(damaged) in reason
     for asset in DAILY_TABLES:
         assert location.materialized(asset) == [day(0), day(2)]
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-2"]
-    assert [touched(location.workplace)[day(n)].is_built for n in range(3)] == [True, False, True]
-    assert touched(location.workplace)[day(1)].attempts == 1
-    assert str(torn) in (touched(location.workplace)[day(1)].last_error or "")
+    assert [queued_dates(location.workplace)[day(n)].is_built for n in range(3)] == [
+        True,
+        False,
+        True,
+    ]
+    assert queued_dates(location.workplace)[day(1)].attempts == 1
+    assert str(damaged) in (queued_dates(location.workplace)[day(1)].last_error or "")
 
 
 def test_a_broken_date_shows_as_a_failed_check_of_the_table_where_it_failed(
@@ -76,7 +80,7 @@ def test_a_broken_date_shows_as_a_failed_check_of_the_table_where_it_failed(
     assert (shown["dates_checked"], shown["dates_broken"]) == (3, 1)
     assert (shown["date"], shown["expected"]) == ("2025-02-07", "built")
     assert str(landed_part(location.workplace, 1)) in str(shown["found"])
-    # It never came to sessions, and nothing is wrong with those of the other two.
+    # Its sessions were never built, and those of the other two dates are correct.
     sessions = location.check("agent_sessions", "every_date_was_built")
     assert sessions.passed
     assert check_texts(sessions)["dates_checked"] == 2
@@ -92,7 +96,7 @@ def test_dates_are_built_without_checks_where_none_are_selected(location: CodeLo
     assert [location.materialized(each) for each in DAILY_TABLES] == [[day(1)]] * len(DAILY_TABLES)
 
 
-def test_a_date_that_breaks_a_rule_is_left_out_and_its_rows_are_shown(
+def test_a_date_that_fails_a_check_is_skipped_and_its_rows_are_shown(
     location: CodeLocation,
 ) -> None:
     location.land(0, 1, 2)
@@ -104,13 +108,13 @@ def test_a_date_that_breaks_a_rule_is_left_out_and_its_rows_are_shown(
 
     assert not result.success
     assert failure_of(result) == (
-        "1 of 3 dates could not be built, the others are published: 2025-02-07: RuleBrokenError: "
+        "1 of 3 dates could not be built, the others are published: 2025-02-07: CheckFailedError: "
         "session_performance: keys_are_unique: expected one row per organization_id, session_key, "
         "found 1 keys that several rows share"
     )
     made = [each.partition for each in result.asset_materializations_for_node("daily_tables")]
     assert made == ["2025-02-06", "2025-02-08"]
-    assert scores.read_bytes() == before  # the scores of before stay
+    assert scores.read_bytes() == before  # the previous scores stay
 
     check = location.check("session_performance", "keys_are_unique")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
@@ -143,45 +147,39 @@ def test_several_broken_dates_are_all_listed(location: CodeLocation) -> None:
     ]
 
 
-def test_the_fourth_failure_parks_a_date_and_tells_people_once(
+def test_the_fourth_failure_parks_a_date_and_raises_one_alert(
     location: CodeLocation, receiver: Receiver
 ) -> None:
     location.land(1)
     break_landed(location.workplace, 1)
-    torn = landed_part(location.workplace, 1)
+    damaged = landed_part(location.workplace, 1)
     for attempt in range(1, 4):
         assert not location.build(1).success
-        assert (
-            touched(location.workplace)[day(1)].attempts,
-            touched(location.workplace)[day(1)].parked,
-        ) == (attempt, False)
+        assert attempts_and_parked(location) == (attempt, False)
     assert receiver.texts == []
     assert location.check("agent_events_landed", "no_date_is_parked").passed
 
     assert not location.build(1).success
-    assert (
-        touched(location.workplace)[day(1)].attempts,
-        touched(location.workplace)[day(1)].parked,
-    ) == (4, True)
+    assert attempts_and_parked(location) == (4, True)
     (alert,) = receiver.texts
     title, reason, advice = alert.splitlines()
     assert title == "session_date 2025-02-07 is parked after 4 attempts"
     assert reason.startswith("agent_events: LakeError: ")
-    assert str(torn) in reason
-    assert advice == "Mend the cause, then materialize the date once more."
+    assert str(damaged) in reason
+    assert advice == "Fix the cause, then materialize the date again."
     check = location.check("agent_events_landed", "no_date_is_parked")
     assert not check.passed
     assert check_texts(check)["found"] == "1 parked dates"
-    assert str(torn) in str(check_texts(check)["2025-02-07"])
+    assert str(damaged) in str(check_texts(check)["2025-02-07"])
 
 
-def test_after_the_cause_is_mended_one_materialization_revives_a_parked_date(
+def test_one_materialization_revives_a_parked_date_after_its_cause_is_fixed(
     location: CodeLocation,
 ) -> None:
-    parked(location)
+    park_and_repair(location)
     assert location.materialize(1, *DAILY_TABLES).success
 
-    now = touched(location.workplace)[day(1)]
+    now = queued_dates(location.workplace)[day(1)]
     assert (now.is_built, now.parked, now.attempts, now.last_error) == (True, False, 0, None)
     assert location.workplace.performance().height == 1
     assert location.check("agent_events_landed", "no_date_is_parked").passed
@@ -189,21 +187,18 @@ def test_after_the_cause_is_mended_one_materialization_revives_a_parked_date(
 
 
 def test_one_table_alone_makes_a_parked_date_due_again(location: CodeLocation) -> None:
-    """The click on the one asset that shows the failure."""
-    parked(location)
+    """As when the asset that shows the failure is materialized by hand."""
+    park_and_repair(location)
     assert location.materialize(1, "agent_events").success
 
-    now = touched(location.workplace)[day(1)]
+    now = queued_dates(location.workplace)[day(1)]
     assert (now.is_built, now.parked, now.attempts) == (False, False, 0)
-    assert location.requested("touched_dates_sensor") == [(day(1), day(1))]
+    assert location.requested_ranges("touched_dates_sensor") == [(day(1), day(1))]
 
 
 def test_a_parked_date_that_still_fails_stays_parked(location: CodeLocation) -> None:
-    parked(location)
+    park_and_repair(location)
     break_landed(location.workplace, 1)
     assert not location.materialize(1, *DAILY_TABLES).success
 
-    assert (
-        touched(location.workplace)[day(1)].parked,
-        touched(location.workplace)[day(1)].attempts,
-    ) == (True, 5)
+    assert attempts_and_parked(location) == (5, True)

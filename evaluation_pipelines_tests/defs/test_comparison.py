@@ -1,4 +1,4 @@
-"""The comparison as assets: written with what people see of it, or not at all."""
+"""The comparison as assets: tables, report and checks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ from evaluation_pipelines_tests.defs.code_location import CodeLocation
 
 
 def put_models(location: CodeLocation) -> None:
-    """A good and a bad model with 40 runs each, of the last days."""
+    """Write 40 recent runs each of a good and a bad model."""
     start = datetime.now(UTC) - timedelta(days=3)
     rows = [
         evaluation(100 * side + at, score, model=f"model-{'ab'[side]}", started_at=start)
@@ -76,7 +76,7 @@ def test_an_empty_lake_gives_an_empty_report(location: CodeLocation) -> None:
     assert shown["cost and quality"] == "none ranked"
 
 
-def test_a_comparison_that_breaks_a_rule_leaves_the_one_of_before(
+def test_a_comparison_that_fails_a_check_keeps_the_previous_one(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_models(location)

@@ -1,12 +1,12 @@
-"""The daily tables as assets: what a run makes of its dates, and what it shows of them."""
+"""The daily tables as assets: the dates of a run, their metadata and their checks."""
 
-import base64
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 import pytest
 
+from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
@@ -15,21 +15,22 @@ from evaluation_pipelines_tests.defs.code_location import (
     check_texts,
     day,
     session_line,
+    svg_of,
 )
-from evaluation_pipelines_tests.defs.misfortunes import touched
+from evaluation_pipelines_tests.defs.date_failures import queued_dates
 
 TABLES = len(DAILY_TABLES)
 
 
 def metadata(location: CodeLocation, asset: str, number: int) -> dict[str, object]:
-    """Plain values of the metadata of the newest materialization of a date."""
+    """Return the metadata of the newest materialization of a date, as plain values."""
     partition = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))])
     (record,) = location.instance.fetch_materializations(partition, limit=1).records
     assert record.asset_materialization
     return {name: each.value for name, each in record.asset_materialization.metadata.items()}
 
 
-def test_a_build_makes_the_tables_of_its_date(location: CodeLocation) -> None:
+def test_a_build_writes_the_tables_of_its_date(location: CodeLocation) -> None:
     location.land(0)
     assert location.build(0).success
 
@@ -40,15 +41,15 @@ def test_a_build_makes_the_tables_of_its_date(location: CodeLocation) -> None:
     # 300 of 450 tokens from the cache: 6.67; 0.02 USD for 2 calls: 9.
     # 0.30 * 10 + 0.25 * 4 + 0.20 * 10 + 0.15 * 20 / 3 + 0.10 * 9 = 7.9
     assert score["composite"] == pytest.approx(7.9)
-    assert touched(location.workplace)[day(0)].is_built
+    assert queued_dates(location.workplace)[day(0)].is_built
 
 
-def test_a_range_of_dates_is_made_in_one_run(location: CodeLocation) -> None:
+def test_a_range_of_dates_is_built_in_one_run(location: CodeLocation) -> None:
     location.land(0, 1, 1, 2, 4)
     result = location.build(0, 3)
 
     assert result.success
-    # Nothing landed on day 3: its tables are there and empty.
+    # Nothing landed on day 3: its tables exist and are empty.
     days = [day(number) for number in range(4)]
     assert [location.materialized(each) for each in DAILY_TABLES] == [days] * TABLES
     assert location.workplace.sessions()["session_date"].to_list() == days[:3]
@@ -62,21 +63,21 @@ def test_a_range_of_dates_is_made_in_one_run(location: CodeLocation) -> None:
     assert location.instance.get_runs_count() == 1
 
 
-def test_only_the_tables_that_were_selected_are_made(location: CodeLocation) -> None:
+def test_only_selected_tables_are_built(location: CodeLocation) -> None:
     location.land(0)
     assert location.materialize(0, "agent_events").success
     assert [location.materialized(each) for each in DAILY_TABLES] == [
         [day(0)],
         *[[]] * (TABLES - 1),
     ]
-    assert not touched(location.workplace)[day(0)].is_built  # the others are still missing
+    assert not queued_dates(location.workplace)[day(0)].is_built  # the others are still missing
 
     assert location.materialize(0, *DAILY_TABLES[1:]).success
     assert [location.materialized(each) for each in DAILY_TABLES] == [[day(0)]] * TABLES
     assert location.workplace.performance().height == 1
 
 
-def test_a_check_is_only_reported_for_tables_that_were_made(location: CodeLocation) -> None:
+def test_checks_are_reported_only_for_tables_that_were_built(location: CodeLocation) -> None:
     location.land(0)
     location.build(0)
     result = location.materialize(0, "agent_sessions", "session_performance")
@@ -94,13 +95,13 @@ def test_a_check_is_only_reported_for_tables_that_were_made(location: CodeLocati
         ("session_performance", "every_score_has_its_session"),
         ("session_performance", "keys_are_unique"),
         ("session_performance", "scores_are_in_range"),
-        # Of the whole lake: whoever clicks on "Materialize" gets it, too; a build by itself not.
+        # A check of the whole lake: "Materialize" includes it, the job of the sensor does not.
         ("session_performance", "scores_match_sessions"),
     }
     assert all(each.passed for each in result.get_asset_check_evaluations())
 
 
-def test_the_build_of_a_date_is_repeatable_to_the_byte(location: CodeLocation) -> None:
+def test_a_repeated_build_writes_the_same_bytes(location: CodeLocation) -> None:
     location.land(0)
     location.build(0)
     files = {path: path.read_bytes() for path in location.workplace.lake.root.rglob("*.parquet")}
@@ -110,7 +111,7 @@ def test_the_build_of_a_date_is_repeatable_to_the_byte(location: CodeLocation) -
     assert {path: path.read_bytes() for path in files} == files
 
 
-def test_metadata_show_rows_numbers_a_preview_and_the_path(location: CodeLocation) -> None:
+def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation) -> None:
     location.land(0, 0)  # the same line twice
     location.build(0)
     events = metadata(location, "agent_events", 0)
@@ -127,7 +128,7 @@ def test_metadata_show_rows_numbers_a_preview_and_the_path(location: CodeLocatio
     assert pl.read_parquet(path).height == 4
 
 
-def test_metadata_of_performance_show_the_composites_as_a_picture(location: CodeLocation) -> None:
+def test_metadata_of_performance_has_a_histogram_of_the_composites(location: CodeLocation) -> None:
     location.land(0)
     location.workplace.land("logs.jsonl", session_line(0, "failing", success="false"), "ab")
     location.workplace.ingest()
@@ -137,12 +138,14 @@ def test_metadata_of_performance_show_the_composites_as_a_picture(location: Code
     assert (shown["dagster/partition_row_count"], shown["scored"], shown["partial"]) == (2, 2, 0)
     picture, _, text = str(shown["composites"]).partition("\n\n")
     assert text == "2 of 2 sessions have a composite"
-    encoded = picture.partition("base64,")[2].removesuffix(")")
-    assert base64.b64decode(encoded).startswith(b"<svg ")
+    composites = location.workplace.performance()["composite"].to_list()
+    assert svg_of(picture) == histogram_svg(
+        composites, "composite", (0.0, 10.0), {"review": 4.0, "keep": 7.0}
+    )
     assert r"| s\-0\#baseline\-1 | 7\.9 | keep | 10\.0 |" in str(shown["preview"])
 
 
-def test_what_telemetry_says_is_shown_and_never_interpreted(location: CodeLocation) -> None:
+def test_texts_of_telemetry_are_shown_and_never_interpreted(location: CodeLocation) -> None:
     hostile = "<img src=x>|`[a](b)"
     content = session_line(0, hostile, tool_name="<script>alert(1)</script>")
     location.workplace.land("logs.jsonl", content)
@@ -159,7 +162,7 @@ def test_what_telemetry_says_is_shown_and_never_interpreted(location: CodeLocati
     assert {line.replace(r"\|", "").count("|") for line in preview.splitlines()} == {7}
 
 
-def test_a_passed_rule_says_what_was_expected_and_found(location: CodeLocation) -> None:
+def test_a_passed_check_says_what_was_expected_and_found(location: CodeLocation) -> None:
     location.land(0, 1)
     location.build(0, 1)
     check = location.check("session_performance", "every_score_has_its_session")
@@ -175,7 +178,7 @@ def test_a_passed_rule_says_what_was_expected_and_found(location: CodeLocation) 
 
 
 def test_a_gap_in_a_sequence_warns_and_the_date_is_published(location: CodeLocation) -> None:
-    for sequence in (1, 5):  # 2, 3 and 4 never came
+    for sequence in (1, 5):  # 2, 3 and 4 are missing
         content = session_line(0, second=sequence, event__sequence=sequence)
         location.workplace.land("logs.jsonl", content, "ab")
     location.workplace.ingest()

@@ -1,4 +1,4 @@
-"""Several events in one transaction: stored as Dagster itself would store them."""
+"""Batches of events: stored as Dagster's own storage stores them."""
 
 import time
 from collections import Counter
@@ -11,7 +11,6 @@ from threading import Thread
 import dagster as dg
 import pytest
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
-from dagster._core.events.log import EventLogEntry
 
 from evaluation_pipelines.defs.event_storage import EventLog, log_events
 from evaluation_pipelines_tests.dagster_home import dagster_home
@@ -21,8 +20,8 @@ TABLE = dg.AssetKey("table")
 
 
 @dg.op
-def tell(context: dg.OpExecutionContext) -> None:
-    """Five partitions, each observed before it is made."""
+def log_partitions(context: dg.OpExecutionContext) -> None:
+    """Log five partitions, each observed before it is materialized."""
     events: list[dg.AssetMaterialization | dg.AssetObservation] = []
     for day in DAYS:
         events.append(dg.AssetObservation(TABLE, partition=day, tags={"seen": day}))
@@ -33,8 +32,8 @@ def tell(context: dg.OpExecutionContext) -> None:
 
 
 @dg.op
-def tell_and_break(context: dg.OpExecutionContext) -> None:
-    """One partition, and then an error."""
+def log_and_fail(context: dg.OpExecutionContext) -> None:
+    """Log one partition, and raise an error."""
 
     def events() -> Iterator[dg.AssetMaterialization]:
         yield dg.AssetMaterialization(TABLE, partition=DAYS[0])
@@ -45,17 +44,17 @@ def tell_and_break(context: dg.OpExecutionContext) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home of Dagster, configured as the checkout is."""
+    """A DAGSTER_HOME with the configuration of the checkout."""
     return dagster_home(tmp_path)
 
 
 def opened(folder: Path) -> dg.DagsterInstance:
-    """The instance of a home."""
+    """Return the instance of a DAGSTER_HOME."""
     return dg.DagsterInstance.from_config(str(folder))
 
 
 def plain(folder: Path) -> dg.DagsterInstance:
-    """An instance of Dagster's own storage over the same files."""
+    """Return an instance with Dagster's own storage over the same files."""
     (folder / "plain").mkdir()
     storage = {"sqlite": {"base_dir": str(folder / "state")}}
     return dg.DagsterInstance.local_temp(
@@ -63,37 +62,39 @@ def plain(folder: Path) -> dg.DagsterInstance:
     )
 
 
-def run(instance: dg.DagsterInstance, op: dg.OpDefinition = tell) -> dg.ExecuteInProcessResult:
-    """Run one step."""
-    return dg.GraphDefinition(name="telling", node_defs=[op]).execute_in_process(
+def run(
+    instance: dg.DagsterInstance, op: dg.OpDefinition = log_partitions
+) -> dg.ExecuteInProcessResult:
+    """Execute a run of one step."""
+    return dg.GraphDefinition(name="logging", node_defs=[op]).execute_in_process(
         instance=instance, raise_on_error=False
     )
 
 
-def told(instance: dg.DagsterInstance, run_id: str) -> list[tuple[str, str | None]]:
-    """What a run told of partitions, in its order."""
+def partition_events(instance: dg.DagsterInstance, run_id: str) -> list[tuple[str, str | None]]:
+    """Return type and partition of the events of a run about partitions, in order."""
     entries = [each.get_dagster_event() for each in instance.all_logs(run_id) if each.dagster_event]
     return [(each.event_type_value, each.partition) for each in entries if each.partition]
 
 
-def told_events(instance: dg.DagsterInstance, run_id: str) -> list[EventLogEntry]:
-    """The same as they are stored."""
+def stored_events(instance: dg.DagsterInstance, run_id: str) -> list[dg.EventLogEntry]:
+    """Return the stored events of a run about partitions, in order."""
     logs = instance.all_logs(run_id)
     return [each for each in logs if each.dagster_event and each.dagster_event.partition]
 
 
-def made(instance: dg.DagsterInstance) -> list[str | None]:
-    """Partitions that were materialized, the newest event first."""
+def materialized(instance: dg.DagsterInstance) -> list[str | None]:
+    """Return the materialized partitions, newest event first."""
     records = instance.fetch_materializations(TABLE, limit=1000).records
     return [each.partition_key for each in records]
 
 
-def test_the_configuration_of_the_checkout_names_it(home: Path) -> None:
+def test_the_configuration_of_the_checkout_uses_this_storage(home: Path) -> None:
     with opened(home) as instance:
         assert isinstance(instance.event_log_storage, EventLog)
 
 
-def test_dagster_reads_what_was_stored_together(home: Path) -> None:
+def test_dagster_reads_a_stored_batch(home: Path) -> None:
     with opened(home) as instance:
         run_id = run(instance).run_id
     with plain(home) as dagster:
@@ -101,8 +102,8 @@ def test_dagster_reads_what_was_stored_together(home: Path) -> None:
         expected = [
             (kind, day) for day in DAYS for kind in ("ASSET_OBSERVATION", "ASSET_MATERIALIZATION")
         ]
-        assert told(dagster, run_id) == expected
-        assert made(dagster) == DAYS[::-1]
+        assert partition_events(dagster, run_id) == expected
+        assert materialized(dagster) == DAYS[::-1]
         newest = dagster.get_latest_materialization_event(TABLE)
         assert newest is not None
         assert newest.asset_materialization is not None
@@ -119,24 +120,24 @@ def test_dagster_reads_what_was_stored_together(home: Path) -> None:
         assert run_of.status is dg.DagsterRunStatus.SUCCESS
 
 
-def test_what_was_logged_before_an_error_is_stored(home: Path) -> None:
+def test_events_before_an_error_are_stored(home: Path) -> None:
     with opened(home) as instance:
-        result = run(instance, tell_and_break)
+        result = run(instance, log_and_fail)
         assert not result.success
-        assert made(instance) == DAYS[:1]
+        assert materialized(instance) == DAYS[:1]
         assert run(instance).success
     with plain(home) as dagster:
-        assert told(dagster, result.run_id) == [("ASSET_MATERIALIZATION", DAYS[0])]
-        assert made(dagster) == [*DAYS[::-1], DAYS[0]]
+        assert partition_events(dagster, result.run_id) == [("ASSET_MATERIALIZATION", DAYS[0])]
+        assert materialized(dagster) == [*DAYS[::-1], DAYS[0]]
 
 
-def test_writers_side_by_side_lose_nothing(home: Path) -> None:
+def test_concurrent_writers_lose_nothing(home: Path) -> None:
     def go() -> None:
-        with opened(home) as mine:  # an instance of its own, as a process has
+        with opened(home) as mine:  # a separate instance, as a process has
             storage = mine.event_log_storage
             assert isinstance(storage, EventLog)
             for _ in range(10):
-                with storage.together():
+                with storage.batch():
                     for day in DAYS:
                         event = dg.AssetMaterialization(TABLE, partition=day)
                         mine.report_runless_asset_event(event)
@@ -145,31 +146,31 @@ def test_writers_side_by_side_lose_nothing(home: Path) -> None:
         with ThreadPoolExecutor() as threads:
             for each in [threads.submit(go) for _ in range(3)]:
                 each.result()
-        assert sorted(str(day) for day in made(instance)) == sorted(DAYS * 30)
+        assert sorted(str(day) for day in materialized(instance)) == sorted(DAYS * 30)
 
 
-def test_another_process_hears_of_events_while_the_run_goes_on(home: Path) -> None:
-    heard: list[str | None] = []
+def test_another_process_receives_events_during_the_run(home: Path) -> None:
+    received: list[str | None] = []
 
-    def hear(event: EventLogEntry, _cursor: str) -> None:
-        heard.append(event.step_key)
+    def receive(event: dg.EventLogEntry, _cursor: str) -> None:
+        received.append(event.step_key)
 
     with opened(home) as instance, plain(home) as other:
-        run_id = run(instance).run_id  # its file is there, as when somebody opens the run's page
-        other.watch_event_logs(run_id, None, hear)
+        run_id = run(instance).run_id  # its file exists, as when the page of the run is opened
+        other.watch_event_logs(run_id, None, receive)
         storage = instance.event_log_storage
         assert isinstance(storage, EventLog)
-        with storage.together():
-            for event in told_events(instance, run_id):
+        with storage.batch():
+            for event in stored_events(instance, run_id):
                 storage.store_event(event)
         until = time.monotonic() + 30
-        while heard.count("tell") < 2 * len(DAYS) and time.monotonic() < until:
+        while received.count("log_partitions") < 2 * len(DAYS) and time.monotonic() < until:
             time.sleep(0.05)
-        other.end_watch_event_logs(run_id, hear)
-    assert len(heard) >= 2 * len(DAYS)
+        other.end_watch_event_logs(run_id, receive)
+    assert len(received) >= 2 * len(DAYS)
 
 
-def test_other_threads_go_on_logging_meanwhile(home: Path) -> None:
+def test_other_threads_can_log_during_a_batch(home: Path) -> None:
     @dg.op
     def busy(context: dg.OpExecutionContext) -> None:
         def chat() -> None:
@@ -186,25 +187,25 @@ def test_other_threads_go_on_logging_meanwhile(home: Path) -> None:
     with opened(home) as instance:
         result = run(instance, busy)
         assert result.success
-        assert len(told(instance, result.run_id)) == 25
+        assert len(partition_events(instance, result.run_id)) == 25
         lines = [each.user_message for each in instance.all_logs(result.run_id)]
         assert set(lines) >= {str(number) for number in range(50)}
 
 
-def test_within_another_batch_it_waits_for_that(home: Path) -> None:
+def test_a_nested_batch_is_stored_with_the_outer_one(home: Path) -> None:
     with opened(home) as instance:
         storage = instance.event_log_storage
         assert isinstance(storage, EventLog)
-        with storage.together():
-            with storage.together():
+        with storage.batch():
+            with storage.batch():
                 instance.report_runless_asset_event(dg.AssetMaterialization(TABLE, partition="a"))
             instance.report_runless_asset_event(dg.AssetMaterialization(TABLE, partition="b"))
-            assert made(instance) == []
-        assert made(instance) == ["b", "a"]
+            assert materialized(instance) == []
+        assert materialized(instance) == ["b", "a"]
 
 
 @pytest.mark.filterwarnings("ignore:.*backfill_policy.* is currently in beta")
-def test_what_a_run_plans_is_stored_as_by_dagster(home: Path) -> None:
+def test_planned_events_are_stored_as_by_dagster(home: Path) -> None:
     days = dg.StaticPartitionsDefinition(DAYS)
 
     @dg.asset(partitions_def=days, backfill_policy=dg.BackfillPolicy.single_run())
@@ -241,4 +242,4 @@ def test_what_a_run_plans_is_stored_as_by_dagster(home: Path) -> None:
 
 def test_other_storages_take_the_events_one_by_one() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        assert len(told(instance, run(instance).run_id)) == 10
+        assert len(partition_events(instance, run(instance).run_id)) == 10

@@ -1,4 +1,4 @@
-"""The sensor that tells of dates built in a terminal: each once, as a run would have told it."""
+"""The sensor that reports dates built in a terminal: each once, as a run would report it."""
 
 from datetime import date
 
@@ -27,23 +27,23 @@ def build_in_a_terminal(location: CodeLocation, *numbers: int) -> None:
 
 
 def known(location: CodeLocation) -> list[date]:
-    """Dates that the instance knows, of each asset the same."""
+    """Return the dates that the instance knows, which are the same for each asset."""
     (dates,) = {tuple(location.materialized(asset)) for asset in ALL}
     return list(dates)
 
 
 def reports(location: CodeLocation, asset: str) -> int:
-    """How often an asset was reported."""
+    """Return the number of materializations of an asset."""
     return len(location.instance.fetch_materializations(dg.AssetKey(asset), limit=100).records)
 
 
-def test_an_empty_lake_is_nothing_to_tell_of(location: CodeLocation) -> None:
+def test_an_empty_lake_has_nothing_to_report(location: CodeLocation) -> None:
     location.tick(SENSOR)
 
     assert known(location) == []
 
 
-def test_dates_built_in_a_terminal_are_told_of_once(location: CodeLocation) -> None:
+def test_dates_built_in_a_terminal_are_reported_once(location: CodeLocation) -> None:
     build_in_a_terminal(location, 0, 2)
     assert known(location) == []
 
@@ -53,20 +53,20 @@ def test_dates_built_in_a_terminal_are_told_of_once(location: CodeLocation) -> N
     assert [reports(location, asset) for asset in ALL] == [2] * len(ALL)
 
 
-def test_what_is_told_says_what_a_run_says_and_nothing_is_stale(location: CodeLocation) -> None:
+def test_a_report_has_the_metadata_of_a_run_and_nothing_is_stale(location: CodeLocation) -> None:
     build_in_a_terminal(location, 0)
     location.tick(SENSOR)
-    told = location.metadata("session_performance", 0)
+    reported = location.metadata("session_performance", 0)
     assert location.stale(day(0)) == set()
 
     location.build(0)
-    made = location.metadata("session_performance", 0)
-    # The facts that only the making of it knows are missing; the rest is the same.
-    assert told.items() <= made.items()
-    assert {"dagster/partition_row_count", "composites", "preview", "path"} <= told.keys()
+    built = location.metadata("session_performance", 0)
+    # Counts that are known only during a build are missing; the rest is the same.
+    assert reported.items() <= built.items()
+    assert {"dagster/partition_row_count", "composites", "preview", "path"} <= reported.keys()
 
 
-def test_dates_that_runs_have_made_are_not_told_of_again(location: CodeLocation) -> None:
+def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> None:
     location.run_ingest(session_line(0))
     location.build(0)
     before = [reports(location, asset) for asset in ALL]
@@ -76,7 +76,7 @@ def test_dates_that_runs_have_made_are_not_told_of_again(location: CodeLocation)
 
 
 @pytest.mark.parametrize("reached", UNFINISHED)
-def test_nothing_is_told_of_while_a_run_may_be_writing(
+def test_nothing_is_reported_while_a_run_may_be_writing(
     location: CodeLocation, reached: str
 ) -> None:
     build_in_a_terminal(location, 0)
@@ -89,10 +89,10 @@ def test_nothing_is_told_of_while_a_run_may_be_writing(
     assert known(location) == [day(0)]
 
 
-def test_of_many_dates_the_newest_are_told_of_first(
+def test_the_newest_of_many_dates_are_reported_first(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_builds, "_DATES_AT_ONCE", 2)
+    monkeypatch.setattr(external_builds, "_MAX_DATES", 2)
     build_in_a_terminal(location, 0, 1, 2)
     location.tick(SENSOR)
     assert location.materialized("agent_sessions") == [day(1), day(2)]
@@ -101,15 +101,15 @@ def test_of_many_dates_the_newest_are_told_of_first(
     assert location.materialized("agent_sessions") == [day(0), day(1), day(2)]
 
 
-def test_a_date_that_is_no_partition_keeps_no_other_from_being_told_of(
+def test_a_date_outside_the_partitions_does_not_stop_the_report_of_others(
     location: CodeLocation,
 ) -> None:
     build_in_a_terminal(location, 0)
     lake = location.workplace.lake
     sessions = lake.partition(AGENT_SESSIONS, day(0))
-    odd = lake.partition(AGENT_SESSIONS, date(2031, 1, 1))
-    odd.parent.mkdir()
-    odd.write_bytes(sessions.read_bytes())
+    outside = lake.partition(AGENT_SESSIONS, date(2031, 1, 1))
+    outside.parent.mkdir()
+    outside.write_bytes(sessions.read_bytes())
     location.tick(SENSOR)
 
     assert known(location) == [day(0)]
@@ -118,8 +118,8 @@ def test_a_date_that_is_no_partition_keeps_no_other_from_being_told_of(
 def test_the_analysts_database_is_published_after_a_build_in_a_terminal(
     location: CodeLocation,
 ) -> None:
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
     build_in_a_terminal(location, 0)
     location.tick(SENSOR)
 
-    assert location.aggregates_asked_for() == {*AGGREGATES}
+    assert location.requested_assets() == {*AGGREGATES}

@@ -1,4 +1,4 @@
-"""The sensor of failed builds: dates of a build whose process died count as tried."""
+"""The sensor of failed builds: a build whose process died is a failed attempt of its dates."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,36 +10,36 @@ from evaluation_pipelines_tests.defs.code_location import (
     land_at,
     range_tags,
 )
-from evaluation_pipelines_tests.defs.misfortunes import (
+from evaluation_pipelines_tests.defs.date_failures import (
     break_landed,
-    fail,
+    fail_builds,
     let_time_pass,
-    mend_landed,
-    touched,
+    queued_dates,
+    repair_landed,
 )
 from evaluation_pipelines_tests.receiver import open_receiver
 
-TOUCHED = "touched_dates_sensor"
+REBUILDS = "touched_dates_sensor"
 FAILED = "failed_build_sensor"
 
 
-def test_the_dates_of_a_killed_build_are_noted_as_one_attempt(location: CodeLocation) -> None:
+def test_a_killed_build_is_one_failed_attempt_of_its_dates(location: CodeLocation) -> None:
     location.land(0, 1, 2, 3)
     location.tick(FAILED)
     location.build(0)
     location.kill(range_tags(day(0), day(2)))
     location.tick(FAILED)
 
-    found = touched(location.workplace)
+    found = queued_dates(location.workplace)
     assert [found[day(n)].attempts for n in range(4)] == [0, 1, 1, 0]
     assert found[day(0)].is_built  # before it died
     reason = found[day(1)].last_error or ""
     assert reason.startswith("run ")
     assert reason.endswith("the process is gone")
-    assert location.requested(TOUCHED) == [(day(3), day(3))]  # the others wait their minute
+    assert location.requested_ranges(REBUILDS) == [(day(3), day(3))]  # the others wait for a minute
 
 
-def test_a_killed_build_is_noted_once_however_often_the_sensor_ticks(
+def test_a_killed_build_is_recorded_once_however_often_the_sensor_ticks(
     location: CodeLocation,
 ) -> None:
     location.land(0)
@@ -47,94 +47,93 @@ def test_a_killed_build_is_noted_once_however_often_the_sensor_ticks(
     location.kill(range_tags(day(0), day(0)))
     for _ in range(3):
         location.tick(FAILED)
-    assert touched(location.workplace)[day(0)].attempts == 1
+    assert queued_dates(location.workplace)[day(0)].attempts == 1
 
-    location.cursors[FAILED] = None  # the sensor was reset: its first tick only looks around
+    location.cursors[FAILED] = None  # the first tick after a reset only sets the cursor
     location.tick(FAILED)
-    assert touched(location.workplace)[day(0)].attempts == 1
+    assert queued_dates(location.workplace)[day(0)].attempts == 1
 
 
-def test_a_build_that_never_started_is_noted_too(location: CodeLocation) -> None:
+def test_a_build_that_never_started_is_recorded_too(location: CodeLocation) -> None:
     location.land(0)
     location.tick(FAILED)
     location.kill(range_tags(day(0), day(0)), reached="")
     location.tick(FAILED)
 
-    assert touched(location.workplace)[day(0)].attempts == 1
+    assert queued_dates(location.workplace)[day(0)].attempts == 1
 
 
-def test_a_failure_that_the_build_noted_itself_is_not_counted_twice(
+def test_a_failure_recorded_by_the_build_is_not_counted_twice(
     location: CodeLocation,
 ) -> None:
     location.land(0, 1)
     break_landed(location.workplace, 1)
     location.tick(FAILED)
-    assert not location.follow(TOUCHED).success
-    reason = touched(location.workplace)[day(1)].last_error or ""
+    assert not location.run_requested(REBUILDS).success
+    reason = queued_dates(location.workplace)[day(1)].last_error or ""
     location.tick(FAILED)
 
-    assert touched(location.workplace)[day(1)].attempts == 1
-    assert touched(location.workplace)[day(1)].last_error == reason
+    assert queued_dates(location.workplace)[day(1)].attempts == 1
+    assert queued_dates(location.workplace)[day(1)].last_error == reason
     assert reason.startswith("LakeError: ")
 
 
-def test_a_date_that_the_build_parked_keeps_its_reason(location: CodeLocation) -> None:
+def test_a_date_parked_by_the_build_keeps_its_error(location: CodeLocation) -> None:
     location.land(0)
     break_landed(location.workplace, 0)
-    fail(location.workplace, 0, times=3)
+    fail_builds(location.workplace, 0, times=3)
     let_time_pass(location.workplace)
     location.tick(FAILED)
-    assert not location.follow(TOUCHED).success
+    assert not location.run_requested(REBUILDS).success
     location.tick(FAILED)
 
-    found = touched(location.workplace)[day(0)]
+    found = queued_dates(location.workplace)[day(0)]
     assert (found.parked, found.attempts) == (True, 4)
     assert (found.last_error or "").startswith("LakeError: ")
 
 
-def test_a_date_that_was_revived_before_the_sensor_looked_stays_due(
+def test_a_date_revived_before_the_tick_stays_due(
     location: CodeLocation,
 ) -> None:
     location.land(0)
-    sound = break_landed(location.workplace, 0)
-    fail(location.workplace, 0, times=3)
+    content = break_landed(location.workplace, 0)
+    fail_builds(location.workplace, 0, times=3)
     let_time_pass(location.workplace)
     location.tick(FAILED)
-    assert not location.follow(TOUCHED).success
-    mend_landed(location.workplace, 0, sound)
+    assert not location.run_requested(REBUILDS).success
+    repair_landed(location.workplace, 0, content)
     assert location.materialize(0, "agent_events").success
     location.tick(FAILED)
 
-    found = touched(location.workplace)[day(0)]
+    found = queued_dates(location.workplace)[day(0)]
     assert (found.parked, found.attempts) == (False, 0)
-    assert location.requested(TOUCHED) == [(day(0), day(0))]
+    assert location.requested_ranges(REBUILDS) == [(day(0), day(0))]
 
 
-def test_a_build_that_could_not_even_begin_is_noted(
+def test_a_build_that_could_not_start_is_recorded(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location.land(0)
     location.tick(FAILED)
-    tags = location.tick(TOUCHED).run_requests
+    (request,) = location.tick(REBUILDS).run_requests or []
     with monkeypatch.context() as broken:
         broken.setenv("EVAL_BATCH_BYTES", "no number")
-        assert tags
-        assert not location.execute("build_daily_tables", tags[0].tags).success
+        assert not location.execute("build_daily_tables", request.tags).success
     location.tick(FAILED)
 
-    assert touched(location.workplace)[day(0)].attempts == 1
+    assert queued_dates(location.workplace)[day(0)].attempts == 1
 
 
-def test_data_that_came_after_a_build_had_begun_is_a_new_chance(location: CodeLocation) -> None:
+def test_new_data_after_the_start_of_a_build_resets_the_attempts(location: CodeLocation) -> None:
     land_at(location.workplace, datetime.now(UTC) + timedelta(seconds=5), 0)
     location.tick(FAILED)
     location.kill(range_tags(day(0), day(0)))
     location.tick(FAILED)
 
-    assert touched(location.workplace)[day(0)].attempts == 0
+    assert queued_dates(location.workplace)[day(0)].attempts == 0
 
 
-def test_a_date_whose_builds_are_killed_four_times_is_parked_and_told_once(
+def test_a_date_whose_builds_are_killed_four_times_is_parked_with_one_alert(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location.land(0)
@@ -147,17 +146,17 @@ def test_a_date_whose_builds_are_killed_four_times_is_parked_and_told_once(
             location.tick(FAILED)
             location.tick(FAILED)
 
-    assert touched(location.workplace)[day(0)].parked
+    assert queued_dates(location.workplace)[day(0)].parked
     (alert,) = receiver.texts
     assert alert.startswith("session_date 2025-02-06 is parked after 4 attempts\nrun ")
     assert "the process is gone" in alert
 
 
-def test_a_killed_build_of_a_parked_date_is_told_to_nobody_again(
+def test_a_killed_build_of_a_parked_date_raises_no_alert(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location.land(0)
-    fail(location.workplace, 0, times=4)
+    fail_builds(location.workplace, 0, times=4)
     location.tick(FAILED)
     with open_receiver() as receiver:
         monkeypatch.setenv("EVAL_ALERT_WEBHOOK_URL", receiver.url)
@@ -165,14 +164,14 @@ def test_a_killed_build_of_a_parked_date_is_told_to_nobody_again(
         location.tick(FAILED)
 
     assert receiver.texts == []
-    found = touched(location.workplace)[day(0)]
+    found = queued_dates(location.workplace)[day(0)]
     assert (found.parked, found.attempts, found.last_error) == (True, 4, "torn")
 
 
-def test_a_failed_build_without_a_range_is_left_alone(location: CodeLocation) -> None:
+def test_a_failed_build_without_a_range_is_ignored(location: CodeLocation) -> None:
     location.land(0)
     location.tick(FAILED)
     location.kill({"dagster/partition": str(day(0))})
     location.tick(FAILED)
 
-    assert touched(location.workplace)[day(0)].attempts == 0
+    assert queued_dates(location.workplace)[day(0)].attempts == 0

@@ -10,6 +10,7 @@ from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -19,10 +20,11 @@ from evaluation_pipelines_tests.defs.code_location import (
     failure_of,
     range_tags,
     repository,
+    svg_of,
 )
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says, score_reply
-from evaluation_pipelines_tests.judged import fill, fresh, old
+from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
 
 FRESH = "fresh_sessions_sensor"
 
@@ -30,7 +32,7 @@ FRESH = "fresh_sessions_sensor"
 def judge_range(
     location: CodeLocation, first: int, last: int, **config: object
 ) -> dg.ExecuteInProcessResult:
-    """A backfill of the scores, with configuration."""
+    """Execute a backfill of the judge scores with configuration."""
     return (
         repository()
         .get_job("judge_due")
@@ -44,23 +46,23 @@ def judge_range(
 
 
 def metadata(location: CodeLocation, number: int = 0) -> dict[str, object]:
-    """What the newest materialization of a day shows."""
-    wanted = dg.AssetRecordsFilter(
+    """Return the metadata of the newest materialization of a day."""
+    which = dg.AssetRecordsFilter(
         dg.AssetKey("judge_scores"), asset_partitions=[day(number).isoformat()]
     )
-    (record,) = location.instance.fetch_materializations(wanted, limit=1).records
+    (record,) = location.instance.fetch_materializations(which, limit=1).records
     assert record.asset_materialization is not None
     return {name: each.value for name, each in record.asset_materialization.metadata.items()}
 
 
 def scores(location: CodeLocation) -> list[Score]:
-    """All scorings."""
+    """Return all scorings."""
     found = ScoreStore(location.workplace.ledger)
     return [each for date in found.dates() for each in found.on_date(date)]
 
 
-def follow(location: CodeLocation, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
-    """Execute the run that somebody asked for."""
+def execute_request(location: CodeLocation, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+    """Execute a requested run."""
     return (
         repository()
         .get_job("judge_due")
@@ -76,7 +78,7 @@ def follow(location: CodeLocation, request: dg.RunRequest) -> dg.ExecuteInProces
 def test_a_backfill_judges_what_is_due_and_shows_it(
     location: CodeLocation, judge: JudgeEndpoint
 ) -> None:
-    fill(location.workplace, old("a", 0), old("b", 0), old("c", 2))
+    fill(location.workplace, old_session("a", 0), old_session("b", 0), old_session("c", 2))
     judge.script_turn("score", says(score_reply(64)), says(score_reply(70)), says(score_reply(40)))
 
     result = judge_range(location, 0, 2)
@@ -85,7 +87,9 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert all(each.passed for each in result.get_asset_check_evaluations())
     shown = metadata(location)
     assert (shown["dagster/partition_row_count"], shown["completed"]) == (2, 2)
-    assert "data:image/svg+xml;base64," in str(shown["totals"])
+    assert svg_of(str(shown["totals"])) == histogram_svg(
+        [64, 70], "total", (0.0, 100.0), {"usual from": 55, "to": 75}
+    )
     assert shown["tokens"]
     assert float(str(shown["cost_usd"])) > 0
     assert "missed" in str(shown["failure_tags"])
@@ -93,10 +97,10 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert {each.score_triggered_by for each in scores(location)} == {result.run_id}
 
 
-def test_a_backfill_again_judges_nothing_twice_and_force_does(
+def test_a_repeated_backfill_judges_again_only_with_force(
     location: CodeLocation, judge: JudgeEndpoint
 ) -> None:
-    fill(location.workplace, old("a"))
+    fill(location.workplace, old_session("a"))
     judge_range(location, 0, 0)
     before = location.workplace.lake.partition(JUDGE_SCORES, day(0)).read_bytes()
 
@@ -112,16 +116,16 @@ def test_a_backfill_again_judges_nothing_twice_and_force_does(
 
 
 @pytest.mark.usefixtures("location", "judge")
-def test_a_click_on_materialize_does_the_same(location: CodeLocation) -> None:
-    fill(location.workplace, old("a"))
+def test_materialize_judges_what_is_due(location: CodeLocation) -> None:
+    fill(location.workplace, old_session("a"))
 
     assert location.materialize(0, "judge_scores").success
     assert len(scores(location)) == 1
 
 
 @pytest.mark.usefixtures("location", "judge")
-def test_limits_of_a_run_are_kept(location: CodeLocation) -> None:
-    fill(location.workplace, *(old(name) for name in "abc"))
+def test_the_limits_of_a_run_apply(location: CodeLocation) -> None:
+    fill(location.workplace, *(old_session(name) for name in "abc"))
 
     judge_range(location, 0, 0, max_sessions=1)
     assert len(scores(location)) == 1
@@ -130,8 +134,8 @@ def test_limits_of_a_run_are_kept(location: CodeLocation) -> None:
     assert len(scores(location)) == 1
 
 
-def test_without_an_endpoint_it_says_so_and_is_green(location: CodeLocation) -> None:
-    fill(location.workplace, old("a"))
+def test_without_an_endpoint_the_run_says_so_and_succeeds(location: CodeLocation) -> None:
+    fill(location.workplace, old_session("a"))
 
     assert judge_range(location, 0, 0).success
     assert str(metadata(location)["this_run"]).startswith("no judge is configured: set EVAL_JUDGE")
@@ -143,90 +147,96 @@ def test_without_an_endpoint_it_says_so_and_is_green(location: CodeLocation) -> 
 def test_new_telemetry_judges_nothing(location: CodeLocation, judge: JudgeEndpoint) -> None:
     location.land(0)
 
-    assert location.follow("touched_dates_sensor").success
+    assert location.run_requested("touched_dates_sensor").success
     assert judge.requests == []
     assert location.materialized("judge_scores") == []
-    (touched,) = RebuildQueue(location.workplace.ledger).all()
-    assert touched.is_built
+    (queued,) = RebuildQueue(location.workplace.ledger).all()
+    assert queued.is_built
 
 
 def test_an_endpoint_that_is_down_fails_the_run_and_leaves_the_rest_due(
     location: CodeLocation, judge: JudgeEndpoint
 ) -> None:
-    fill(location.workplace, fresh("a"), fresh("b"))
+    fill(location.workplace, fresh_session("a"), fresh_session("b"))
     judge.always(http_error(401))
 
     (request,) = location.tick(FRESH).run_requests or []
-    failed = follow(location, request)
+    failed = execute_request(location, request)
     assert not failed.success
     assert "the judge stopped early, the rest stays due" in failure_of(failed)
     assert "the endpoint answered 401" in failure_of(failed)
-    # Nobody hammers at a door that is shut.
+    # The endpoint is not called again immediately.
     assert location.tick(FRESH).skip_message == (
         "the last judge run failed less than ten minutes ago"
     )
 
 
 @pytest.mark.usefixtures("location", "judge")
-def test_fresh_sessions_are_judged_some_at_a_time(
+def test_fresh_sessions_are_judged_a_few_at_a_time(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVAL_JUDGE_FRESH_SESSIONS", "2")
-    fill(location.workplace, fresh("a"), fresh("b", 3), fresh("c", 4), old("old"))
-    fill(location.workplace, fresh("going on", 0))
+    fill(
+        location.workplace,
+        fresh_session("a"),
+        fresh_session("b", 3),
+        fresh_session("c", 4),
+        old_session("old"),
+    )
+    fill(location.workplace, fresh_session("going on", 0))
 
     (request,) = location.tick(FRESH).run_requests or []
-    assert follow(location, request).success
-    # The oldest of the fresh ones; the old one waits for the night.
+    assert execute_request(location, request).success
+    # The oldest of the fresh sessions; the old session waits for the nightly run.
     assert {each.session_id for each in scores(location)} == {"b", "c"}
     assert {each.score_triggered_by for each in scores(location)} == {"sensor"}
     (request,) = location.tick(FRESH).run_requests or []
-    assert follow(location, request).success
+    assert execute_request(location, request).success
     assert {each.session_id for each in scores(location)} == {"a", "b", "c"}
-    assert location.asks(FRESH) == 0
+    assert location.request_count(FRESH) == 0
 
 
-def test_what_could_not_be_judged_is_not_asked_for_at_every_tick(
+def test_sessions_that_could_not_be_judged_are_not_requested_at_every_tick(
     location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "0.00001")
-    fill(location.workplace, fresh("a"))
+    fill(location.workplace, fresh_session("a"))
 
     (request,) = location.tick(FRESH).run_requests or []
-    assert follow(location, request).success
+    assert execute_request(location, request).success
     assert judge.requests == []
     ticked = location.tick(FRESH)
     assert ticked.run_requests == []
     assert "1 sessions wait that the last run did not judge" in (ticked.skip_message or "")
-    fill(location.workplace, fresh("b"))
-    assert location.asks(FRESH) == 1
+    fill(location.workplace, fresh_session("b"))
+    assert location.request_count(FRESH) == 1
 
 
 @pytest.mark.parametrize("job", ["judge_due", "nightly_evaluation"])
 @pytest.mark.parametrize("reached", ["RUN_ENQUEUED", "RUN_START"])
 @pytest.mark.usefixtures("location", "judge")
-def test_no_second_judge_run_is_asked_for_while_one_is_under_way(
+def test_no_second_judge_run_is_requested_while_one_is_unfinished(
     location: CodeLocation, reached: str, job: str
 ) -> None:
-    fill(location.workplace, fresh("a"))
+    fill(location.workplace, fresh_session("a"))
     location.start(job, range_tags(day(0), day(0)), reached)
 
-    assert location.asks(FRESH) == 0
+    assert location.request_count(FRESH) == 0
 
 
 @pytest.mark.usefixtures("location", "judge")
-def test_a_request_that_waits_is_picked_up_however_old_its_session(location: CodeLocation) -> None:
-    fill(location.workplace, old("a"))
-    assert location.asks(FRESH) == 0
+def test_an_open_request_is_served_however_old_its_session(location: CodeLocation) -> None:
+    fill(location.workplace, old_session("a"))
+    assert location.request_count(FRESH) == 0
     ask_and_leave(location, "a")
 
     (request,) = location.tick(FRESH).run_requests or []
-    assert follow(location, request).success
+    assert execute_request(location, request).success
     assert [each.status for each in scores(location)] == ["completed"]
 
 
 def ask(location: CodeLocation, session: str, **config: object) -> dg.ExecuteInProcessResult:
-    """The job that scores one session."""
+    """Execute the job that scores one session."""
     return (
         repository()
         .get_job("judge_session_now")
@@ -239,7 +249,7 @@ def ask(location: CodeLocation, session: str, **config: object) -> dg.ExecuteInP
 
 
 def ask_and_leave(location: CodeLocation, session: str) -> None:
-    """A request that nobody waits for."""
+    """Request the score of a session without waiting for it."""
     stores = replace(location.workplace.stores, settings=load_settings())
     now = datetime.now(UTC)
     plans = load_plans(stores, now)
@@ -247,7 +257,7 @@ def ask_and_leave(location: CodeLocation, session: str) -> None:
 
 
 def answered(result: dg.ExecuteInProcessResult) -> tuple[object, object]:
-    """Answer and HTTP status that a run shows, whether it succeeded or not."""
+    """Return answer and HTTP status in the metadata of a run, whether it succeeded or not."""
     for event in result.all_events:
         if event.is_step_failure and event.step_failure_data.user_failure_data:
             shown = event.step_failure_data.user_failure_data.metadata
@@ -260,7 +270,7 @@ def answered(result: dg.ExecuteInProcessResult) -> tuple[object, object]:
 
 @pytest.mark.usefixtures("location", "judge")
 def test_one_session_is_scored_on_demand_by_the_status_table(location: CodeLocation) -> None:
-    fill(location.workplace, old("a"), fresh("going on", 0))
+    fill(location.workplace, old_session("a"), fresh_session("going on", 0))
 
     first = ask(location, "a", by="reviewer")
     assert (first.success, answered(first)) == (True, ("create", 202))
@@ -271,14 +281,14 @@ def test_one_session_is_scored_on_demand_by_the_status_table(location: CodeLocat
     again = ask(location, "a", force=True)
     assert answered(again) == ("create", 202)
     assert scores(location)[-1].score_triggered_by == again.run_id
-    unknown, early = ask(location, "nobody"), ask(location, "going on")
+    unknown, early = ask(location, "unknown"), ask(location, "going on")
     assert (unknown.success, answered(unknown)) == (False, ("unknown", 404))
     assert (early.success, answered(early)) == (False, ("not_terminal", 400))
     assert failure_of(early) == "going on: it has not ended yet (HTTP 400)"
 
 
-def test_what_is_under_way_is_not_forced(location: CodeLocation, judge: JudgeEndpoint) -> None:
-    fill(location.workplace, old("a"))
+def test_an_unfinished_scoring_is_not_forced(location: CodeLocation, judge: JudgeEndpoint) -> None:
+    fill(location.workplace, old_session("a"))
     judge.always(Scripted())
     ask_and_leave(location, "a")
 
@@ -290,11 +300,11 @@ def test_what_is_under_way_is_not_forced(location: CodeLocation, judge: JudgeEnd
 
 
 @pytest.mark.usefixtures("location", "judge")
-def test_a_new_score_makes_what_hangs_on_it_due(location: CodeLocation) -> None:
-    location.workplace.land("logs.jsonl", old("a"))
+def test_a_new_score_makes_its_date_due(location: CodeLocation) -> None:
+    location.workplace.land("logs.jsonl", old_session("a"))
     location.workplace.ingest()
-    assert location.follow("touched_dates_sensor").success
-    assert location.asks("touched_dates_sensor") == 0
+    assert location.run_requested("touched_dates_sensor").success
+    assert location.request_count("touched_dates_sensor") == 0
 
     judge_range(location, 0, 0)
-    assert location.requested("touched_dates_sensor") == [(day(0), day(0))]
+    assert location.requested_ranges("touched_dates_sensor") == [(day(0), day(0))]

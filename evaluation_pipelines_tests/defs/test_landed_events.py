@@ -1,4 +1,4 @@
-"""Landed events, which the job of ingest reports: dates, versions, and checks of what was read."""
+"""Landed events, which ingest reports: dates, versions and checks."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,13 +16,11 @@ from evaluation_pipelines_tests.defs.code_location import (
 )
 
 
-def test_an_ingest_says_what_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
+def test_an_ingest_logs_the_files_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
     location.run_ingest(session_line(0))
     (file,) = SourceFiles(location.workplace.ledger).all()
     now = datetime.now(UTC)
-    SourceFiles(location.workplace.ledger).acquire_lease(
-        file.file_id, "somebody elsewhere", 60, now
-    )
+    SourceFiles(location.workplace.ledger).acquire_lease(file.file_id, "another process", 60, now)
     (location.workplace.landing.root / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
     log = location.run_ingest(session_line(1))
 
@@ -30,26 +28,26 @@ def test_an_ingest_says_what_it_did_not_read(location: CodeLocation, tmp_path: P
     assert "another ingest is reading logs.jsonl" in log
 
 
-def test_an_ingest_says_which_dates_are_no_partitions(
+def test_an_ingest_logs_dates_outside_the_partitions(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EVAL_START_DATE", "2024-01-01")  # the location was loaded before that
+    monkeypatch.setenv("EVAL_START_DATE", "2024-01-01")  # the location was loaded with a later date
     log = location.run_ingest(session_line(-60) + session_line(0))
 
     assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0)]
     assert "2024-12-08 is not a partition (yet): kept, not built" in log
 
 
-def test_an_ingest_says_how_much_of_each_file_is_still_unread(location: CodeLocation) -> None:
+def test_an_ingest_reports_the_unread_bytes_of_each_file(location: CodeLocation) -> None:
     location.workplace.land("logs.jsonl", session_line(0) + session_line(1)[:50])
     location.workplace.land("d_f.jsonl", session_line(1))
     result = location.execute("ingest_landing")
-    (told,) = (each for each in result.all_events if each.is_successful_output)
-    metadata = {name: each.value for name, each in told.step_output_data.metadata.items()}
+    (output,) = (each for each in result.all_events if each.is_successful_output)
+    metadata = {name: each.value for name, each in output.step_output_data.metadata.items()}
 
     assert metadata["dates_touched"] == f"{day(0)}, {day(1)}"
     assert metadata["unread_bytes"] == 50
-    # The newest event is the answer, 30 s after noon.
+    # The newest event is the answered request, 30 s after noon.
     assert str(metadata["lag"]).splitlines()[2:] == [
         f"| logs\\.jsonl | 50 | {day(0)} 12:00:30 |".replace("-", "\\-"),
         f"| d\\_f\\.jsonl | 0 | {day(1)} 12:00:30 |".replace("-", "\\-"),
@@ -86,7 +84,7 @@ def test_dates_are_shown_as_older_than_their_input_until_they_are_built_again(
     assert location.stale(day(0)) == set()
 
 
-def test_unreadable_lines_fail_a_check_after_the_ingest_that_met_them(
+def test_unreadable_lines_fail_a_check_after_their_ingest(
     location: CodeLocation,
 ) -> None:
     location.run_ingest(session_line(0))
@@ -97,12 +95,12 @@ def test_unreadable_lines_fail_a_check_after_the_ingest_that_met_them(
     location.run_ingest(b"no telemetry\n" * 2 + session_line(1))
     check = location.check("agent_events_landed", "quarantine_share_is_low")
     assert not check.passed
-    # 2 of the 4 lines of both
+    # 2 of the 4 lines of both ingests
     assert check_texts(check)["found"] == "50.00%: 2 of 4"
     assert check_texts(check)["expected"] == "at most 1.00% of the lines read in the last 24 hours"
 
 
-def test_the_checks_of_landed_events_can_be_run_by_hand(location: CodeLocation) -> None:
+def test_the_checks_of_landed_events_can_be_executed_alone(location: CodeLocation) -> None:
     location.run_ingest(b"no telemetry\n" + session_line(0))
     RebuildQueue(location.workplace.ledger).mark_built(day(0), version=1)
     names = ("quarantine_share_is_low", "no_date_is_parked")

@@ -1,4 +1,4 @@
-"""The sensor of the landing folder, tick by tick: when it starts an ingest, and when not."""
+"""The sensor of the landing folder: when a tick requests an ingest, and when not."""
 
 import json
 
@@ -15,65 +15,65 @@ from evaluation_pipelines_tests.otlp_builders import claude, request
 LANDING = "otel_landing_sensor"
 
 
-def test_nothing_landed_asks_for_no_run(location: CodeLocation) -> None:
-    assert location.asks(LANDING) == 0
+def test_an_empty_landing_folder_requests_no_run(location: CodeLocation) -> None:
+    assert location.request_count(LANDING) == 0
     location.workplace.land("empty.jsonl", b"")
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
 
-def test_a_missing_landing_folder_asks_for_no_run(location: CodeLocation) -> None:
+def test_a_missing_landing_folder_requests_no_run(location: CodeLocation) -> None:
     location.workplace.landing.root.rmdir()
 
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
 
-def test_a_complete_line_asks_for_one_run_and_none_after_it_was_read(
+def test_a_complete_line_requests_one_run_until_it_is_read(
     location: CodeLocation,
 ) -> None:
     location.workplace.land("logs.jsonl", session_line(0))
     location.workplace.land("more/logs.jsonl", session_line(1))
-    assert location.follow(LANDING).success
-    assert location.asks(LANDING) == 0
+    assert location.run_requested(LANDING).success
+    assert location.request_count(LANDING) == 0
 
     location.workplace.land("logs.jsonl", session_line(2), "ab")
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
-def test_the_beginning_of_a_line_asks_for_no_run(location: CodeLocation) -> None:
+def test_an_incomplete_line_requests_no_run(location: CodeLocation) -> None:
     content = session_line(0)
     location.workplace.land("logs.jsonl", content[:-20])
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
     location.workplace.land("logs.jsonl", content[-20:], "ab")
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
-def test_the_beginning_of_a_line_after_lines_that_were_read_asks_for_no_run(
+def test_an_incomplete_line_after_read_lines_requests_no_run(
     location: CodeLocation,
 ) -> None:
     location.workplace.land("logs.jsonl", session_line(0) + session_line(1)[:100])
-    assert location.follow(LANDING).success
-    assert location.asks(LANDING) == 0
+    assert location.run_requested(LANDING).success
+    assert location.request_count(LANDING) == 0
 
     location.workplace.land("logs.jsonl", session_line(1)[100:], "ab")
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
 def test_an_incomplete_line_is_not_read_again_before_it_grows(location: CodeLocation) -> None:
-    """Shown by completing it behind the sensor's back, in as many bytes as before."""
+    """The test completes the line without changing the size of the file."""
     content = session_line(0).removesuffix(b"\n")
     path = location.workplace.land("logs.jsonl", content[:-1] + b" ")
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
     with path.open("r+b") as handle:
         handle.seek(-1, 2)
         handle.write(content[-1:])
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
     location.workplace.land("logs.jsonl", b"\n", "ab")
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
-def test_the_cursor_forgets_files_that_are_read_or_gone(location: CodeLocation) -> None:
+def test_the_cursor_drops_files_that_are_read_or_deleted(location: CodeLocation) -> None:
     one = location.workplace.land("a.jsonl", session_line(0)[:-20])
     location.workplace.land("b.jsonl", session_line(1)[:-20])
     location.tick(LANDING)
@@ -81,47 +81,49 @@ def test_the_cursor_forgets_files_that_are_read_or_gone(location: CodeLocation) 
 
     one.unlink()
     location.workplace.land("b.jsonl", session_line(1)[-20:], "ab")
-    assert location.follow(LANDING).success
+    assert location.run_requested(LANDING).success
     location.tick(LANDING)
     assert location.cursors[LANDING] == "{}"
 
 
 def test_an_incomplete_file_does_not_hide_a_complete_one(location: CodeLocation) -> None:
     location.workplace.land("a.jsonl", session_line(0)[:-20])
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
     location.workplace.land("b.jsonl", session_line(1))
 
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
-def test_a_pretty_printed_document_asks_for_a_run_when_it_is_whole(location: CodeLocation) -> None:
+def test_a_pretty_printed_document_requests_a_run_when_it_is_complete(
+    location: CodeLocation,
+) -> None:
     document = json.dumps([request([claude("user_prompt", -480 * 86_400)])], indent=2).encode()
     location.workplace.land("export.json", document[:200])
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
     location.workplace.land("export.json", document[200:], "ab")
-    assert location.follow(LANDING).success
-    assert location.asks(LANDING) == 0
+    assert location.run_requested(LANDING).success
+    assert location.request_count(LANDING) == 0
     assert location.workplace.landed().height == 1
 
 
 @pytest.mark.parametrize("reached", UNFINISHED)
-def test_no_second_ingest_is_asked_for_while_one_is_under_way(
+def test_no_second_ingest_is_requested_while_one_is_unfinished(
     location: CodeLocation, reached: str
 ) -> None:
     location.workplace.land("logs.jsonl", session_line(0))
     run = location.start("ingest_landing", reached=reached)
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
     location.instance.delete_run(run.run_id)
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
-def test_a_build_under_way_keeps_no_ingest_waiting(location: CodeLocation) -> None:
+def test_an_unfinished_build_does_not_delay_an_ingest(location: CodeLocation) -> None:
     location.workplace.land("logs.jsonl", session_line(0))
     location.start("build_daily_tables")
 
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
 def test_after_a_failed_ingest_the_next_one_waits_a_minute(
@@ -130,38 +132,38 @@ def test_after_a_failed_ingest_the_next_one_waits_a_minute(
     location.workplace.land("logs.jsonl", session_line(0))
     lake = location.workplace.lake.root
     lake.write_text("a file where the folder should be")
-    failed = location.follow(LANDING)
+    failed = location.run_requested(LANDING)
     assert not failed.success
     assert "check space and permissions" in failure_of(failed)
     lake.unlink()
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
     wait = "evaluation_pipelines.defs.telemetry.sensors._SECONDS_AFTER_FAILURE"
     monkeypatch.setattr(wait, 0)  # a minute has passed
-    assert location.follow(LANDING).success
+    assert location.run_requested(LANDING).success
     assert location.workplace.landed().height == 4
-    assert location.asks(LANDING) == 0
+    assert location.request_count(LANDING) == 0
 
 
-def test_an_ingest_that_succeeded_after_one_that_failed_keeps_nothing_waiting(
+def test_a_successful_ingest_after_a_failed_one_ends_the_wait(
     location: CodeLocation,
 ) -> None:
     location.instance.report_run_failed(location.start("ingest_landing"))
     assert location.execute("ingest_landing").success
     location.workplace.land("logs.jsonl", session_line(0))
 
-    assert location.asks(LANDING) == 1
+    assert location.request_count(LANDING) == 1
 
 
-def test_after_a_cancelled_ingest_the_next_one_waits_ten_minutes(
+def test_after_a_canceled_ingest_the_next_one_waits_ten_minutes(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location.workplace.land("logs.jsonl", session_line(0))
     location.instance.report_run_canceled(location.start("ingest_landing"))
     ticked = location.tick(LANDING)
     assert ticked.run_requests == []
-    assert "cancelled: the next one waits 10 minutes" in str(ticked.skip_message)
+    assert "canceled: the next one waits 10 minutes" in str(ticked.skip_message)
 
     wait = "evaluation_pipelines.defs.runs.SECONDS_AFTER_CANCELLATION"
-    monkeypatch.setattr(wait, 0)  # they have passed
-    assert location.asks(LANDING) == 1
+    monkeypatch.setattr(wait, 0)  # ten minutes have passed
+    assert location.request_count(LANDING) == 1

@@ -1,4 +1,4 @@
-"""The whole location, started as ``make dev`` does and driven by files and GraphQL alone."""
+"""The whole location, started as by ``make dev`` and driven by files and GraphQL only."""
 
 import shutil
 from functools import partial
@@ -9,6 +9,7 @@ import pytest
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines_tests.defs.code_location import day, session_line
+from evaluation_pipelines_tests.defs.date_failures import let_time_pass, queued_dates
 from evaluation_pipelines_tests.defs.lake_reader import reading
 from evaluation_pipelines_tests.defs.live_interface import (
     backfill_status,
@@ -21,7 +22,6 @@ from evaluation_pipelines_tests.defs.live_interface import (
     ranges_of_builds,
 )
 from evaluation_pipelines_tests.defs.live_location import LiveLocation, start
-from evaluation_pipelines_tests.defs.misfortunes import let_time_pass, touched
 from evaluation_pipelines_tests.receiver import Receiver, open_receiver
 from evaluation_pipelines_tests.workplace import Workplace
 
@@ -30,7 +30,7 @@ SESSIONS_A_DAY = 3
 
 
 @pytest.mark.slow
-def test_the_whole_location_as_somebody_runs_it(workplace: Workplace) -> None:
+def test_the_whole_location_as_users_run_it(workplace: Workplace) -> None:
     folder = workplace.settings.data_dir
     lines = [session_line(n, f"h{k}") for n in HISTORY for k in range(SESSIONS_A_DAY)]
     workplace.land("history.jsonl", b"".join(lines))
@@ -40,16 +40,14 @@ def test_the_whole_location_as_somebody_runs_it(workplace: Workplace) -> None:
         start(folder / "dagster", data_dir=folder, alert_webhook_url=receiver.url) as live,
     ):
         live.wait("scores of the history", lambda: scores(workplace).height == len(lines))
-        check_that_a_line_shows_as_a_score_within_a_minute(live, workplace)
-        backfill = check_that_a_backfill_is_one_run_that_disturbs_no_reader(live, workplace)
+        check_that_a_line_is_scored_within_a_minute(live, workplace)
+        backfill = check_that_a_backfill_is_one_run_and_disturbs_no_reader(live, workplace)
         check_that_a_session_resumed_later_updates_its_first_date_only(live, workplace)
-        check_that_a_broken_date_stands_alone(live, workplace, receiver)
+        check_that_a_broken_date_is_retried_alone(live, workplace, receiver)
         check_that_the_backfill_was_one_run(live, backfill)
 
 
-def check_that_a_line_shows_as_a_score_within_a_minute(
-    live: LiveLocation, workplace: Workplace
-) -> None:
+def check_that_a_line_is_scored_within_a_minute(live: LiveLocation, workplace: Workplace) -> None:
     taken: list[float] = []
     for number in range(20, 25):
         workplace.land("live.jsonl", session_line(number), "ab")
@@ -62,7 +60,7 @@ def check_that_a_line_shows_as_a_score_within_a_minute(
     assert max(taken) <= 60
 
 
-def check_that_a_backfill_is_one_run_that_disturbs_no_reader(
+def check_that_a_backfill_is_one_run_and_disturbs_no_reader(
     live: LiveLocation, workplace: Workplace
 ) -> str:
     known = str(workplace.sessions().height)
@@ -70,7 +68,7 @@ def check_that_a_backfill_is_one_run_that_disturbs_no_reader(
     with reading(workplace.lake.root / AGENT_SESSIONS.name) as counts:
         backfill = launch_backfill(live, [day(number) for number in HISTORY])
         _, seconds = live.wait("end of the backfill", partial(has_ended, live, backfill), 120)
-    print(f"backfill of 14 days: {seconds:.1f} s, beside it {counts.total()} reads")  # noqa: T201
+    print(f"backfill of 14 days: {seconds:.1f} s, with {counts.total()} reads")  # noqa: T201
 
     assert backfill_status(live, backfill)[1] == ["SUCCESS"]
     assert all(modified(workplace, n) > old for n, old in zip(HISTORY, before, strict=True))
@@ -80,7 +78,7 @@ def check_that_a_backfill_is_one_run_that_disturbs_no_reader(
 
 
 def check_that_the_backfill_was_one_run(live: LiveLocation, backfill: str) -> None:
-    """The daemon looks at backfills only now and then: long after the run it says the same."""
+    """The daemon updates backfills rarely: the status is final long after the run."""
     assert backfill_status(live, backfill) == ("COMPLETED_SUCCESS", ["SUCCESS"])
 
 
@@ -100,10 +98,10 @@ def check_that_a_session_resumed_later_updates_its_first_date_only(
     assert changed == {f"session_date={day(3)}"}
 
 
-def check_that_a_broken_date_stands_alone(
+def check_that_a_broken_date_is_retried_alone(
     live: LiveLocation, workplace: Workplace, receiver: Receiver
 ) -> None:
-    # A folder lies where the file of the sessions should be.
+    # A folder is in the place of the file of the sessions.
     obstacle = workplace.lake.partition(AGENT_SESSIONS, day(31))
     (obstacle / "in the way").mkdir(parents=True)
     workplace.land("live.jsonl", b"".join(map(session_line, (30, 31, 32))), "ab")
@@ -116,7 +114,7 @@ def check_that_a_broken_date_stands_alone(
     live.wait("alert", lambda: receiver.texts)
     live.wait("end of the run", lambda: latest_build(live)["status"] == "FAILURE")
 
-    assert touched(workplace)[day(31)].parked
+    assert queued_dates(workplace)[day(31)].parked
     (alert,) = receiver.texts
     assert alert.startswith(f"session_date {day(31)} is parked after 4 attempts\nagent_sessions: ")
     assert ranges_of_builds(live)[:4] == [(day(31), day(31))] * 3 + [(day(30), day(32))]
@@ -133,23 +131,23 @@ def check_that_a_broken_date_stands_alone(
 
 
 def scores(workplace: Workplace, session: str | None = None) -> pl.DataFrame:
-    """Scores of all sessions, or of one."""
+    """Return the scores of all sessions, or of one."""
     found = workplace.performance()
     return found if session is None else found.filter(session_id=session)
 
 
 def is_scored(workplace: Workplace, session: str) -> bool:
-    """Whether a session has a score."""
+    """Return whether a session has a score."""
     return not scores(workplace, session).is_empty()
 
 
 def modified(workplace: Workplace, number: int) -> int:
-    """When the scores of a day were written."""
+    """Return the time at which the scores of a day were written."""
     return workplace.lake.partition(SESSION_PERFORMANCE, day(number)).stat().st_mtime_ns
 
 
 def contents(workplace: Workplace) -> dict[Path, tuple[bytes, int]]:
-    """Content and time of all published files and parts."""
+    """Return content and time of all published files and parts."""
     root = workplace.lake.root
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns)
@@ -158,16 +156,16 @@ def contents(workplace: Workplace) -> dict[Path, tuple[bytes, int]]:
 
 
 def has_ended(live: LiveLocation, backfill: str) -> bool:
-    """Whether a run of a backfill has come to its end."""
+    """Return whether a run of a backfill has ended."""
     return bool({"SUCCESS", "FAILURE"}.intersection(backfill_status(live, backfill)[1]))
 
 
 def has_failed(workplace: Workplace, number: int, attempts: int) -> bool:
-    """Whether a day has failed so often."""
-    known = touched(workplace)
+    """Return whether a day has this number of failed attempts."""
+    known = queued_dates(workplace)
     return day(number) in known and known[day(number)].attempts == attempts
 
 
 def is_built(workplace: Workplace, number: int) -> bool:
-    """Whether all data of a day is built."""
-    return touched(workplace)[day(number)].is_built
+    """Return whether all data of a day is built."""
+    return queued_dates(workplace)[day(number)].is_built

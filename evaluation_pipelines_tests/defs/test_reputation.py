@@ -1,4 +1,4 @@
-"""Reputation in Dagster: asked for, computed, checked; and alone in failing without ClickHouse."""
+"""Reputation in Dagster: requested, computed and checked; only it fails without ClickHouse."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ GATE = (
 
 @pytest.fixture
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The port of a server that is down; nobody waits for it."""
+    """The port of a server that is down, with settings that do not wait for it."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = int(listener.getsockname()[1])
@@ -42,8 +42,8 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @contextmanager
-def instead_of_pauses(act: Callable[[], object] = int) -> Iterator[None]:
-    """Steps are tried again at once, after ``act``."""
+def without_pauses(act: Callable[[], object] = int) -> Iterator[None]:
+    """Retry steps without a delay, after calling ``act``."""
 
     def no_delay(_policy: dg.RetryPolicy, _attempt: int) -> float:
         act()
@@ -63,16 +63,16 @@ def checks(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
     return {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
 
 
-def test_dates_with_new_scores_are_asked_for_and_then_the_scores_of_all(
+def test_dates_with_new_scores_are_requested_and_then_the_scores_of_all(
     location: CodeLocation,
 ) -> None:
-    assert location.wanted(SENSOR) == {}
-    # A score is of the last 90 days.
+    assert location.requested_counts(SENSOR) == {}
+    # A score covers the last 90 days.
     newest = (datetime.now(UTC).date() - FIRST_DAY - timedelta(days=2)).days
     first, last = newest - 2, newest
     location.run_ingest(session_line(first) + session_line(last))
     location.build(first, last)
-    assert location.wanted(SENSOR)["reputation_events"] == 3
+    assert location.requested_counts(SENSOR)["reputation_events"] == 3
 
     result = location.materialize_range(first, last, "reputation_events")
     made = result.asset_materializations_for_node("reputation_events")
@@ -92,13 +92,13 @@ def test_dates_with_new_scores_are_asked_for_and_then_the_scores_of_all(
         day(number) for number in range(first, last + 1)
     ]
     assert checks(result) == {"every_signal_has_its_session": True}
-    assert location.aggregates_asked_for(SENSOR) == ASSETS - {"reputation_events"}
+    assert location.requested_assets(SENSOR) == ASSETS - {"reputation_events"}
 
     scores = location.execute_asset("reputation_scores")
     agents = location.execute_asset("agent_scores")
     assert metadata(scores, "reputation_scores")["dagster/row_count"] == 1
     assert "calibrating | 2 |" in str(metadata(agents, "agent_scores")["preview"])
-    # The agents' names are there from now on.
+    # Now the names of the agents are known.
     scores = location.execute_asset("reputation_scores")
     assert "| default |" in str(metadata(scores, "reputation_scores")["preview"])
     assert checks(scores) | checks(agents) == {
@@ -107,13 +107,13 @@ def test_dates_with_new_scores_are_asked_for_and_then_the_scores_of_all(
     }
     lake = location.workplace.lake
     assert lake.read_whole(REPUTATION_SCORES).height == lake.read_whole(AGENT_SCORES).height == 1
-    # One date again: only that one is asked for.
-    location.wanted(SENSOR)
+    # After a rebuild of one date only that date is requested.
+    location.requested_counts(SENSOR)
     location.build(last)
-    assert location.wanted(SENSOR)["reputation_events"] == 1
+    assert location.requested_counts(SENSOR)["reputation_events"] == 1
 
 
-def test_files_of_other_systems_are_loaded_when_they_change_and_bad_lines_are_a_warning(
+def test_files_of_other_systems_are_loaded_when_they_change_and_bad_lines_warn(
     location: CodeLocation,
 ) -> None:
     assert location.tick("outside_signals_sensor").run_requests == []
@@ -141,49 +141,49 @@ def test_without_clickhouse_only_reputation_fails_and_says_why(
 ) -> None:
     location.run_ingest(session_line(0))
     assert location.build(0).success
-    with instead_of_pauses():
+    with without_pauses():
         result = location.materialize(0, "reputation_events")
-    told = failure_of(result)
+    failure = failure_of(result)
     assert (
         f"ClickHouse at clickhouse://evaluation@127.0.0.1:{unreachable}/default could not be"
-        in told
+        in failure
     )
-    assert "topsecret" not in told
+    assert "topsecret" not in failure
     assert sum(event.is_step_up_for_retry for event in result.all_events) == 3
     assert location.execute_asset("analytics_database").success
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
 
 
-def test_a_date_that_failed_for_lack_of_clickhouse_is_asked_for_again_within_an_hour(
+def test_a_date_that_failed_without_clickhouse_is_requested_again_within_an_hour(
     location: CodeLocation, unreachable: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert unreachable
-    location.wanted(SENSOR, at=datetime(2026, 11, 21, 11, 55, tzinfo=UTC))
+    location.requested_counts(SENSOR, at=datetime(2026, 11, 21, 11, 55, tzinfo=UTC))
     location.run_ingest(session_line(0))
     location.build(0)
-    asked = location.wanted(SENSOR, at=datetime(2026, 11, 21, 11, 56, tzinfo=UTC))
+    asked = location.requested_counts(SENSOR, at=datetime(2026, 11, 21, 11, 56, tzinfo=UTC))
     assert asked["reputation_events"] == 1
-    with instead_of_pauses():
+    with without_pauses():
         assert not location.materialize(0, "reputation_events").success
-    later = location.wanted(SENSOR, at=datetime(2026, 11, 21, 11, 57, tzinfo=UTC))
+    later = location.requested_counts(SENSOR, at=datetime(2026, 11, 21, 11, 57, tzinfo=UTC))
     assert "reputation_events" not in later
-    hour = location.wanted(SENSOR, at=datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC))
+    hour = location.requested_counts(SENSOR, at=datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC))
     assert hour["reputation_events"] == 1
 
     monkeypatch.delenv("EVAL_CLICKHOUSE_DSN")
     assert location.materialize(0, "reputation_events").success
-    hour = location.wanted(SENSOR, at=datetime(2026, 11, 21, 13, 0, 30, tzinfo=UTC))
+    hour = location.requested_counts(SENSOR, at=datetime(2026, 11, 21, 13, 0, 30, tzinfo=UTC))
     assert "reputation_events" not in hour
 
 
-def test_a_step_goes_on_when_clickhouse_comes_back(
+def test_a_step_succeeds_when_clickhouse_comes_back(
     location: CodeLocation, unreachable: int, tmp_path: Path
 ) -> None:
     location.run_ingest(session_line(0))
     location.build(0)
     with ExitStack() as stack:
         server = clickhouse_server(tmp_path / "engine", "topsecret", unreachable)
-        with instead_of_pauses(lambda: stack.enter_context(server)):
+        with without_pauses(lambda: stack.enter_context(server)):
             result = location.materialize(0, "reputation_events")
     assert result.success
     assert sum(event.is_step_up_for_retry for event in result.all_events) == 1

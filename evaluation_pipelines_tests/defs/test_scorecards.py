@@ -1,4 +1,4 @@
-"""Scorecards in the code location: events, the audit sample, the calibration watch, waking up."""
+"""Scorecards in the code location: events, audit sample, calibration check, scheduled rebuilds."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,11 +6,13 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.scorecards.events import (
-    SHOWN_ONE_BY_ONE,
+    MAX_OBSERVATIONS,
     Observations,
-    counted,
+    event_counts,
 )
 from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.domain.charts import histogram_svg
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.announcement import Announcement
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
@@ -20,13 +22,14 @@ from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
     day,
+    svg_of,
 )
-from evaluation_pipelines_tests.defs.misfortunes import touched
+from evaluation_pipelines_tests.defs.date_failures import queued_dates
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, session
 
 
 def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:
-    """Kind and partition of every event of effective scores, oldest first."""
+    """Return kind and partition of every observed event of effective scores, oldest first."""
     key = dg.AssetKey("session_evaluations")
     records = location.instance.fetch_observations(key, limit=100).records
     found = [each.asset_observation for each in records]
@@ -34,7 +37,7 @@ def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:
 
 
 def correct(location: CodeLocation, number: int, score: float) -> None:
-    """A person's score of the session of a day."""
+    """Override the score of the session of a day."""
     stores = location.workplace.stores
     target = find_target(stores, ProfileStore(stores.ledger).registry(), SessionName(f"s-{number}"))
     override(stores, target, HumanVerdict(score, "Ada", "because"), "person", datetime.now(UTC))
@@ -50,42 +53,42 @@ def test_every_new_score_is_an_event_of_the_asset_and_only_once(location: CodeLo
     assert len(observed(location)) == 2
 
 
-def test_an_override_starts_the_run_that_takes_it_over(location: CodeLocation) -> None:
+def test_an_override_makes_its_date_due(location: CodeLocation) -> None:
     location.land(0, 1)
     location.build(0, 1)
-    assert location.asks("touched_dates_sensor") == 0
+    assert location.request_count("touched_dates_sensor") == 0
     correct(location, 1, 5)
-    assert location.follow("touched_dates_sensor").success
+    assert location.run_requested("touched_dates_sensor").success
 
     assert observed(location)[2:] == [
         ("evaluation.model_feedback", str(day(1))),
         ("evaluation.quality_risk", str(day(1))),
     ]
-    assert touched(location.workplace)[day(1)].is_built
+    assert queued_dates(location.workplace)[day(1)].is_built
 
 
-def news(count: int) -> list[Announcement]:
+def events(count: int) -> list[Announcement]:
     return [
         Announcement(f"id-{n}", "kind", day(0), "default", f"s-{n}", None, 50.0, '{"a": 1}')
         for n in range(count)
     ]
 
 
-def test_a_run_shows_events_one_by_one_up_to_a_number_and_counts_those_beyond() -> None:
-    announced = Observations("session_evaluations")
+def test_a_run_observes_events_up_to_a_number_and_counts_the_others() -> None:
+    observations = Observations("session_evaluations")
 
-    few = announced.of(news(SHOWN_ONE_BY_ONE - 1))
-    assert len(few) == SHOWN_ONE_BY_ONE - 1
+    few = observations.of(events(MAX_OBSERVATIONS - 1))
+    assert len(few) == MAX_OBSERVATIONS - 1
     assert few[0].metadata["session_key"].value == "s-0"
     assert few[0].metadata["payload"].value == {"a": 1}
 
-    assert announced.of(news(2)) == []
-    assert {name: each.value for name, each in counted(news(2)).items()} == {"new kind": 2}
+    assert observations.of(events(2)) == []
+    assert {name: each.value for name, each in event_counts(events(2)).items()} == {"new kind": 2}
 
-    assert len(announced.of(news(1))) == 1
+    assert len(observations.of(events(1))) == 1
 
 
-def test_a_session_that_falls_silent_is_scored_without_new_telemetry(
+def test_a_session_that_ends_by_silence_is_scored_without_new_telemetry(
     location: CodeLocation,
 ) -> None:
     workplace = location.workplace
@@ -93,14 +96,14 @@ def test_a_session_that_falls_silent_is_scored_without_new_telemetry(
     second = now.timestamp() - NOON_NS / 1e9 - 5
     workplace.land("logs.jsonl", session("open", second))
     workplace.ingest()
-    assert location.follow("touched_dates_sensor").success
-    assert location.asks("touched_dates_sensor") == 0
+    assert location.run_requested("touched_dates_sensor").success
+    assert location.request_count("touched_dates_sensor") == 0
 
     today = RebuildQueue(workplace.ledger).all()[0].session_date
     ScheduledRebuilds(workplace.ledger).expect(
         today, now - timedelta(seconds=1)
     )  # the half hour is over
-    assert location.requested("touched_dates_sensor") == [(today, today)]
+    assert location.requested_ranges("touched_dates_sensor") == [(today, today)]
 
 
 def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> None:
@@ -108,7 +111,7 @@ def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> 
     second = (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
     location.workplace.land("logs.jsonl", b"".join(session(f"y{n}", second + n) for n in range(7)))
     location.workplace.ingest()
-    location.follow("touched_dates_sensor")
+    location.run_requested("touched_dates_sensor")
     for _ in range(2):
         assert location.execute("draw_audit_samples").success
 
@@ -147,7 +150,9 @@ def test_a_broken_profile_warns_and_the_date_is_published(location: CodeLocation
     assert location.materialized("scorecards") == [day(0)]
 
 
-def test_the_distribution_of_effective_scores_is_a_picture(location: CodeLocation) -> None:
+def test_metadata_of_evaluations_has_a_histogram_of_the_effective_scores(
+    location: CodeLocation,
+) -> None:
     location.land(0)
     location.build(0)
     event = location.instance.get_latest_materialization_event(dg.AssetKey("session_evaluations"))
@@ -156,4 +161,10 @@ def test_the_distribution_of_effective_scores_is_a_picture(location: CodeLocatio
     shown = str(event.asset_materialization.metadata["effective scores"].value)
 
     assert shown.endswith("1 of 1 sessions have an effective score")
-    assert "data:image/svg+xml;base64," in shown
+    (evaluation,) = location.workplace.lake.read(SESSION_EVALUATIONS, [day(0)]).to_dicts()
+    assert svg_of(shown) == histogram_svg(
+        [evaluation["effective_100"]],
+        "effective score",
+        (0.0, 100.0),
+        {"passes": 50.0, "green": 75.0},
+    )

@@ -1,4 +1,4 @@
-"""All sensors, one after the other: from a line that landed to its score."""
+"""The sensors in sequence: from a landed line to its score and the aggregates."""
 
 import dagster as dg
 import pytest
@@ -9,72 +9,73 @@ from evaluation_pipelines_tests.defs.code_location import (
     DAILY_TABLES,
     CodeLocation,
     day,
+    range_tags,
     session_line,
 )
-from evaluation_pipelines_tests.defs.misfortunes import (
+from evaluation_pipelines_tests.defs.date_failures import (
     break_landed,
     let_time_pass,
-    mend_landed,
-    touched,
+    queued_dates,
+    repair_landed,
 )
 
 LANDING = "otel_landing_sensor"
-TOUCHED = "touched_dates_sensor"
+REBUILDS = "touched_dates_sensor"
 FAILED = "failed_build_sensor"
 
 
-def test_landing_moves_on_to_scores_by_the_sensors_alone(location: CodeLocation) -> None:
+def test_the_sensors_turn_landed_lines_into_scores(location: CodeLocation) -> None:
     location.workplace.land("logs.jsonl", session_line(0) + session_line(1))
-    assert location.follow(LANDING).success
+    assert location.run_requested(LANDING).success
     assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0), day(1)]
     assert location.workplace.performance().height == 0
 
-    assert location.follow(TOUCHED).success
+    assert location.run_requested(REBUILDS).success
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1"]
-    assert [location.asks(each) for each in (LANDING, TOUCHED, FAILED)] == [0, 0, 0]
+    assert [location.request_count(each) for each in (LANDING, REBUILDS, FAILED)] == [0, 0, 0]
 
 
 def test_one_broken_date_of_three_is_retried_alone_parked_and_revived(
     location: CodeLocation,
 ) -> None:
     location.workplace.land("logs.jsonl", b"".join(map(session_line, range(3))))
-    assert location.follow(LANDING).success
-    sound = break_landed(location.workplace, 1)
-    assert location.requested(TOUCHED) == [(day(0), day(2))]
-    assert not location.follow(TOUCHED).success
+    assert location.run_requested(LANDING).success
+    content = break_landed(location.workplace, 1)
+    assert location.requested_ranges(REBUILDS) == [(day(0), day(2))]
+    assert not location.run_requested(REBUILDS).success
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-2"]
 
     for _ in range(3):
-        assert location.requested(TOUCHED) == []
+        assert location.requested_ranges(REBUILDS) == []
         let_time_pass(location.workplace)
-        assert location.requested(TOUCHED) == [(day(1), day(1))]
-        assert not location.follow(TOUCHED).success
+        assert location.requested_ranges(REBUILDS) == [(day(1), day(1))]
+        assert not location.run_requested(REBUILDS).success
     let_time_pass(location.workplace)
-    assert location.requested(TOUCHED) == []
-    assert touched(location.workplace)[day(1)].parked
+    assert location.requested_ranges(REBUILDS) == []
+    assert queued_dates(location.workplace)[day(1)].parked
 
-    mend_landed(location.workplace, 1, sound)
+    repair_landed(location.workplace, 1, content)
     assert location.materialize(1, *DAILY_TABLES).success
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1", "s-2"]
-    assert location.requested(TOUCHED) == []
+    assert location.requested_ranges(REBUILDS) == []
 
 
-def test_a_session_that_goes_on_three_days_later_updates_its_first_date_and_only_that(
+def test_a_session_that_goes_on_three_days_later_updates_only_its_first_date(
     location: CodeLocation,
 ) -> None:
     location.workplace.land("logs.jsonl", b"".join(map(session_line, range(3))))
-    assert location.follow(LANDING).success
-    assert location.follow(TOUCHED).success
+    assert location.run_requested(LANDING).success
+    assert location.run_requested(REBUILDS).success
     before = {
         path: (path.read_bytes(), path.stat().st_mtime_ns)
         for path in location.workplace.lake.root.rglob("*.parquet")
     }
 
     location.workplace.land("logs.jsonl", session_line(1, second=3 * 86_400), "ab")
-    assert location.follow(LANDING).success
-    assert location.requested(TOUCHED) == [(day(1), day(1))]
-    assert location.follow(TOUCHED).success
-    assert location.requested(TOUCHED) == []
+    assert location.run_requested(LANDING).success
+    assert location.requested_ranges(REBUILDS) == [(day(1), day(1))]
+    assert location.run_requested(REBUILDS).success
+    assert location.requested_ranges(REBUILDS) == []
 
     changed = {
         path.parent.name
@@ -89,13 +90,13 @@ def test_a_session_that_goes_on_three_days_later_updates_its_first_date_and_only
     assert location.workplace.performance().height == 3
 
 
-def test_aggregates_are_asked_for_once_after_a_build_and_published_together(
+def test_aggregates_are_requested_once_after_a_build_and_published_together(
     location: CodeLocation,
 ) -> None:
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
     location.run_ingest(session_line(0))
     location.build(0)
-    assert location.aggregates_asked_for() == {*AGGREGATES}
+    assert location.requested_assets() == {*AGGREGATES}
 
     location.execute_aggregates()
     record = location.instance.get_latest_materialization_event(dg.AssetKey("analytics_database"))
@@ -103,42 +104,62 @@ def test_aggregates_are_asked_for_once_after_a_build_and_published_together(
     assert record.asset_materialization is not None
     assert record.asset_materialization.metadata["rows of agent_sessions"].value == 1
     assert location.workplace.lake.partition(MASQUE_LIFT, None).exists()
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
 
 
-def test_a_build_between_the_request_for_the_database_and_its_run_asks_for_it_again(
+def test_a_build_between_the_request_for_the_database_and_its_run_requests_it_again(
     location: CodeLocation,
 ) -> None:
     location.run_ingest(session_line(0) + session_line(1))
-    location.aggregates_asked_for()
+    location.requested_assets()
     location.build(0)
-    assert location.aggregates_asked_for() == {*AGGREGATES}
+    assert location.requested_assets() == {*AGGREGATES}
 
-    # Both within one tick: whether the database holds the second date, nobody can tell.
+    # Both within one tick: it is unknown whether the database contains the second date.
     location.build(1)
     location.execute_aggregates()
-    assert location.aggregates_asked_for() == {*AGGREGATES}
+    assert location.requested_assets() == {*AGGREGATES}
 
     location.execute_aggregates()
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
+
+
+def test_aggregates_wait_while_a_run_builds_them(location: CodeLocation) -> None:
+    location.run_ingest(session_line(0))
+    location.requested_assets()
+    location.begin_aggregates()
+    location.build(0)
+    # Of these assets no input is being built: they wait only because they are being built.
+    assert location.requested_assets() == set()
+
+
+def test_aggregates_wait_while_a_run_builds_their_inputs(location: CodeLocation) -> None:
+    location.run_ingest(session_line(0))
+    location.requested_assets()
+    location.build(0)
+    run = location.start("build_daily_tables", range_tags(day(1), day(1)))
+    assert location.requested_assets() == set()
+
+    location.instance.report_run_canceled(run)
+    assert location.requested_assets() == {*AGGREGATES}
 
 
 @pytest.mark.slow
-def test_dates_built_while_the_database_is_published_ask_for_it_again_when_that_is_done(
+def test_dates_built_while_the_database_is_published_request_it_again_afterwards(
     location: CodeLocation,
 ) -> None:
     location.run_ingest(session_line(0) + session_line(1))
-    location.aggregates_asked_for()
+    location.requested_assets()
     location.build(0)
-    assert location.aggregates_asked_for() == {*AGGREGATES}
+    assert location.requested_assets() == {*AGGREGATES}
 
     publication = location.begin_aggregates()
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
     location.build(1)
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
     publication()
-    assert location.aggregates_asked_for() == {*AGGREGATES}
+    assert location.requested_assets() == {*AGGREGATES}
 
     location.execute_aggregates()
-    assert location.aggregates_asked_for() == set()
-    assert location.aggregates_asked_for() == set()
+    assert location.requested_assets() == set()
+    assert location.requested_assets() == set()

@@ -1,9 +1,9 @@
-"""Two days and two nights of an installation, as the daemon lives them: the books balance.
+"""Two days and two nights of an installation, simulated with the daemon: the books balance.
 
-Telemetry arrives all day, with a broken line, lines that are sent twice, events that belong to no
-session and a session that goes on a day later. The judge is down for hours, a person corrects a
-score, and the process of a build is killed. What must come of it follows from ``PLAN``, which
-knows nothing of the program.
+Telemetry arrives all day, with a broken line, lines that are sent twice, an event without a session
+and a session that goes on a day later. The judge is down for hours, a person corrects a score, and
+the process of a build is killed. The expected tables follow from ``PLAN``, independently of the
+program.
 """
 
 import sys
@@ -26,7 +26,7 @@ from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_ta
 from evaluation_pipelines_tests.defs.simulated_daemon import Daemon
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
-from evaluation_pipelines_tests.judged import told_session
+from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.receiver import Receiver
 
@@ -34,19 +34,19 @@ MONDAY, TUESDAY = date(2026, 6, 1), date(2026, 6, 2)
 MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)
 STEP_HOURS = 4
 EVENTS = 4
-"""Of a told session."""
+"""Events of a session."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A session; ``hour`` is when it begins, counted from the midnight before Monday."""
+    """A session that begins ``hour`` hours after the midnight before Monday."""
 
     name: str
     hour: float
 
-    def told(self, hours_later: float = 0, text: str = "") -> bytes:
-        """Its line, or what it says when it goes on later."""
-        return told_session(self.name, (self.hour + hours_later - 12) * 3600, text)
+    def line(self, hours_later: float = 0, text: str = "") -> bytes:
+        """Return the line of the session, or of its continuation some hours later."""
+        return session_with_texts(self.name, (self.hour + hours_later - 12) * 3600, text)
 
 
 PLAN = [
@@ -54,36 +54,36 @@ PLAN = [
     for number, weekday in enumerate(("monday", "tuesday"))
     for hour in range(6, 22, 2)
 ]
-"""Eight sessions a day, each of them over within seconds."""
+"""Eight sessions a day, each of a few seconds."""
 
 SENT_TWICE, CORRECTED, RESUMED = PLAN[0], PLAN[1], PLAN[3]
 
 
 @dataclass
 class Life:
-    """What happens to the installation from outside."""
+    """Outside events of the installation."""
 
     location: CodeLocation
     judge: JudgeEndpoint
     monkeypatch: pytest.MonkeyPatch
 
     def happen(self, hour: int) -> None:
-        """Everything of the hours before an hour."""
-        self._land(*(each.told() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
+        """Cause the events of the hours before ``hour``."""
+        self._land(*(each.line() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
         match hour:
-            case 12:  # a line is cut, one is sent twice, one names no session; the judge goes away
-                nobody = claude("user_prompt", -2 * 3600, session__id="")
-                self._land(b'{"resourceLogs": [}\n', SENT_TWICE.told(), line(nobody))
+            case 12:  # one line is cut, one sent twice, one without a session; the judge is down
+                no_session = claude("user_prompt", -2 * 3600, session__id="")
+                self._land(b'{"resourceLogs": [}\n', SENT_TWICE.line(), line(no_session))
                 self.judge.always(http_error(500))
             case 16:
                 self.judge.always(Scripted())
             case 20:
                 self._correct()
-            case 36:  # the machine goes down while a build is under way
+            case 36:  # the machine goes down during a build
                 tags = range_tags(TUESDAY, TUESDAY)
                 self.location.kill(tags)
             case 40:
-                self._land(RESUMED.told(26, "Once more, please."))
+                self._land(RESUMED.line(26, "Once more, please."))
 
     def _land(self, *lines: bytes) -> None:
         if lines:
@@ -91,8 +91,8 @@ class Life:
 
     def _correct(self) -> None:
         command = ["scorecards", "override", CORRECTED.name, "--score", "95"]
-        who = ["--annotator", "ada", "--reason", "the outcome was what we wanted"]
-        self.monkeypatch.setattr(sys, "argv", ["evaluation-pipelines", *command, *who])
+        details = ["--annotator", "ada", "--reason", "the outcome was what we wanted"]
+        self.monkeypatch.setattr(sys, "argv", ["evaluation-pipelines", *command, *details])
         with pytest.raises(SystemExit) as left:
             main()
         assert left.value.code == 0
@@ -112,15 +112,15 @@ def test_after_two_nights_every_session_is_accounted_for(
         for hour in range(STEP_HOURS, 56 + 1, STEP_HOURS):
             life.happen(hour)
             daemon.live_until(MIDNIGHT + timedelta(hours=hour))
-        assert_all_is_there(location, daemon)
+        assert_tables_match_plan(location, daemon)
     assert [each for each in receiver.texts if "books" in each] == []
 
 
-def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
-    """What the plan says, in the tables."""
+def assert_tables_match_plan(location: CodeLocation, daemon: Daemon) -> None:
+    """Assert that the tables contain what the plan says."""
     lake = location.workplace.lake
     events = lake.read(AGENT_EVENTS, [MONDAY, TUESDAY])
-    # 8 sessions of 4 events a day; one of Monday goes on. What names no session is in no table.
+    # 8 sessions of 4 events a day; one of Monday goes on. The event without a session is missing.
     assert Counter(events["session_date"]) == {MONDAY: 9 * EVENTS, TUESDAY: 8 * EVENTS}
 
     evaluated = lake.read(SESSION_EVALUATIONS, [MONDAY, TUESDAY])
@@ -134,14 +134,14 @@ def assert_all_is_there(location: CodeLocation, daemon: Daemon) -> None:
     current = scores.filter("is_current")
     assert sorted(current["session_id"]) == sorted(each.name for each in PLAN)
 
-    booked = lake.read(EVALUATION_BOOKS, [MONDAY, TUESDAY])
-    assert Counter(booked.select("session_date", "state").iter_rows()) == {
+    books = lake.read(EVALUATION_BOOKS, [MONDAY, TUESDAY])
+    assert Counter(books.select("session_date", "state").iter_rows()) == {
         (MONDAY, "scored"): 8,
         (TUESDAY, "scored"): 8,
     }
     assert location.check("evaluation_books", "books_balance").passed
 
-    asked_at_night = [each for each in daemon.runs if each.asked_by == "nightly_evaluation"]
-    assert [each.at.date() for each in asked_at_night] == [TUESDAY, date(2026, 6, 3)]
-    assert {each.job for each in daemon.failed()} <= {"judge_due"}  # while the judge was away
+    nightly = [each for each in daemon.runs if each.requested_by == "nightly_evaluation"]
+    assert [each.at.date() for each in nightly] == [TUESDAY, date(2026, 6, 3)]
+    assert {each.job for each in daemon.failed()} <= {"judge_due"}  # while the judge was down
     assert all(each.at.date() == MONDAY for each in daemon.failed())

@@ -1,4 +1,4 @@
-"""The sensor of touched dates, tick by tick: which stretch it asks for, and when none."""
+"""The sensor of queued dates: which range a tick requests, and when none."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -11,135 +11,135 @@ from evaluation_pipelines_tests.defs.code_location import (
     day,
     land_at,
 )
-from evaluation_pipelines_tests.defs.misfortunes import (
-    fail,
+from evaluation_pipelines_tests.defs.date_failures import (
+    fail_builds,
     let_time_pass,
-    touched,
+    queued_dates,
 )
 from evaluation_pipelines_tests.workplace import open_workplace
 
-TOUCHED = "touched_dates_sensor"
+SENSOR = "touched_dates_sensor"
 
 
 def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
-    """The stretches that ticks ask for, each noted as built before the next tick."""
+    """Return the ranges that ticks request, each marked as built before the next tick."""
     order: list[tuple[date, date]] = []
-    while stretches := location.requested(TOUCHED):
-        order += stretches
-        ((first, last),) = stretches
-        for each in touched(location.workplace).values():
+    while ranges := location.requested_ranges(SENSOR):
+        order += ranges
+        ((first, last),) = ranges
+        for each in queued_dates(location.workplace).values():
             if first <= each.session_date <= last:
                 RebuildQueue(location.workplace.ledger).mark_built(each.session_date, each.version)
     return order
 
 
-def test_nothing_touched_asks_for_no_build(location: CodeLocation) -> None:
-    ticked = location.tick(TOUCHED)
+def test_an_empty_queue_requests_no_build(location: CodeLocation) -> None:
+    ticked = location.tick(SENSOR)
 
     assert ticked.run_requests == []
 
 
-def test_a_contiguous_stretch_is_one_range(location: CodeLocation) -> None:
+def test_consecutive_dates_are_one_range(location: CodeLocation) -> None:
     location.land(0, 1, 2)
 
     assert order_of_builds(location) == [(day(0), day(2))]
 
 
-def test_of_several_stretches_the_one_that_waited_longest_comes_first(
+def test_the_range_that_has_waited_longest_comes_first(
     location: CodeLocation,
 ) -> None:
     noon = datetime(2026, 6, 1, 12, tzinfo=UTC)
     land_at(location.workplace, noon, 7)
     land_at(location.workplace, noon + timedelta(minutes=1), 0, 2, 3)
-    # 8 came last, but belongs to the stretch that waited longest
+    # 8 came last, but belongs to the range that has waited longest
     land_at(location.workplace, noon + timedelta(minutes=2), 8)
 
     assert order_of_builds(location) == [(day(7), day(8)), (day(0), day(0)), (day(2), day(3))]
 
 
 @pytest.mark.parametrize("reached", UNFINISHED)
-def test_no_second_build_is_asked_for_while_one_is_under_way(
+def test_no_second_build_is_requested_while_one_is_unfinished(
     location: CodeLocation, reached: str
 ) -> None:
     location.land(0)
     run = location.start("build_daily_tables", reached=reached)
-    assert location.requested(TOUCHED) == []
+    assert location.requested_ranges(SENSOR) == []
 
     location.instance.delete_run(run.run_id)
-    assert location.requested(TOUCHED) == [(day(0), day(0))]
+    assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
 
 
-def test_an_ingest_under_way_keeps_no_build_waiting(location: CodeLocation) -> None:
+def test_an_unfinished_ingest_does_not_delay_a_build(location: CodeLocation) -> None:
     location.land(0)
     location.start("ingest_landing")
 
-    assert location.requested(TOUCHED) == [(day(0), day(0))]
+    assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
 
 
 def test_a_date_that_failed_is_not_due_before_its_time(location: CodeLocation) -> None:
     location.land(0, 1, 2)
-    fail(location.workplace, 1)
-    due = touched(location.workplace)[day(1)].next_attempt_at
+    fail_builds(location.workplace, 1)
+    due = queued_dates(location.workplace)[day(1)].next_attempt_at
     assert due is not None
     assert due > datetime.now(UTC)
 
     assert order_of_builds(location) == [(day(0), day(0)), (day(2), day(2))]
 
 
-def test_a_date_that_failed_before_stands_alone_when_it_is_due(location: CodeLocation) -> None:
+def test_a_date_that_has_failed_is_built_alone_when_it_is_due(location: CodeLocation) -> None:
     location.land(0, 1, 2, 3)
-    fail(location.workplace, 1)
+    fail_builds(location.workplace, 1)
     let_time_pass(location.workplace)
 
     assert order_of_builds(location) == [(day(0), day(0)), (day(1), day(1)), (day(2), day(3))]
 
 
-def test_a_parked_date_is_never_asked_for_until_new_data_arrives(location: CodeLocation) -> None:
+def test_a_parked_date_is_not_requested_until_new_data_arrives(location: CodeLocation) -> None:
     location.land(0)
-    fail(location.workplace, 0, times=4)
+    fail_builds(location.workplace, 0, times=4)
     let_time_pass(location.workplace)
-    assert location.requested(TOUCHED) == []
+    assert location.requested_ranges(SENSOR) == []
 
     location.land(0)
-    assert location.requested(TOUCHED) == [(day(0), day(0))]
+    assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
 
 
-def test_dates_outside_the_partitions_are_kept_and_named_and_never_asked_for(
+def test_dates_outside_the_partitions_are_kept_and_named_and_never_requested(
     location: CodeLocation,
 ) -> None:
-    """They were filed when the partitions still began earlier: EVAL_START_DATE was moved."""
+    """They landed before EVAL_START_DATE was changed to a later date."""
     early = -60  # 2024-12-08, before the first of January 2025
     folder = location.workplace.settings.data_dir
     with open_workplace(folder, start_date=date(2024, 1, 1)) as before:
         land_at(before, datetime.now(UTC), early)
-    ticked = location.tick(TOUCHED)
+    ticked = location.tick(SENSOR)
     assert ticked.run_requests == []
     assert ticked.skip_message == "not in the range of partitions: 2024-12-08"
 
     location.land(0)
-    assert location.requested(TOUCHED) == [(day(0), day(0))]
-    assert location.follow(TOUCHED).success
-    assert not touched(location.workplace)[day(early)].is_built
+    assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
+    assert location.run_requested(SENSOR).success
+    assert not queued_dates(location.workplace)[day(early)].is_built
     assert location.workplace.landed()["session_date"].unique().sort().to_list() == [
         day(early),
         day(0),
     ]
 
 
-def test_a_build_that_was_cancelled_begins_again_after_ten_minutes_or_by_hand(
+def test_a_canceled_build_starts_again_after_ten_minutes_or_by_hand(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location.land(0)
     location.instance.report_run_canceled(location.start("build_daily_tables"))
-    ticked = location.tick(TOUCHED)
+    ticked = location.tick(SENSOR)
     assert ticked.run_requests == []
-    assert "cancelled: the next one waits 10 minutes" in str(ticked.skip_message)
+    assert "canceled: the next one waits 10 minutes" in str(ticked.skip_message)
 
     assert location.build(0).success
     location.land(1)
-    assert location.asks(TOUCHED) == 1
+    assert location.request_count(SENSOR) == 1
     location.instance.report_run_canceled(location.start("build_daily_tables"))
-    assert location.asks(TOUCHED) == 0
+    assert location.request_count(SENSOR) == 0
     wait = "evaluation_pipelines.defs.runs.SECONDS_AFTER_CANCELLATION"
-    monkeypatch.setattr(wait, 0)  # they have passed
-    assert location.asks(TOUCHED) == 1
+    monkeypatch.setattr(wait, 0)  # ten minutes have passed
+    assert location.request_count(SENSOR) == 1

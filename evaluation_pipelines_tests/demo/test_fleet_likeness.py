@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 
 FLEET_RECORDS = 232_050
 FLEET_SESSIONS = 699

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
-from evaluation_pipelines.demo.truth import Truth
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
+from evaluation_pipelines_tests.telemetry_generator.truth import Truth
 
 END = date(2026, 11, 21)
 SMALL = Extent(days=3, sessions_per_day=8)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.demo.guests import GuestTruth, write_guests
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+from evaluation_pipelines_tests.telemetry_generator.guests import GuestTruth, write_guests
 from evaluation_pipelines_tests.workplace import Workplace
 
 END = date(2026, 11, 21)

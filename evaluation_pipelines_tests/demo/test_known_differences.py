@@ -7,8 +7,15 @@ from datetime import date
 import polars as pl
 import pytest
 
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
-from evaluation_pipelines.demo.team import ASPEN, BIRCH, FIREFIGHTER, MODELS, REVIEWER, Model
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
+from evaluation_pipelines_tests.telemetry_generator.team import (
+    ASPEN,
+    BIRCH,
+    FIREFIGHTER,
+    MODELS,
+    REVIEWER,
+    Model,
+)
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 SIGMAS = 3

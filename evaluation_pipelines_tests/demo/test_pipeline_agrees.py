@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.build.build import DateBuilt
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
-from evaluation_pipelines.demo.strays import MISHAPS, Mishap, logs_line
-from evaluation_pipelines.demo.truth import SessionTruth, Truth, WindowTruth
 from evaluation_pipelines.telemetry.ingest import IngestReport
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
+from evaluation_pipelines_tests.telemetry_generator.strays import MISHAPS, Mishap, logs_line
+from evaluation_pipelines_tests.telemetry_generator.truth import SessionTruth, Truth, WindowTruth
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 Row = dict[str, Any]

@@ -21,8 +21,8 @@ import polars as pl
 
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Question
+from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
-from evaluation_pipelines.reporting.domain.comparison_report.page import html_page
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home

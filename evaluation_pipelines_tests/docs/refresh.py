@@ -1,4 +1,4 @@
-"""Writes the outputs of all runnable blocks into the documents: nobody types them by hand.
+"""Write the outputs of all runnable blocks into the documents.
 
 Run it with ``python -m evaluation_pipelines_tests.docs.refresh``, with names of documents to do
 only these.

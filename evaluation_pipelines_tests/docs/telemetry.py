@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.demo.landing import put_telemetry
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES, put_telemetry
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.external_signals import load_external_signals

@@ -127,7 +127,7 @@ def test_the_queries_about_judges_and_people_give_what_they_say(
     database: Path, table: str, expected: list[tuple[object, ...]]
 ) -> None:
     text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
-    section = text.partition("## Judges, corrections")[2].partition("\n## ")[0]
+    section = text.partition("## Judges and overrides")[2].partition("\n## ")[0]
     (query,) = [each.body for each in blocks(section) if f"from {table}\n" in each.body]
     with duckdb.connect(str(database), read_only=True) as connection:
         assert connection.sql(query).fetchall() == expected

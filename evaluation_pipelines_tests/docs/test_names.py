@@ -9,7 +9,7 @@ import typer
 
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.definitions import defs
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.settings.table import settings_table
 from evaluation_pipelines_tests.docs.documents import (
     ROOT,

@@ -19,7 +19,7 @@ def are_up_to_date(data: str, folder: Path) -> None:
     for document, text in RUNNING.items():
         if f"<!-- data: {data}" in text:
             (folder / document.stem).mkdir()
-            # Mend it with: .venv/bin/python -m evaluation_pipelines_tests.docs.refresh
+            # Refresh it with: .venv/bin/python -m evaluation_pipelines_tests.docs.refresh
             assert text == refreshed(document, folder / document.stem)
 
 
@@ -32,7 +32,7 @@ def test_documents_and_the_chart_show_what_is_printed_of_generated_telemetry(
     tmp_path: Path,
 ) -> None:
     are_up_to_date("generated", tmp_path)
-    # Mend it with: .venv/bin/python -m evaluation_pipelines_tests.docs.pictures
+    # Refresh it with: .venv/bin/python -m evaluation_pipelines_tests.docs.pictures
     assert (PICTURES / "composites.svg").read_text(encoding="utf-8") == composites_svg()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import AGENT_EVENTS, EVENT_NAMES, TOOL_CLASSES
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE

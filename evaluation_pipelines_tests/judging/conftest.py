@@ -1,4 +1,4 @@
-"""An endpoint of the tests' own, and stores that judge with it."""
+"""A scripted judge endpoint, and stores that judge with it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +11,13 @@ from evaluation_pipelines_tests.judged import Judged, open_judged
 
 @pytest.fixture
 def judge() -> Iterator[JudgeEndpoint]:
-    """A judge of good will, until it is scripted."""
+    """A judge with good replies unless it is scripted."""
     with open_judge_endpoint() as endpoint:
         yield endpoint
 
 
 @pytest.fixture
 def judged(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
-    """Empty stores whose judge is that endpoint."""
+    """Empty stores that judge with that endpoint."""
     with open_judged(tmp_path, judge.base_url) as opened:
         yield opened

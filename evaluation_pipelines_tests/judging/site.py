@@ -1,4 +1,4 @@
-"""Sessions that several processes judge, with the books of the endpoint beside the ledger's."""
+"""Sessions judged by several processes, to compare the endpoint with the ledger."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import pytest
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
-from evaluation_pipelines_tests.judged import fill, told_session
+from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.telemetry.pipeline_steps import judge as judge_due
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -23,12 +23,12 @@ JUDGE = {
     "judge_output_usd_per_mtok": 10.0,
 }
 LONG_AGO_S = -480 * DAY_S
-"""2025-02-06: past for the clock of any machine."""
+"""2025-02-06, in the past of any clock."""
 
 
 @dataclass
 class Site:
-    """Sessions, an endpoint, and the two sets of books: what was answered and what is kept."""
+    """A workplace with sessions and its judge endpoint."""
 
     workplace: Workplace
     endpoint: JudgeEndpoint
@@ -36,27 +36,27 @@ class Site:
     settings: dict[str, object]
 
     def answered(self) -> int:
-        """Whole answers that were handed to the system's socket."""
+        """Return the number of complete answers that were written to a socket."""
         return sum(each.answered for each in self.endpoint.requests)
 
     def scores(self) -> list[Score]:
-        """All scorings."""
+        """Return all scorings."""
         scores = ScoreStore(self.workplace.ledger)
         return [each for day in scores.dates() for each in scores.on_date(day)]
 
-    def kept(self) -> int:
-        """Replies in the ledger."""
+    def stored(self) -> int:
+        """Return the number of replies in the ledger."""
         return sum(len(each.turn_log) for each in self.scores())
 
-    def at_stake_usd(self) -> float:
-        """What counts against the budget of the day."""
+    def committed_usd(self) -> float:
+        """Return the money that counts against the daily budget."""
         return sum(
             (each.booked_cost_usd or 0.0) + (each.reserved_cost_usd or 0.0)
             for each in self.scores()
         )
 
     def finish(self) -> None:
-        """One more run, which nobody disturbs."""
+        """Run the judge once more without interruption."""
         judge_due(self.workplace.stores)
 
 
@@ -64,11 +64,11 @@ class Site:
 def site(
     folder: Path, monkeypatch: pytest.MonkeyPatch, sessions: int, text: str = "", **settings: object
 ) -> Iterator[Site]:
-    """Sessions that are due, and an endpoint that takes 30 ms for an answer."""
+    """Open due sessions and an endpoint that answers after 30 ms."""
     given = {**JUDGE, **settings}
     with open_judge_endpoint(0.03, keep_bodies=False) as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         with open_workplace(folder, OPENAI_BASE_URL=endpoint.base_url, **given) as workplace:
-            told = (told_session(f"s{n}", LONG_AGO_S + n, text) for n in range(sessions))
-            fill(workplace, *told)
+            lines = (session_with_texts(f"s{n}", LONG_AGO_S + n, text) for n in range(sessions))
+            fill(workplace, *lines)
             yield Site(workplace, endpoint, sessions, given)

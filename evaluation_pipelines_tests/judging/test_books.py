@@ -1,4 +1,4 @@
-"""Every state of the books, from telemetry and a judge to the table."""
+"""Every state of the reconciliation, from telemetry and a judge to the table."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from evaluation_pipelines.reporting.reconciliation.table import settled_books
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
-from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
 
 PROFILE = """
@@ -37,30 +37,30 @@ def build(judged: Judged) -> None:
 
 
 def books(judged: Judged) -> DayBooks:
-    """Balanced books, as of the time of the test."""
+    """Return the balanced books as of the time of the test."""
     found = settled_books(judged.workplace.stores, JUNE_1, judged.now)
     assert [str(each) for each in found.equations if not each.is_balanced] == []
     return found
 
 
-def stands(judged: Judged) -> dict[str, tuple[str, str]]:
-    """Session id -> state and reason."""
+def states(judged: Judged) -> dict[str, tuple[str, str]]:
+    """Return state and reason by session id."""
     rows = books(judged).sessions.select("session_id", "state", "reason").rows()
     return {session: (state, reason) for session, state, reason in rows}
 
 
 def state(judged: Judged, session: str = "s1") -> str:
-    return stands(judged)[session][0]
+    return states(judged)[session][0]
 
 
 @pytest.fixture
-def labelled(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
-    """Stores with a profile of label `all` that judges everything, and of `none`, nothing."""
+def labeled(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
+    """Stores with a profile for label ``all`` that judges all and one for ``none``, none."""
     (tmp_path / "profiles").mkdir()
     for label, rate in (("all", 1.0), ("none", 0.0)):
         text = PROFILE.format(label=label, rate=rate)
         (tmp_path / "profiles" / f"{label}.yaml").write_text(text)
-    # Profiles of heuristics would match whatever has another label.
+    # The heuristic profile would match all other labels.
     shipped = "id: general-performance\nversion: 2\nname: G\nmatch_labels: [plain]\n"
     shipped += "method: heuristic\ncriteria: [{id: performance.composite}]\n"
     (tmp_path / "profiles" / "general-performance.yaml").write_text(shipped)
@@ -68,46 +68,46 @@ def labelled(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
         yield opened
 
 
-def labelled_session(name: str, label: str, second: float = 0) -> bytes:
-    return told_session(name, second, classification__label=label)
+def labeled_session(name: str, label: str, second: float = 0) -> bytes:
+    return session_with_texts(name, second, classification__label=label)
 
 
-def test_a_session_is_deferred_in_flight_judged_and_scored_in_turn(labelled: Judged) -> None:
-    fill(labelled.workplace, labelled_session("s1", "all"))
-    assert stands(labelled)["s1"] == ("deferred", "due: no judge run has scored it yet")
+def test_a_session_is_deferred_in_flight_judged_and_scored_in_turn(labeled: Judged) -> None:
+    fill(labeled.workplace, labeled_session("s1", "all"))
+    assert states(labeled)["s1"] == ("deferred", "due: no judge run has scored it yet")
 
-    stores = labelled.workplace.stores
-    plans = load_plans(stores, labelled.now)
-    request_score(stores, plans, SessionQuery("s1"), "tests", labelled.now, force=False)
-    assert stands(labelled)["s1"] == ("in_flight", "a scoring of it is not finished yet")
+    stores = labeled.workplace.stores
+    plans = load_plans(stores, labeled.now)
+    request_score(stores, plans, SessionQuery("s1"), "tests", labeled.now, force=False)
+    assert states(labeled)["s1"] == ("in_flight", "a scoring of the session is still open")
 
-    labelled.run()
+    labeled.run()
     judged_not_built = "the judge has scored it: its card comes with the next build of the date"
-    assert stands(labelled)["s1"] == ("deferred", judged_not_built)
-    build(labelled)
-    found = books(labelled)
+    assert states(labeled)["s1"] == ("deferred", judged_not_built)
+    build(labeled)
+    found = books(labeled)
     (row,) = found.sessions.rows(named=True)
     assert (row["state"], row["reason"]) == ("scored", "scored by all-judge")
-    score = labelled.score("s1#baseline-1")
+    score = labeled.score("s1#baseline-1")
     assert (row["scorings"], row["effective_source"]) == (1, "scorecard")
     assert row["judge_cost_usd"] == pytest.approx(score.judge_cost_usd)
     assert found.judge_cost_usd == pytest.approx(score.judge_cost_usd)
     assert found.states == {**dict.fromkeys(STATES, 0), "scored": 1}
 
 
-def test_a_session_that_may_go_on_has_not_ended(labelled: Judged) -> None:
-    labelled.now = datetime(2026, 6, 1, 12, 20, tzinfo=UTC)
-    labelled.workplace.land("logs.jsonl", labelled_session("s1", "all"))
-    labelled.workplace.ingest()
-    build(labelled)
-    assert state(labelled) == "not_terminal"
+def test_a_session_that_may_continue_has_not_ended(labeled: Judged) -> None:
+    labeled.now = datetime(2026, 6, 1, 12, 20, tzinfo=UTC)
+    labeled.workplace.land("logs.jsonl", labeled_session("s1", "all"))
+    labeled.workplace.ingest()
+    build(labeled)
+    assert state(labeled) == "not_terminal"
 
-    labelled.now += timedelta(hours=1)
-    assert state(labelled) == "deferred"  # due, though its date was built before it ended
+    labeled.now += timedelta(hours=1)
+    assert state(labeled) == "deferred"  # due, though its date was built before it ended
 
 
-def test_what_no_profile_matches_what_is_silent_and_what_is_left_out_stand_apart(
-    labelled: Judged,
+def test_unmatched_silent_and_sampled_out_sessions_have_different_states(
+    labeled: Judged,
 ) -> None:
     silent = line(
         claude("user_prompt", 0, session__id="silent"),
@@ -118,10 +118,10 @@ def test_what_no_profile_matches_what_is_silent_and_what_is_left_out_stand_apart
         claude("user_prompt", 0, session__id="empty", prompt="Hello?"),
         classification__label="plain",
     )
-    others = [labelled_session("s1", "strange"), labelled_session("s2", "none")]
-    fill(labelled.workplace, silent, empty, *others)
+    others = [labeled_session("s1", "strange"), labeled_session("s2", "none")]
+    fill(labeled.workplace, silent, empty, *others)
 
-    assert stands(labelled) == {
+    assert states(labeled) == {
         "s1": ("no_profile", "no judge profile lists 'strange'"),
         "s2": ("sampled_out", "not among the 0% that are judged"),
         "silent": ("too_thin", "no text of the session was logged"),
@@ -129,43 +129,45 @@ def test_what_no_profile_matches_what_is_silent_and_what_is_left_out_stand_apart
     }
 
 
-def test_failures_wait_or_are_final_and_say_why(labelled: Judged, judge: JudgeEndpoint) -> None:
-    fill(labelled.workplace, labelled_session("s1", "all"))
+def test_failed_sessions_have_a_reason(labeled: Judged, judge: JudgeEndpoint) -> None:
+    fill(labeled.workplace, labeled_session("s1", "all"))
     judge.script_turn("score", http_error(400))
-    labelled.run()
+    labeled.run()
 
-    found = stands(labelled)["s1"]
+    found = states(labeled)["s1"]
     assert found[0] == "failed"
-    assert found[1].startswith("failed for good: ")
-    assert books(labelled).sessions["scorings"].to_list() == [1]
+    assert found[1].startswith("failed permanently: ")
+    assert books(labeled).sessions["scorings"].to_list() == [1]
 
 
-def test_what_did_not_fit_into_a_run_is_deferred(labelled: Judged, judge: JudgeEndpoint) -> None:
-    fill(labelled.workplace, *(labelled_session(f"s{n}", "all", -60 * n) for n in range(3)))
+def test_sessions_beyond_the_limit_of_a_run_are_deferred(
+    labeled: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(labeled.workplace, *(labeled_session(f"s{n}", "all", -60 * n) for n in range(3)))
     judge.script_turn("score", says(score_reply(64)))
-    labelled.run(max_sessions=1)
-    build(labelled)
+    labeled.run(max_sessions=1)
+    build(labeled)
 
-    assert books(labelled).states == {
+    assert books(labeled).states == {
         **dict.fromkeys(STATES, 0),
         "scored": 1,
         "deferred": 2,
     }
     (row,) = (
-        labelled.workplace.lake.read(EVALUATION_BOOKS, [JUNE_1])
+        labeled.workplace.lake.read(EVALUATION_BOOKS, [JUNE_1])
         .filter(state="scored")
         .rows(named=True)
     )
     assert row["session_id"] == "s2"  # the oldest came first
 
 
-def test_what_a_rule_leaves_out_is_neither_judged_nor_scored(
+def test_excluded_sessions_are_neither_judged_nor_scored(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
     rules = {"robots": {"user_id": "ci"}}
     with open_judged(tmp_path, judge.base_url, exclude_sessions=rules) as judged:
-        own = told_session("s2", 60)
-        fill(judged.workplace, told_session("s1", user__id="ci"), own)
+        included = session_with_texts("s2", 60)
+        fill(judged.workplace, session_with_texts("s1", user__id="ci"), included)
         assert judged.run().states == {"excluded": 1, "due": 1}
         build(judged)
 
@@ -178,9 +180,9 @@ def test_what_a_rule_leaves_out_is_neither_judged_nor_scored(
         assert (first["excluded_by"], first["card_id"]) == ("robots", None)
 
 
-def test_a_rule_that_comes_later_takes_the_score_back(judge: JudgeEndpoint, tmp_path: Path) -> None:
+def test_a_later_rule_removes_the_score(judge: JudgeEndpoint, tmp_path: Path) -> None:
     with open_judged(tmp_path, judge.base_url) as judged:
-        fill(judged.workplace, told_session("s1", user__id="ci"))
+        fill(judged.workplace, session_with_texts("s1", user__id="ci"))
         assert state(judged) == "scored"
     rules = {"robots": {"user_id": "ci"}}
     with open_judged(tmp_path, judge.base_url, exclude_sessions=rules) as judged:
@@ -207,9 +209,9 @@ def test_a_rule_that_comes_later_takes_the_score_back(judge: JudgeEndpoint, tmp_
         ),
     ],
 )
-def test_what_is_due_says_which_limits_there_are_or_which_judge_is_missing(
+def test_due_sessions_name_the_limits_or_the_missing_judge(
     tmp_path: Path, settings: dict[str, Any], reason: str
 ) -> None:
     with open_judged(tmp_path, "http://127.0.0.1:9", **settings) as judged:
-        fill(judged.workplace, labelled_session("s1", "code"))
-        assert stands(judged)["s1"] == ("deferred", reason)
+        fill(judged.workplace, labeled_session("s1", "code"))
+        assert states(judged)["s1"] == ("deferred", reason)

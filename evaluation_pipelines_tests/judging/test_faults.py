@@ -1,4 +1,4 @@
-"""Everything an endpoint can do wrong, and what the ledger says of it afterwards."""
+"""Faults of the endpoint and their traces in the ledger."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -24,22 +24,22 @@ from evaluation_pipelines_tests.judge_scripts import (
     says,
     score_reply,
 )
-from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 
 KEY = "s1#baseline-1"
 
 
 @pytest.fixture
 def judged(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
-    """One session, and little patience."""
+    """One session and a short time limit."""
     with open_judged(tmp_path, judge.base_url, judge_timeout_seconds=0.5) as opened:
-        fill(opened.workplace, told_session("s1"))
+        fill(opened.workplace, session_with_texts("s1"))
         yield opened
 
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits between attempts are tested with the client: here they are short."""
+    """Shorten the waits between attempts, which the tests of the client cover."""
     limits = "evaluation_pipelines.judging.endpoint.client.CallLimits"
     monkeypatch.setattr(f"{limits}.__init__.__defaults__", _SHORT)
 
@@ -63,7 +63,7 @@ _SHORT = (8, None, None, 300, 4000, 0.0, 3, 0.01, 0.02, 120, 5, 30)
         ("missing-tools", reset()),
     ],
 )
-def test_a_fault_that_passes_is_not_noticed(
+def test_a_transient_fault_does_not_fail_a_scoring(
     judged: Judged, judge: JudgeEndpoint, turn: str, fault: Scripted
 ) -> None:
     judge.script_turn(turn, fault)
@@ -79,15 +79,15 @@ def test_a_fault_that_passes_is_not_noticed(
     [
         (http_error(500), "score-1: the endpoint answered 500: status 500"),
         (rate_limited("0.01"), "score-1: the endpoint answered 429: slow down"),
-        (hangs(), "score-1: the endpoint gave no whole answer within 0.5 s"),
-        (reset(), "score-1: the endpoint broke off its answer"),
-        (half_a_body(), "score-1: the endpoint broke off its answer"),
-        (garbage(), "score-1: the endpoint answered 200, but the answer is no"),
-        (html(), "score-1: the endpoint answered 200, but the answer is no"),
-        (choices_null(), "score-1: the endpoint answered 200, but the answer is no"),
+        (hangs(), "score-1: the endpoint sent no complete answer within 0.5 s"),
+        (reset(), "score-1: the endpoint closed the connection before its answer was"),
+        (half_a_body(), "score-1: the endpoint closed the connection before its answer was"),
+        (garbage(), "score-1: the endpoint answered 200, but the answer is not"),
+        (html(), "score-1: the endpoint answered 200, but the answer is not"),
+        (choices_null(), "score-1: the endpoint answered 200, but the answer is not"),
     ],
 )
-def test_a_fault_that_stays_fails_the_scoring_which_is_due_again_the_next_night(
+def test_a_persistent_fault_fails_the_scoring_which_is_due_again_the_next_night(
     judged: Judged, judge: JudgeEndpoint, fault: Scripted, reason: str
 ) -> None:
     judge.script(fault, fault, fault)
@@ -104,7 +104,9 @@ def test_a_fault_that_stays_fails_the_scoring_which_is_due_again_the_next_night(
     assert [each.attempt for each in judged.scores(KEY)] == [1, 2]
 
 
-def test_after_three_attempts_a_session_is_left_alone(judged: Judged, judge: JudgeEndpoint) -> None:
+def test_after_three_attempts_a_session_is_no_longer_due(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
     judge.always(http_error(500))
     for _ in range(4):
         judged.run()
@@ -113,7 +115,7 @@ def test_after_three_attempts_a_session_is_left_alone(judged: Judged, judge: Jud
     assert [each.status for each in judged.scores(KEY)] == ["failed"] * 3
     assert judged.run().states == {"failed": 1}
     judge.always(Scripted())
-    assert len(judged.run(asked=ExtraDue(force=True)).totals) == 1
+    assert len(judged.run(extra=ExtraDue(force=True)).totals) == 1
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_after_three_attempts_a_session_is_left_alone(judged: Judged, judge: Jud
         ([says("I'm sorry, I cannot do that."), says("I cannot.")], "the judge refused: "),
     ],
 )
-def test_what_will_not_pass_fails_for_good(
+def test_a_permanent_fault_fails_for_good(
     judged: Judged, judge: JudgeEndpoint, answers: list[Scripted], reason: str
 ) -> None:
     judge.script(*answers)
@@ -137,7 +139,7 @@ def test_what_will_not_pass_fails_for_good(
     judged.now += timedelta(days=9)
     assert judged.run().states == {"failed": 1}
     assert len(judge.requests) == len(answers)
-    assert len(judged.run(asked=ExtraDue(force=True)).totals) == 1
+    assert len(judged.run(extra=ExtraDue(force=True)).totals) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_what_will_not_pass_fails_for_good(
         ([says(score_reply("67/100")), says("72.5")], "no verdict, even after a reminder"),
     ],
 )
-def test_an_answer_that_is_no_verdict_fails_and_its_words_are_kept(
+def test_an_answer_without_a_verdict_fails_and_its_text_is_stored(
     judged: Judged, judge: JudgeEndpoint, answers: list[Scripted], reason: str
 ) -> None:
     judge.script(*answers)
@@ -164,7 +166,7 @@ def test_an_answer_that_is_no_verdict_fails_and_its_words_are_kept(
     assert score.booked_cost_usd == pytest.approx(score.judge_cost_usd, abs=1e-8)
 
 
-def test_a_score_completes_without_the_missing_tools_and_says_why(
+def test_a_score_completes_without_the_missing_tools_and_stores_the_error(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     judge.always(http_error(500), "missing-tools")
@@ -175,15 +177,13 @@ def test_a_score_completes_without_the_missing_tools_and_says_why(
     assert score.missing_tools_error == "the endpoint answered 500: status 500"
 
 
-def test_what_may_have_been_charged_counts_against_the_budget(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
+def test_possible_charges_count_against_the_budget(judged: Judged, judge: JudgeEndpoint) -> None:
     judge.script(hangs(), hangs(), hangs())
     report = judged.run()
 
     score = judged.score(KEY)
     assert (score.judge_cost_usd, score.turn_log) == (None, ())
-    # 3 requests of more than 1 000 tokens of reply at 10 USD a million
+    # 3 requests with a reply of 1,000 tokens at 10 USD per million, and their prompts
     assert score.booked_cost_usd is not None
     assert score.booked_cost_usd > 0.03
     assert report.booked_usd == pytest.approx(score.booked_cost_usd)
@@ -192,37 +192,37 @@ def test_what_may_have_been_charged_counts_against_the_budget(
 def test_an_endpoint_that_is_down_stops_the_run_and_leaves_the_rest_due(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, *(told_session(f"t{n}", 60 * n) for n in range(39)))
+    fill(judged.workplace, *(session_with_texts(f"t{n}", 60 * n) for n in range(39)))
     judge.always(http_error(503))
 
     report = judged.run()
     assert report.is_endpoint_down
-    assert "the judge endpoint is down: 5 calls in a row failed" in (report.stopped or "")
-    # Those that found it out have failed; nobody else is to blame.
+    assert "the judge endpoint is down: 5 calls in a row failed" in (report.stop_reason or "")
+    # Only the sessions of the calls that detected it have failed.
     assert 5 <= report.failed.total() < 20
     assert report.failed.total() + report.deferred["endpoint_down"] == 40
     assert len(judge.requests) < 100
     judge.always(Scripted())
-    healed = judged.run()
-    assert len(healed.totals) == 40 - report.failed.total()
+    after = judged.run()
+    assert len(after.totals) == 40 - report.failed.total()
 
 
 @pytest.mark.parametrize("status", [401, 404])
-def test_an_endpoint_that_refuses_everybody_stops_the_run_at_once(
+def test_an_endpoint_that_refuses_every_call_stops_the_run_immediately(
     judged: Judged, judge: JudgeEndpoint, status: int
 ) -> None:
     judge.always(http_error(status))
 
     report = judged.run()
     assert report.is_endpoint_down
-    assert f"the endpoint answered {status}" in (report.stopped or "")
-    assert judged.score(KEY).status == "in_progress"  # nobody holds it, no attempt is lost
+    assert f"the endpoint answered {status}" in (report.stop_reason or "")
+    assert judged.score(KEY).status == "in_progress"  # without a lease, and without a lost attempt
     judge.always(Scripted())
     assert len(judged.run().totals) == 1
     assert judged.score(KEY).attempt == 1
 
 
-def test_a_slow_endpoint_is_waited_for(judged: Judged, judge: JudgeEndpoint) -> None:
+def test_a_run_waits_for_a_slow_endpoint(judged: Judged, judge: JudgeEndpoint) -> None:
     judge.always(Scripted(delay_s=0.3))
 
     assert len(judged.run().totals) == 1

@@ -1,4 +1,4 @@
-"""Whole runs: genuine telemetry of every agent, and a made-up team's days."""
+"""Full runs over captured telemetry of each agent and over generated days of a team."""
 
 from datetime import date
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.demo.generator import Extent, write_telemetry
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged
 from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 
 
 @pytest.mark.parametrize("cli", ["claude_code", "codex", "gemini_cli", "qwen_code"])
-def test_genuine_sessions_of_every_agent_that_logs_texts_are_judged(
+def test_captured_sessions_of_each_agent_that_logs_texts_are_judged(
     judged: Judged, judge: JudgeEndpoint, cli: str
 ) -> None:
     fill(judged.workplace, Capture(cli).file("as sent").read_bytes())
@@ -25,7 +25,7 @@ def test_genuine_sessions_of_every_agent_that_logs_texts_are_judged(
     assert len(report.totals) == report.candidates == judgeable.height > 0
     assert report.states["too_thin"] == sessions.height - judgeable.height
     assert sum(report.states.values()) == sessions.height
-    # Each score has its own transcript: no two sessions were shown as one.
+    # Each score has its own transcript: no two sessions were merged.
     assert len({each.session for each in judge.requests}) == judgeable.height
 
 
@@ -33,7 +33,7 @@ def test_the_days_of_a_team_are_judged_date_by_date(judge: JudgeEndpoint, tmp_pa
     landing = tmp_path / "landing"
     write_telemetry(landing, seed=7, end=date(2026, 6, 4), extent=Extent(3, 8))
     with open_judged(tmp_path / "data", judge.base_url, landing_dir=landing) as judged:
-        fill_from_landing(judged)
+        ingest_and_build(judged)
         report = judged.run()
         sessions = judged.workplace.sessions()
 
@@ -51,7 +51,7 @@ def test_the_days_of_a_team_are_judged_date_by_date(judge: JudgeEndpoint, tmp_pa
         assert sum(table["judge_cost_usd"]) == pytest.approx(report.cost_usd)
 
 
-def fill_from_landing(judged: Judged) -> None:
-    """Ingest and build what lies there."""
+def ingest_and_build(judged: Judged) -> None:
+    """Ingest the landing folder and build all dates."""
     judged.workplace.ingest()
     judged.workplace.build()

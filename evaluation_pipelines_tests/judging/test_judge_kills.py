@@ -1,4 +1,4 @@
-"""Judge runs whose process is killed: what had arrived is kept, and nothing is scored twice."""
+"""Killed judge runs: received replies are kept, and no session is scored twice."""
 
 import time
 from collections import Counter
@@ -8,53 +8,53 @@ import pytest
 
 from evaluation_pipelines_tests.judging.site import CONCURRENCY, Site, site
 from evaluation_pipelines_tests.telemetry.collector import seeded
-from evaluation_pipelines_tests.telemetry.pipeline_worker import one_after_the_other, two_at_once
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 
 
 @pytest.mark.parametrize(
     ("seed", "rounds", "sessions"),
     [(1, 2, 60), pytest.param(2, 100, 2_000, marks=pytest.mark.slow)],
 )
-def test_a_judge_killed_at_any_moment_loses_no_reply_that_had_arrived(
+def test_a_judge_killed_at_any_moment_loses_no_received_reply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rounds: int, sessions: int
 ) -> None:
     random = seeded(seed)
     lost: list[int] = []
     with (
         site(tmp_path, monkeypatch, sessions) as place,
-        one_after_the_other(rounds, "judge", tmp_path, **place.settings) as workers,
+        sequential_workers(rounds, "judge", tmp_path, **place.settings) as workers,
     ):
         for worker in workers:
-            before = place.kept()
+            before = place.stored()
             worker.go()
             wait_for_more(place, before)
             time.sleep(random.uniform(0, 0.15))
             worker.kill()
             wait_until_idle(place)
-            lost.append(place.answered() - place.kept() - sum(lost))
+            lost.append(place.answered() - place.stored() - sum(lost))
         half_done = [each for each in place.scores() if each.is_open]
         assert max(each.takeovers for each in place.scores()) > 0
         place.finish()
 
-        # At each kill at most the calls under way were for nothing ...
+        # Each kill loses at most the replies of the calls in flight ...
         assert max(lost) <= CONCURRENCY
         assert sum(lost) > 0
-        # ... and every other answer is in the ledger: none was asked for again.
-        assert place.kept() == place.answered() - sum(lost) == 2 * sessions
+        # ... and every other reply is in the ledger: none was requested again.
+        assert place.stored() == place.answered() - sum(lost) == 2 * sessions
         assert half_done
         assert_each_is_scored_once(place)
 
 
 @pytest.mark.slow
-def test_two_judges_at_once_share_the_work_without_a_double(
+def test_two_concurrent_judges_share_the_work_without_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = 40
     with site(tmp_path, monkeypatch, sessions) as place:
-        place.endpoint.latency_s = 0.2  # enough for both to begin before one has done it all
-        with two_at_once("judge", tmp_path, **place.settings):
+        place.endpoint.latency_s = 0.2  # enough for both to start before one has finished
+        with two_workers("judge", tmp_path, **place.settings):
             deadline = time.monotonic() + 60
-            while place.kept() < 2 * sessions:
+            while place.stored() < 2 * sessions:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
 
@@ -65,7 +65,7 @@ def test_two_judges_at_once_share_the_work_without_a_double(
 
 
 def assert_each_is_scored_once(place: Site) -> None:
-    """Each session has one scoring, which is completed and has both replies."""
+    """Assert that each session has one completed scoring with both replies."""
     scores = place.scores()
     assert len({each.session_key for each in scores}) == len(scores) == place.sessions
     assert {each.status for each in scores} == {"completed"}
@@ -74,16 +74,16 @@ def assert_each_is_scored_once(place: Site) -> None:
     }
 
 
-def wait_for_more(place: Site, kept: int) -> None:
-    """Until a reply more is in the ledger: the kill must not come before the work."""
+def wait_for_more(place: Site, stored: int) -> None:
+    """Wait until another reply is stored, so that the kill interrupts some work."""
     deadline = time.monotonic() + 60
-    while place.kept() == kept:
+    while place.stored() == stored:
         assert time.monotonic() < deadline
         time.sleep(0.002)
 
 
 def wait_until_idle(place: Site) -> None:
-    """Until the endpoint has done with what a dead process had asked."""
+    """Wait until the endpoint has handled the requests of the killed process."""
     deadline = time.monotonic() + 10
-    while place.endpoint._at_once and time.monotonic() < deadline:
+    while place.endpoint.in_flight and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Missing tools from the wire to the table: judged, counted, and put in order within a budget."""
+"""Missing tools end to end: judged, counted, and prioritized within a budget."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.ledger.tool_priorities import PriorityQuestion, PriorityStore
 from evaluation_pipelines.judging.missing_tools import (
-    Missing,
+    MissingTools,
     last_period,
     missing_tools,
     write_missing_tools,
@@ -26,7 +26,7 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import TOOL_PRIORITIES
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import half_a_body, http_error, says
-from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.workplace import NOW
 
 PERIOD = Period(date(2026, 5, 20), date(2026, 6, 17))
@@ -37,13 +37,13 @@ LISTS = (EVIL, "1. **Grep**: finds it.", "No tool is missing.", "It could have b
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with four judged sessions of 1 June, each with another answer about tools."""
+    """A data folder with four judged sessions of 1 June and different answers about tools."""
     folder = tmp_path_factory.mktemp("judged")
     with (
         open_judge_endpoint() as endpoint,
         open_judged(folder, endpoint.base_url, judge_concurrency=1) as opened,
     ):
-        fill(opened.workplace, *(told_session(f"s{n}", 60 * n) for n in range(1, 5)))
+        fill(opened.workplace, *(session_with_texts(f"s{n}", 60 * n) for n in range(1, 5)))
         endpoint.script_turn("missing-tools", *map(says, LISTS))
         opened.run()
         stores = opened.workplace.stores
@@ -53,14 +53,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def judged(filled: Path, tmp_path: Path, judge: JudgeEndpoint) -> Iterator[Judged]:
-    """A copy of it, with a model that is asked to put tools in order."""
+    """A copy of that folder, with a model that is asked for priorities."""
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     with open_judged(tmp_path, judge.base_url, judge_orders_missing_tools=True) as opened:
         yield opened
 
 
 def ask(judged: Judged) -> list[str]:
-    """What the asset does: write, ask, write again; gives why something was not asked."""
+    """Write the table, ask, write it again; return why organizations were not asked about."""
     stores = judged.workplace.stores
     found = write_missing_tools(stores, PERIOD)
     not_asked = ask_for_priorities(stores, found.counted, judged.now)
@@ -68,23 +68,23 @@ def ask(judged: Judged) -> list[str]:
     return not_asked
 
 
-def seen(judged: Judged) -> Missing:
+def current(judged: Judged) -> MissingTools:
     return missing_tools(judged.workplace.stores, PERIOD)
 
 
 def booked(judged: Judged) -> float:
-    """What the ledger has booked for the question of the period."""
+    """Return the amount that the ledger has booked for the question of the period."""
     with reading(judged.workplace.ledger.engine) as connection:
         return float(connection.scalars(sa.select(TOOL_PRIORITIES.c.booked_cost_usd)).one())
 
 
 def table(judged: Judged) -> list[tuple[object, ...]]:
-    """What lies in the lake of the tools."""
+    """Return the rows of the table in the lake."""
     rows = judged.workplace.lake.read_whole(MISSING_TOOLS)
     return rows.select("tool", "sessions", "asked_sessions", "priority", "priority_reason").rows()
 
 
-def test_answers_of_a_judge_become_a_table_put_in_order(
+def test_answers_of_a_judge_become_a_table_with_priorities(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     judge.script(says("1. make: say how to build.\n2. Grep: insist on it.\n3. sudo: evil"))
@@ -94,9 +94,11 @@ def test_answers_of_a_judge_become_a_table_put_in_order(
         ("grep", 2, 3, 2, "insist on it."),
         ("make", 1, 3, 1, "say how to build."),
     ]
-    found = seen(judged)
-    assert found.orders == (
-        "default: 2 tools put in order by judge-1; 1 items of its list name none of them: left out",
+    found = current(judged)
+    (note,) = found.priority_notes
+    assert note == (
+        "default: 2 tools prioritized by judge-1; "
+        "1 items of its answer match no tool and are ignored"
     )
     assert found.counted.lines()[:3] == [
         "2 lists of missing tools",
@@ -105,35 +107,37 @@ def test_answers_of_a_judge_become_a_table_put_in_order(
     ]
 
 
-def test_the_texts_leave_fenced_and_without_secrets(judged: Judged, judge: JudgeEndpoint) -> None:
+def test_the_texts_are_sent_fenced_and_without_secrets(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
     ask(judged)
     (request,) = judge.requests
     prompt = request.body["messages"][0]["content"]
-    material = prompt[prompt.index("<<<material ") :].rstrip().split("\n")
-    assert all(line.startswith("| ") for line in material[1:-1])
-    assert material[1].startswith("| grep: missed in 2 of 3 sessions (baseline)")
+    fenced = prompt[prompt.index("<<<material ") :].rstrip().split("\n")
+    assert all(line.startswith("| ") for line in fenced[1:-1])
+    assert fenced[1].startswith("| grep: missed in 2 of 3 sessions (baseline)")
     assert SECRET not in prompt
     assert "[redacted:" in prompt
 
 
-def test_it_is_asked_once_a_period_and_what_it_costs_counts_for_the_day(
+def test_the_model_is_asked_once_per_period_and_its_cost_counts_for_the_day(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     judge.script(says("1. make: x", usage={"prompt_tokens": 1000, "completion_tokens": 100}))
     ask(judged)
     ask(judged)
     assert len(judge.requests) == 1
-    # 1 USD a million tokens in, 10 USD out: 1000 and 100 tokens are 0.001 + 0.001.
-    assert seen(judged).cost_usd == pytest.approx(0.002)
+    # 1 USD per million input tokens, 10 USD for output: 1000 and 100 tokens are 0.001 + 0.001.
+    assert current(judged).cost_usd == pytest.approx(0.002)
     assert booked(judged) == pytest.approx(0.002)
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (http_error(400, "no"), "the model was asked in vain: the endpoint answered 400: no"),
-        (says("I would not know."), "the answer puts none of the tools in order: 'I would not"),
-        (says("1. make: x", finish_reason="length"), "the answer was cut at the longest reply"),
+        (http_error(400, "no"), "the model did not answer: the endpoint answered 400: no"),
+        (says("I would not know."), "the answer prioritizes none of the tools: 'I would not"),
+        (says("1. make: x", finish_reason="length"), "the answer was cut by the token limit"),
     ],
     ids=["refused", "prose", "cut"],
 )
@@ -143,21 +147,21 @@ def test_a_failure_leaves_the_counts_and_says_why(
     judge.always(answer)  # type: ignore[arg-type]
     assert ask(judged) == []
     assert [row[:4] for row in table(judged)] == [("grep", 2, 3, None), ("make", 1, 3, None)]
-    (line,) = seen(judged).orders
+    (line,) = current(judged).priority_notes
     assert line.startswith(f"default: {why}")
 
 
-def test_what_does_not_fit_into_the_budget_is_not_asked(
+def test_a_question_that_does_not_fit_into_the_budget_is_not_asked(
     tmp_path: Path, judged: Judged, judge: JudgeEndpoint
 ) -> None:
     limits = {"judge_orders_missing_tools": True, "judge_max_cost_usd": 0.001}
     with open_judged(tmp_path, judge.base_url, **limits) as poor:
         (why,) = ask(poor)
-        assert why.startswith("default: not put in order: up to $0.")
-        assert "it alone is more than the limit" in why
+        assert why.startswith("default: not prioritized: up to $0.")
+        assert "this alone exceeds the limit" in why
         assert judge.requests == []
         assert len(table(poor)) == 2
-    # Nothing was booked: with money it is asked.
+    # Nothing was booked: without the limit the question is asked.
     ask(judged)
     assert len(judge.requests) == 1
 
@@ -173,8 +177,8 @@ def test_the_limit_of_the_day_holds_for_scorings_and_questions_together(
     limits = {"judge_orders_missing_tools": True, "judge_max_cost_per_day_usd": 0.5}
     with open_judged(tmp_path, judge.base_url, **limits) as poor:
         (why,) = ask(poor)
-        assert "spent or set aside today by all runs together" in why
-        report = poor.run(asked=ExtraDue(force=True))
+        assert "spent or reserved today by all runs together" in why
+        report = poor.run(extra=ExtraDue(force=True))
     assert judge.requests == []
     assert report.deferred["max_cost_of_day"] == 4
 
@@ -186,36 +190,34 @@ def test_an_attempt_that_may_have_been_charged_is_booked_with_the_next(
     judge.script(half_a_body(), says("1. make: x", usage=usage))
     ask(judged)
     assert len(judge.requests) == 2
-    # The answer costs 0.002 USD. The first request is booked at the most it can have cost: 1000
+    # The answer costs 0.002 USD. The first request is booked at the most that it can cost: 1000
     # tokens of reply, 0.01 USD, and a prompt of some hundred tokens.
     assert 0.012 < booked(judged) < 0.014
 
 
-def test_nobody_is_asked_unless_it_is_switched_on_and_there_is_somebody(
+def test_the_model_is_asked_only_if_enabled_and_configured(
     tmp_path: Path, judged: Judged, judge: JudgeEndpoint
 ) -> None:
     with open_judged(tmp_path, judge.base_url) as off:
         assert ask(off) == []
     with open_judged(
         tmp_path, judge.base_url, judge_orders_missing_tools=True, judge_model=None
-    ) as nobody:
-        (why,) = ask(nobody)
-    assert why.startswith("not put in order: no judge is configured: set EVAL_JUDGE_MODEL")
+    ) as unconfigured:
+        (why,) = ask(unconfigured)
+    assert why.startswith("not prioritized: no judge is configured: set EVAL_JUDGE_MODEL")
     assert judge.requests == []
-    assert seen(judged).cost_usd is None
+    assert current(judged).cost_usd is None
 
 
-def test_one_who_died_while_asking_is_not_asked_after_again(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
+def test_a_question_of_a_dead_process_is_not_repeated(judged: Judged, judge: JudgeEndpoint) -> None:
     question = PriorityQuestion("default", PERIOD.start, PERIOD.end, "judge-1")
     ledger = judged.workplace.ledger
     assert PriorityStore(ledger).begin(question, DayReservation(0.5), judged.now)
     assert not PriorityStore(ledger).begin(question, DayReservation(0.5), judged.now)
     ask(judged)
     assert judge.requests == []
-    assert seen(judged).orders == (
-        "default: it was asked, and whoever asked did not live to hear the answer",
+    assert current(judged).priority_notes == (
+        "default: the model was asked, but the process ended before the answer arrived",
     )
     assert booked(judged) == pytest.approx(0.5)
 
@@ -233,10 +235,10 @@ def test_the_last_period_is_28_complete_days() -> None:
     assert last_period(NOW) == Period(date(2026, 11, 3), date(2026, 12, 1))
 
 
-def test_an_organization_and_a_past_time_narrow_it(judged: Judged) -> None:
+def test_an_organization_and_a_past_time_limit_the_rows(judged: Judged) -> None:
     stores = judged.workplace.stores
     assert missing_tools(stores, PERIOD, "default").tools.height == 2
-    assert missing_tools(stores, PERIOD, "nobody").tools.is_empty()
+    assert missing_tools(stores, PERIOD, "unknown").tools.is_empty()
     assert missing_tools(as_of(stores, judged.now), PERIOD).tools.height == 2
     past = missing_tools(as_of(stores, judged.now - timedelta(seconds=1)), PERIOD)
     assert (past.tools.height, past.counted.lines()) == (0, [])

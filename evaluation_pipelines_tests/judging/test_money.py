@@ -1,4 +1,4 @@
-"""What a run may spend, and that it never spends more."""
+"""Budgets of runs and days, and that they are never exceeded."""
 
 import socket
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.pricing import most_usd
+from evaluation_pipelines.judging.domain.budget.pricing import worst_case_usd
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.find_due import find_due
@@ -17,47 +17,48 @@ from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.prompt_input import prepare
-from evaluation_pipelines.judging.session_windows import key_of, read_events
+from evaluation_pipelines.judging.session_windows import read_events, window_key
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, prose_score
-from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
 from evaluation_pipelines_tests.judging.site import site
-from evaluation_pipelines_tests.telemetry.pipeline_worker import two_at_once
+from evaluation_pipelines_tests.telemetry.pipeline_worker import two_workers
 
-# 10 000 tokens in at 1 USD a million and 300 out at 10 are 0.01 + 0.003 USD; a session is two of
-# them: 2.6 cents. The most that it can cost is more: 1 000 tokens out, and the prompt as estimated.
-DEAR = {"prompt_tokens": 10_000, "completion_tokens": 300}
+# 10,000 input tokens at 1 USD per million and 300 output tokens at 10 are 0.01 + 0.003 USD; a
+# session has two such calls: 2.6 cents. The most that it can cost is more: 1,000 output tokens, and
+# the estimated prompt.
+EXPENSIVE = {"prompt_tokens": 10_000, "completion_tokens": 300}
 SESSION_USD = 0.026
 
 
 def spent(judged: Judged) -> float:
-    """What the ledger says that all replies have cost."""
+    """Return the cost of all replies in the ledger."""
     scores = ScoreStore(judged.workplace.ledger)
     found = [each for day in scores.dates() for each in scores.on_date(day)]
     return sum(each.judge_cost_usd or 0.0 for each in found)
 
 
-def test_a_night_with_a_budget_stops_below_it_and_the_next_goes_on(
+def test_a_night_stops_below_its_budget_and_the_next_one_continues(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
-    judge.always(Scripted(usage=DEAR))
+    judge.always(Scripted(usage=EXPENSIVE))
     with open_judged(tmp_path, judge.base_url, judge_max_cost_per_day_usd=1.0) as judged:
         text = "word " * 6_000  # so that the estimate of the prompt is not below its price
-        fill(judged.workplace, *(told_session(f"s{n}", n, text=text) for n in range(60)))
+        fill(judged.workplace, *(session_with_texts(f"s{n}", n, text=text) for n in range(60)))
 
         first = judged.run()
-        assert first.stopped is None or "max_cost_of_day" in first.stopped
+        assert first.stop_reason is None or "max_cost_of_day" in first.stop_reason
         done = len(first.totals)
         assert first.cost_usd == pytest.approx(done * SESSION_USD)
-        # 38 sessions are 0.988; the 39th could only be begun if the most it can cost still fitted.
+        # 38 sessions are 0.988; a 39th starts only if the most that it can cost fits.
         assert 30 <= done <= 38
         assert first.deferred == {"max_cost_of_day": 60 - done}
         assert spent(judged) < 1.0
 
         judged.now += timedelta(minutes=10)
-        assert judged.run().totals == []  # the same day: nothing fits any more
+        assert judged.run().totals == []  # the same day: nothing fits
         judged.now += timedelta(days=1)
         second = judged.run()
         assert len(second.totals) == 60 - done
@@ -66,20 +67,20 @@ def test_a_night_with_a_budget_stops_below_it_and_the_next_goes_on(
 
 
 @pytest.mark.slow
-def test_two_processes_that_judge_at_once_stay_below_the_limit_of_the_day_together(
+def test_two_concurrent_processes_stay_below_the_daily_limit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit_usd = 0.5
     limits = {"judge_max_cost_per_day_usd": limit_usd, "judge_max_output_tokens": 1000}
     with site(tmp_path, monkeypatch, 24, "word " * 6_000, **limits) as place:
-        place.endpoint.always(Scripted(usage=DEAR, delay_s=0.3))
-        with two_at_once("judge", tmp_path, **place.settings):
+        place.endpoint.always(Scripted(usage=EXPENSIVE, delay_s=0.3))
+        with two_workers("judge", tmp_path, **place.settings):
             deadline = time.monotonic() + 60
             while len({each.score_triggered_by for each in place.scores()}) < 2:
                 assert time.monotonic() < deadline
-                assert place.at_stake_usd() <= limit_usd
+                assert place.committed_usd() <= limit_usd
                 time.sleep(0.01)
-        # Both have gone on until nothing fitted any more: 19 sessions are 0.494, a 20th is 0.52.
+        # Both have continued until nothing fitted: 19 sessions are 0.494, a 20th is 0.52.
         scores = place.scores()
         assert {each.status for each in scores} == {"completed"}
         assert 12 <= len(scores) <= 19
@@ -87,29 +88,29 @@ def test_two_processes_that_judge_at_once_stay_below_the_limit_of_the_day_togeth
         assert len(place.endpoint.requests) == 2 * len(scores)
 
 
-def test_money_that_a_dead_process_had_set_aside_is_free_for_others(
+def test_money_reserved_by_a_dead_process_is_available_to_others(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
     with open_judged(tmp_path, judge.base_url, judge_max_cost_per_day_usd=1.0) as judged:
-        fill(judged.workplace, told_session("s1"))
-        scores, far_away = ScoreStore(judged.workplace.ledger), new_score("other#baseline-1")
-        gone = Lease(f"{socket.gethostname()}:4194304:gone", 600)  # above the largest process id
-        scores.create(far_away, judged.now, gone, None, DayReservation(0.125, 0.875, 1.0))
+        fill(judged.workplace, session_with_texts("s1"))
+        scores, elsewhere = ScoreStore(judged.workplace.ledger), new_score("other#baseline-1")
+        dead = Lease(f"{socket.gethostname()}:4194304:gone", 600)  # above the largest process id
+        scores.create(elsewhere, judged.now, dead, None, DayReservation(0.125, 0.875, 1.0))
 
         report = judged.run()
         assert len(report.totals) == 1
-        left = scores.get(far_away.score_id)
-        # A call may have been under way when it died: that stays booked.
+        left = scores.get(elsewhere.score_id)
+        # A call may have been in flight when it died: its cost stays booked.
         assert (left.booked_cost_usd, left.is_open) == (0.125, True)
 
 
-def test_the_limit_of_a_run_holds_beside_that_of_the_day(
+def test_the_limits_of_a_run_and_of_the_settings_both_apply(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
-    judge.always(Scripted(usage=DEAR))
+    judge.always(Scripted(usage=EXPENSIVE))
     with open_judged(tmp_path, judge.base_url, judge_max_cost_usd=0.5) as judged:
         text = "word " * 6_000
-        fill(judged.workplace, *(told_session(f"s{n}", n, text=text) for n in range(20)))
+        fill(judged.workplace, *(session_with_texts(f"s{n}", n, text=text) for n in range(20)))
 
         tight = judged.run(max_cost_usd=0.1)
         assert 1 <= len(tight.totals) <= 3  # 3 x 2.6 cents
@@ -123,21 +124,21 @@ def test_a_model_of_unknown_price_is_refused_under_a_limit_on_money(
 ) -> None:
     unknown = {"judge_input_usd_per_mtok": None, "judge_output_usd_per_mtok": None}
     with open_judged(tmp_path, judge.base_url, judge_max_cost_usd=5.0, **unknown) as judged:
-        fill(judged.workplace, told_session("s1"), told_session("s2"))
+        fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2"))
 
         report = judged.run()
         assert report.deferred == {"unknown_price": 2}
-        assert "EVAL_JUDGE_INPUT_USD_PER_MTOK" in (report.stopped or "")
+        assert "EVAL_JUDGE_INPUT_USD_PER_MTOK" in (report.stop_reason or "")
         assert judge.requests == []
         assert judged.scores("s1#baseline-1") == []
 
 
-def test_without_a_limit_an_unknown_price_is_said_to_be_unknown(
+def test_without_a_limit_an_unknown_price_is_reported_as_unknown(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
     unknown = {"judge_input_usd_per_mtok": None, "judge_output_usd_per_mtok": None}
     with open_judged(tmp_path, judge.base_url, **unknown) as judged:
-        fill(judged.workplace, told_session("s1"))
+        fill(judged.workplace, session_with_texts("s1"))
 
         report = judged.run()
         assert (report.unpriced, report.cost_usd) == (2, 0.0)
@@ -157,8 +158,8 @@ def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
     judge.script(prose_score())
     judge.always(Scripted(usage={"prompt_tokens": 4_000, "completion_tokens": 900}))
     with open_judged(tmp_path, judge.base_url) as judged:
-        fill(judged.workplace, told_session("s1"))
-        # The most that two turns can cost, without anything to spare: found by asking for less.
+        fill(judged.workplace, session_with_texts("s1"))
+        # The smallest limit under which two turns are admitted.
         limit = least_that_fits(judged)
 
         if limit_of == "run":
@@ -176,19 +177,19 @@ def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
         assert judge.turns() == ["score", "reminder", "missing-tools"]
 
 
-def test_a_retry_that_may_be_charged_twice_needs_room_in_the_day(
+def test_a_retry_that_may_be_charged_twice_must_fit_into_the_daily_budget(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
     judge.script(http_error(500))
     with open_judged(tmp_path, judge.base_url) as judged:
-        fill(judged.workplace, told_session("s1"))
+        fill(judged.workplace, session_with_texts("s1"))
         limit = least_that_fits(judged)
 
         report = limited(judged, limit).run()
         assert report.deferred == {"no_money": 1}
         assert judge.turns() == ["score"]
         left = judged.score("s1#baseline-1")
-        # Half of the two calls that were planned may have been charged; the rest is given back.
+        # One of the two planned calls may have been charged; the rest is released.
         assert (left.status, left.turn_log, left.reserved_cost_usd) == ("in_progress", (), None)
         assert 0.2 * limit < (left.booked_cost_usd or 0.0) < 0.8 * limit
 
@@ -197,22 +198,22 @@ def test_a_retry_that_may_be_charged_twice_needs_room_in_the_day(
 
 
 def limited(judged: Judged, day_usd: float) -> Judged:
-    """The same stores with a limit of the day."""
+    """Return the same stores with a daily limit."""
     settings = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": day_usd})
     return replace(judged, workplace=replace(judged.workplace, settings=settings))
 
 
 def least_that_fits(judged: Judged) -> float:
-    """The smallest limit of a run that lets its one session begin."""
+    """Return the smallest run limit under which its one session is admitted."""
     stores = judged.workplace.stores
     days = stores.lake.partitions(AGENT_SESSIONS)
     found = find_due(stores, load_plans(stores, judged.now), days, judged.now, ExtraDue())
     (candidate,) = found.candidates
     events = read_events(stores.lake, candidate.window.session_date, [candidate.window])[
-        key_of(candidate.window)
+        window_key(candidate.window)
     ]
     planned = prepare(candidate, events, stores.settings).remaining_calls(1000)
     calls = (*planned.now, *planned.later)
-    most = most_usd(calls, judge_pricing(stores.settings, "judge-1", judged.now))
+    most = worst_case_usd(calls, judge_pricing(stores.settings, "judge-1", judged.now))
     assert most is not None
-    return most * 1.02  # the fence is another one each time, and its estimate with it
+    return most * 1.02  # the fence differs each time, and the estimate with it

@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error
-from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 
 
 @pytest.fixture
 def judged(judge: JudgeEndpoint, postgresql_server: str, tmp_path: Path) -> Iterator[Judged]:
-    """Empty stores, their ledger in a database of its own."""
+    """Empty stores with the ledger in a new database."""
     server, name = sa.make_url(postgresql_server), f"judged_{uuid4().hex}"
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -28,10 +28,10 @@ def judged(judge: JudgeEndpoint, postgresql_server: str, tmp_path: Path) -> Iter
     engine.dispose()
 
 
-def test_a_run_judges_fails_and_goes_on_as_with_sqlite(
+def test_a_run_judges_fails_and_resumes_as_with_sqlite(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(4)))
+    fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(4)))
     judge.script_turn("missing-tools", http_error(401))
 
     assert judged.run().is_endpoint_down
@@ -42,8 +42,8 @@ def test_a_run_judges_fails_and_goes_on_as_with_sqlite(
     assert judged.run().states == {"scored": 4}
 
 
-def test_two_runs_at_once_share_the_work(judged: Judged, judge: JudgeEndpoint) -> None:
-    fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(12)))
+def test_two_concurrent_runs_share_the_work(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(12)))
     with ThreadPoolExecutor(2) as pool:
         one, other = [pool.submit(judged.run) for _ in range(2)]
         reports = one.result(), other.result()

@@ -1,4 +1,4 @@
-"""Judge profiles: who judges which session, by which criteria, and the cards that come of it."""
+"""Judge profiles: selection, criteria, and the resulting scorecards."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from evaluation_pipelines.build.build import Build, DateBuilt
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.workplace import NOW
 
 CODE: dict[str, Any] = {"classification__label": "code"}
@@ -31,15 +31,15 @@ criteria:
 
 
 @pytest.fixture
-def tasteful(tmp_path: Path) -> Path:
-    """A folder of profiles with one that has a judge of its own."""
+def taste_profiles(tmp_path: Path) -> Path:
+    """A profile folder with a profile that names its own judge model."""
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "taste.yaml").write_text(TASTE)
     return tmp_path / "profiles"
 
 
 def test_a_session_is_judged_by_the_best_match_that_has_a_judge(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1", **CODE), told_session("s2", 60))
+    fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", 60))
     judged.run()
 
     code, other = judged.score(KEY), judged.score("s2#baseline-1")
@@ -47,62 +47,62 @@ def test_a_session_is_judged_by_the_best_match_that_has_a_judge(judged: Judged) 
     assert (other.judge_profile_id, other.judge_profile_version) == ("default", 1)
 
 
-def test_a_profile_says_criteria_points_model_and_samples(
-    judge: JudgeEndpoint, tmp_path: Path, tasteful: Path
+def test_a_profile_sets_criteria_points_model_and_samples(
+    judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path
 ) -> None:
-    with open_judged(tmp_path, judge.base_url, profiles_dir=tasteful) as judged:
-        fill(judged.workplace, told_session("s1", **CODE))
+    with open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged:
+        fill(judged.workplace, session_with_texts("s1", **CODE))
         judged.run()
 
         score = judged.score(KEY)
         assert (score.judge_model, score.samples) == ("judge-of-taste", 2)
         assert score.criteria_scores is not None
         assert score.criteria_scores.keys() == {"brevity", "tool_relevance"}
-        asked = judge.requests[0].body
-        assert asked["model"] == "judge-of-taste"
-        prompt = asked["messages"][0]["content"]
+        request = judge.requests[0].body
+        assert request["model"] == "judge-of-taste"
+        prompt = request["messages"][0]["content"]
         # Weights of 3 and 1 are 75 and 25 of 100 points.
         assert "brevity: <points>/75" in prompt
         assert "tool_relevance: <points>/25" in prompt
         assert "Was nothing done twice?" in prompt
-        # Where the profile says nothing of a criterion, the rubric does.
+        # A criterion without a description in the profile has that of the rubric.
         assert "Was the fittest tool used at each stage" in prompt
 
 
-def test_a_new_version_is_for_sessions_that_end_after_it(
-    judge: JudgeEndpoint, tmp_path: Path, tasteful: Path
+def test_a_new_version_applies_to_sessions_that_end_after_it(
+    judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path
 ) -> None:
-    with open_judged(tmp_path, judge.base_url, profiles_dir=tasteful) as judged:
-        fill(judged.workplace, told_session("s1", **CODE))
+    with open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged:
+        fill(judged.workplace, session_with_texts("s1", **CODE))
         judged.run()
         newer = TASTE.replace("version: 1", "version: 2").replace("weight: 3", "weight: 4")
-        (tasteful / "taste.yaml").write_text(newer)
+        (taste_profiles / "taste.yaml").write_text(newer)
 
         assert judged.run().states == {"scored": 1}
         assert [each.judge_profile_version for each in judged.scores(KEY)] == [1]
 
 
-def test_a_run_about_one_profile_leaves_the_others_alone(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1", **CODE), told_session("s2", 60))
+def test_a_run_for_one_profile_does_not_judge_sessions_of_others(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", 60))
 
     report = judged.run(overrides=PlanOverrides(profile="code-hybrid"))
     assert (len(report.totals), report.states) == (1, {"due": 1, "no_profile": 1})
     assert len(judged.run(overrides=PlanOverrides(profile="default")).totals) == 2
 
 
-def test_a_profile_whose_rubric_is_not_there_is_named(
-    judge: JudgeEndpoint, tmp_path: Path, tasteful: Path
+def test_a_profile_with_an_unknown_rubric_is_named(
+    judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path
 ) -> None:
-    (tasteful / "taste.yaml").write_text(TASTE.replace("agent-methodology", "mine"))
+    (taste_profiles / "taste.yaml").write_text(TASTE.replace("agent-methodology", "mine"))
     with (
-        open_judged(tmp_path, judge.base_url, profiles_dir=tasteful) as judged,
+        open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged,
         pytest.raises(JudgeNotReadyError, match="profile taste names the rubric mine"),
     ):
         judged.run()
 
 
-def test_a_judgement_becomes_a_card_and_the_effective_score(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1", **CODE), told_session("s2", 60))
+def test_a_judgment_becomes_a_card_and_the_effective_score(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", 60))
     judged.run()
     stores = judged.workplace.stores
     (built,) = Build(stores, clock=lambda: NOW).run([JUNE_1])

@@ -1,4 +1,4 @@
-"""Rubrics come from the package and from a folder of the user's own."""
+"""Rubrics of the package and of a folder of the user."""
 
 import re
 import shutil
@@ -13,13 +13,13 @@ SHIPPED = ("agent-methodology", "incident-investigation")
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """A folder with one rubric, `mine`."""
+def user_rubrics(tmp_path: Path) -> Path:
+    """A folder with one rubric, ``mine``."""
     shutil.copytree(SHIPPED_RUBRICS / "agent-methodology", tmp_path / "mine")
     return tmp_path
 
 
-def test_two_rubrics_are_shipped_and_hold_no_fault() -> None:
+def test_two_valid_rubrics_are_shipped() -> None:
     rubrics = load_rubrics(None)
 
     assert tuple(rubrics) == SHIPPED
@@ -43,7 +43,7 @@ def test_a_shipped_rubric_has_the_four_categories_of_25_points(name: str) -> Non
 
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "usual 10 to 22; 23",  # logical_flow, tool_relevance
         "usual 15 to 22; 23",  # consistency
@@ -62,12 +62,12 @@ def test_a_shipped_rubric_has_the_four_categories_of_25_points(name: str) -> Non
         "at least 200 words",
     ],
 )
-def test_a_shipped_rubric_names_its_ranges_and_caps(name: str, said: str) -> None:
-    assert said in load_rubrics(None)[name].score_template
+def test_a_shipped_rubric_has_its_ranges_and_caps(name: str, text: str) -> None:
+    assert text in load_rubrics(None)[name].score_template
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_no_word_of_a_rubric_counts_on_another_scale(name: str) -> None:
+def test_a_rubric_has_no_example_of_a_score(name: str) -> None:
     rubric = load_rubrics(None)[name]
 
     assert rubric.score_template.isascii()
@@ -75,73 +75,78 @@ def test_no_word_of_a_rubric_counts_on_another_scale(name: str) -> None:
     assert numbers == []  # an example of a score would be copied by a weak judge
 
 
-def test_rubrics_of_ones_own_stand_beside_the_shipped_ones(own: Path) -> None:
-    (own / "README.md").write_text("not a rubric", encoding="utf-8")
-    (own / ".git").mkdir()
+def test_rubrics_of_the_user_are_added_to_the_shipped_ones(user_rubrics: Path) -> None:
+    (user_rubrics / "README.md").write_text("not a rubric", encoding="utf-8")
+    (user_rubrics / ".git").mkdir()
 
-    assert tuple(load_rubrics(own)) == (*SHIPPED, "mine")
+    assert tuple(load_rubrics(user_rubrics)) == (*SHIPPED, "mine")
 
 
-def test_another_wording_is_another_hash(own: Path) -> None:
-    before = load_rubrics(own)["mine"].prompt_hash
-    path = own / "mine" / "missing_tools.md"
+def test_another_wording_has_another_hash(user_rubrics: Path) -> None:
+    before = load_rubrics(user_rubrics)["mine"].prompt_hash
+    path = user_rubrics / "mine" / "missing_tools.md"
     path.write_text(path.read_text(encoding="utf-8") + "!", encoding="utf-8")
 
-    assert load_rubrics(own)["mine"].prompt_hash != before
+    assert load_rubrics(user_rubrics)["mine"].prompt_hash != before
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("score.md", "{{CRITERIA}}", "", "{{CRITERIA}} stands there 0 times, not once"),
-        ("score.md", "{{CRITERIA}}", "{{CRITERIA}} {{MODEL}}", "{{MODEL}} is no placeholder"),
-        ("missing_tools.md", "Second", "{{ALERT_DATA}}", "{{ALERT_DATA}} has no place here"),
-        ("criteria.yaml", "points: 25", "points: 30", "their points make 120 together, not 100"),
+        ("score.md", "{{CRITERIA}}", "", "{{CRITERIA}} occurs 0 times; it must occur once"),
+        ("score.md", "{{CRITERIA}}", "{{CRITERIA}} {{MODEL}}", "{{MODEL}} is not a placeholder"),
+        ("missing_tools.md", "Second", "{{ALERT_DATA}}", "{{ALERT_DATA}} is not allowed"),
+        ("criteria.yaml", "points: 25", "points: 30", "the points add up to 120, not 100"),
         ("criteria.yaml", "points: 25", "points: '25'", "0.points: Input should be a valid int"),
         ("criteria.yaml", "name: ", "title: ", "0.name: Field required"),
-        ("criteria.yaml", "id: consistency", "id: logical_flow", "logical_flow stands there twice"),
-        ("criteria.yaml", "- id", "id", "is no YAML"),
+        (
+            "criteria.yaml",
+            "id: consistency",
+            "id: logical_flow",
+            "logical_flow occurs more than once",
+        ),
+        ("criteria.yaml", "- id", "id", "is not valid YAML"),
     ],
 )
-def test_a_fault_is_told_with_its_place(
-    own: Path, file: str, old: str, new: str, message: str
+def test_an_invalid_rubric_is_reported_with_its_path(
+    user_rubrics: Path, file: str, old: str, new: str, message: str
 ) -> None:
-    path = own / "mine" / file
+    path = user_rubrics / "mine" / file
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
     with pytest.raises(RubricError, match=re.escape(message)) as caught:
-        load_rubrics(own)
-    assert str(caught.value).startswith(str(own / "mine"))
+        load_rubrics(user_rubrics)
+    assert str(caught.value).startswith(str(user_rubrics / "mine"))
 
 
-def test_a_file_that_is_empty_missing_or_no_text_is_told(own: Path) -> None:
-    (own / "mine" / "criteria.yaml").write_text("", encoding="utf-8")
+def test_an_empty_missing_or_binary_file_is_reported(user_rubrics: Path) -> None:
+    (user_rubrics / "mine" / "criteria.yaml").write_text("", encoding="utf-8")
     with pytest.raises(RubricError, match="the file: Input should be a valid list"):
-        load_rubrics(own)
+        load_rubrics(user_rubrics)
 
-    (own / "mine" / "criteria.yaml").write_bytes(b"\xff\xfe")
+    (user_rubrics / "mine" / "criteria.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(RubricError, match=r"criteria\.yaml: cannot be read as UTF-8"):
-        load_rubrics(own)
+        load_rubrics(user_rubrics)
 
-    (own / "mine" / "criteria.yaml").unlink()
+    (user_rubrics / "mine" / "criteria.yaml").unlink()
     with pytest.raises(RubricError, match=r"criteria\.yaml: cannot be read"):
-        load_rubrics(own)
+        load_rubrics(user_rubrics)
 
-    (own / "mine" / "score.md").write_bytes(b"a" * 300_000)
+    (user_rubrics / "mine" / "score.md").write_bytes(b"a" * 300_000)
     with pytest.raises(RubricError, match=r"score\.md: larger than 256 KB"):
-        load_rubrics(own)
+        load_rubrics(user_rubrics)
 
 
-def test_a_name_must_be_free_and_plain(own: Path) -> None:
-    (own / "mine").rename(own / "agent-methodology")
-    with pytest.raises(RubricError, match="is named agent-methodology already; rename"):
-        load_rubrics(own)
+def test_a_name_must_be_unused_and_valid(user_rubrics: Path) -> None:
+    (user_rubrics / "mine").rename(user_rubrics / "agent-methodology")
+    with pytest.raises(RubricError, match="has the name agent-methodology already; rename"):
+        load_rubrics(user_rubrics)
 
-    (own / "agent-methodology").rename(own / "My Rubric")
-    with pytest.raises(RubricError, match="'My Rubric' is no name of a rubric"):
-        load_rubrics(own)
+    (user_rubrics / "agent-methodology").rename(user_rubrics / "My Rubric")
+    with pytest.raises(RubricError, match="'My Rubric' is not a rubric name"):
+        load_rubrics(user_rubrics)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RubricError, match="nowhere: the folder of rubrics cannot be read"):
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(RubricError, match="nowhere: the rubric folder cannot be read"):
         load_rubrics(tmp_path / "nowhere")

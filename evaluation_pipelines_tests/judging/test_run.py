@@ -1,4 +1,4 @@
-"""Judge runs from telemetry to the ledger, with an endpoint that does what it should."""
+"""Judge runs from telemetry to the ledger with a working endpoint."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,17 +10,17 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
-from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
-"""When the sessions of the builders begin."""
+"""Start of the sessions of the builders."""
 
 
 def test_every_session_is_judged_in_two_turns_and_once(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, *(told_session(f"s{n}", 60 * n) for n in range(3)))
+    fill(judged.workplace, *(session_with_texts(f"s{n}", 60 * n) for n in range(3)))
     judge.script_turn("score", says(score_reply(64)))
 
     report = judged.run()
@@ -32,8 +32,8 @@ def test_every_session_is_judged_in_two_turns_and_once(
     assert len(judge.requests) == 6
 
 
-def test_a_score_holds_all_that_is_known_of_it(judged: Judged, judge: JudgeEndpoint) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_a_score_has_all_its_fields(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("score", says(score_reply(64)))
     judged.run(triggered_by="schedule")
 
@@ -57,7 +57,7 @@ def test_a_score_holds_all_that_is_known_of_it(judged: Judged, judge: JudgeEndpo
         False,
     )
     assert [each.turn for each in score.turn_log] == ["score-1", "missing-tools"]
-    # 1 USD a million tokens in, cached or not, and 10 out: the prices of these tests.
+    # The prices of these tests per million tokens: 1 USD input, cached or not, and 10 USD output.
     assert score.input_tokens is not None
     assert score.cached_tokens is not None
     assert score.output_tokens is not None
@@ -73,29 +73,29 @@ def test_a_score_holds_all_that_is_known_of_it(judged: Judged, judge: JudgeEndpo
     ]
 
 
-def test_the_judge_reads_the_session_and_is_never_told_who_made_it(
+def test_the_judge_reads_the_session_but_not_the_name_of_its_agent(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     fill(
         judged.workplace,
-        told_session("s1", agent__id="codesmith-7", user__email="a@example.com"),
+        session_with_texts("s1", agent__id="codesmith-7", user__email="a@example.com"),
     )
     judged.run()
 
     prompt = judge.requests[0].body["messages"][0]["content"]
-    for shown in ("Mend the parser of s1", "src/parser.py", "string not found", "It is mended"):
-        assert shown in prompt
+    for text in ("Fix the parser of s1", "src/parser.py", "string not found", "It is fixed"):
+        assert text in prompt
     assert "codesmith-7" not in prompt
     assert judged.score("s1#baseline-1").agent_id == "codesmith-7"
 
 
-def test_a_session_that_still_goes_on_or_has_no_text_is_not_judged(judged: Judged) -> None:
+def test_a_session_that_continues_or_has_no_text_is_not_judged(judged: Judged) -> None:
     silent = line(
         claude("user_prompt", 0, session__id="silent"),
         claude("tool_result", 1, session__id="silent", tool_name="Read", success="true"),
     )
-    fill(judged.workplace, told_session("s1"), silent)
-    # The session ended three seconds after noon; half an hour later it may still go on.
+    fill(judged.workplace, session_with_texts("s1"), silent)
+    # The session ended three seconds after noon; half an hour later it may still continue.
     judged.now = NOON + timedelta(minutes=30)
     assert judged.run().states == {"not_terminal": 2}
     judged.now = NOON + timedelta(minutes=31)
@@ -103,11 +103,11 @@ def test_a_session_that_still_goes_on_or_has_no_text_is_not_judged(judged: Judge
     report = judged.run()
     assert (report.states, len(report.totals)) == ({"due": 1, "too_thin": 1}, 1)
     assert judged.run().states == {"scored": 1, "too_thin": 1}
-    assert len(judged.run(asked=ExtraDue(include_thin=True)).totals) == 1
+    assert len(judged.run(extra=ExtraDue(include_thin=True)).totals) == 1
 
 
-def test_a_session_that_goes_on_is_due_again_and_its_old_score_stays(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_a_session_that_continues_is_due_again_and_its_old_score_stays(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     judged.run()
     more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
     fill(judged.workplace, line(more))
@@ -118,18 +118,18 @@ def test_a_session_that_goes_on_is_due_again_and_its_old_score_stays(judged: Jud
     assert (before.status, after.status, after.attempt) == ("completed", "completed", 1)
 
 
-def test_force_judges_again_what_is_scored(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_force_judges_scored_sessions_again(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     judged.run()
 
-    assert len(judged.run(asked=ExtraDue(force=True)).totals) == 1
+    assert len(judged.run(extra=ExtraDue(force=True)).totals) == 1
     assert [each.status for each in judged.scores("s1#baseline-1")] == ["completed"] * 2
 
 
-def test_what_does_not_fit_is_deferred_and_the_oldest_comes_first(
+def test_sessions_beyond_the_limit_are_deferred_and_the_oldest_comes_first(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, *(told_session(f"s{n}", -60 * n) for n in range(5)))
+    fill(judged.workplace, *(session_with_texts(f"s{n}", -60 * n) for n in range(5)))
 
     report = judged.run(max_sessions=2)
     assert (len(report.totals), dict(report.deferred)) == (2, {"max_sessions": 3})
@@ -140,10 +140,10 @@ def test_what_does_not_fit_is_deferred_and_the_oldest_comes_first(
     assert len(judge.requests) == 10
 
 
-def test_samples_are_asked_for_and_the_lower_median_counts(
+def test_samples_are_requested_and_the_lower_median_counts(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, told_session("s1"))
+    fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("score", *(says(score_reply(total)) for total in (70, 60, 64, 62)))
 
     report = judged.run(overrides=PlanOverrides(samples=4))
@@ -155,7 +155,7 @@ def test_samples_are_asked_for_and_the_lower_median_counts(
 
 
 def test_a_sample_of_the_sessions_is_the_same_sample_every_time(judged: Judged) -> None:
-    fill(judged.workplace, *(told_session(f"s{n}", 60 * n) for n in range(8)))
+    fill(judged.workplace, *(session_with_texts(f"s{n}", 60 * n) for n in range(8)))
 
     few = judged.run(overrides=PlanOverrides(sample_rate=0.4))
     assert 0 < len(few.totals) < 8
@@ -164,10 +164,10 @@ def test_a_sample_of_the_sessions_is_the_same_sample_every_time(judged: Judged) 
     assert (again.candidates, again.states["scored"]) == (0, len(few.totals))
 
 
-def test_an_ungiven_form_is_asked_for_once_and_the_answer_counts(
+def test_a_missing_form_is_requested_once_and_the_answer_counts(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, told_session("s1"))
+    fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("score", says("Rather good work, 64 points."))
 
     report = judged.run()
@@ -178,10 +178,10 @@ def test_an_ungiven_form_is_asked_for_once_and_the_answer_counts(
     assert score.score_analysis == "Rather good work, 64 points."
 
 
-def test_the_fence_is_another_one_for_each_scoring(judged: Judged, judge: JudgeEndpoint) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_each_scoring_has_its_own_fence(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     judged.run()
-    judged.run(asked=ExtraDue(force=True))
+    judged.run(extra=ExtraDue(force=True))
 
     first, second = (each.body["messages"][0] for each in judge.requests if each.turn == "score")
     boundaries = [
@@ -191,10 +191,10 @@ def test_the_fence_is_another_one_for_each_scoring(judged: Judged, judge: JudgeE
     assert all(len(each) == 32 and each.isalnum() for each in boundaries)
 
 
-def test_the_second_turn_goes_on_from_the_very_words_of_the_first(
+def test_the_second_turn_begins_with_the_messages_of_the_first(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
-    fill(judged.workplace, told_session("s1"))
+    fill(judged.workplace, session_with_texts("s1"))
     judged.run()
 
     first, second = (each.body["messages"] for each in judge.requests)
@@ -203,9 +203,9 @@ def test_the_second_turn_goes_on_from_the_very_words_of_the_first(
     assert judged.score("s1#baseline-1").cached_tokens
 
 
-def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_told(tmp_path: Path) -> None:
+def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_reported(tmp_path: Path) -> None:
     with open_judged(tmp_path, "http://127.0.0.1:9", OPENAI_BASE_URL=None) as judged:
-        fill(judged.workplace, told_session("s1"))
+        fill(judged.workplace, session_with_texts("s1"))
         report = judged.run()
 
     assert report.candidates == 0
@@ -222,12 +222,12 @@ def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_told(tmp_path: 
         (
             {},
             PlanOverrides(profile="mine"),
-            "there is no profile mine with a judge",
+            "no judge profile is named mine",
         ),
         ({"judge_model": None}, None, "set EVAL_JUDGE_MODEL"),
     ],
 )
-def test_a_rubric_or_profile_that_is_not_there_is_named(
+def test_an_unknown_rubric_or_profile_is_named(
     tmp_path: Path, settings: dict[str, str], overrides: PlanOverrides | None, message: str
 ) -> None:
     with (

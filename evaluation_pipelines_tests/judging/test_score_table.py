@@ -1,4 +1,4 @@
-"""The table of the judge's scores, as analysts and later steps read it."""
+"""The table of judge scores."""
 
 import json
 from datetime import UTC, date, datetime, timedelta
@@ -10,21 +10,21 @@ from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
-from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, told_session
+from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import NOW
 
 
 def table(judged: Judged) -> list[dict[str, object]]:
-    """Rows of the date, made anew."""
+    """Rebuild the date and return its rows."""
     stores = judged.workplace.stores
     (built,) = Build(stores, [JUDGE_SCORES.name], clock=lambda: NOW).run([JUNE_1])
     assert isinstance(built, DateBuilt)
     return stores.lake.read(JUDGE_SCORES, [JUNE_1]).to_dicts()
 
 
-def test_a_row_says_what_the_ledger_says(judged: Judged, judge: JudgeEndpoint) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_a_row_has_the_values_of_the_ledger(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("score", says(score_reply(64)))
     judged.run()
 
@@ -43,13 +43,11 @@ def test_a_row_says_what_the_ledger_says(judged: Judged, judge: JudgeEndpoint) -
     assert row["judge_cost_usd"] == score.judge_cost_usd
 
 
-def test_every_scoring_has_its_row_whatever_became_of_it(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_every_scoring_has_a_row_with_any_status(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     judge.script(http_error(400, "no"))
     judged.run()
-    judged.run(asked=ExtraDue(force=True))
+    judged.run(extra=ExtraDue(force=True))
     fill(judged.workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
     judged.run()
 
@@ -65,13 +63,13 @@ def test_every_scoring_has_its_row_whatever_became_of_it(
 
 
 def test_a_date_without_scores_has_an_empty_table(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1"))
+    fill(judged.workplace, session_with_texts("s1"))
 
     assert table(judged) == []
 
 
 def test_the_same_scores_give_the_same_file(judged: Judged) -> None:
-    fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(4)))
+    fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(4)))
     judged.run()
     table(judged)
     path = judged.workplace.lake.partition(JUDGE_SCORES, JUNE_1)
@@ -81,9 +79,9 @@ def test_the_same_scores_give_the_same_file(judged: Judged) -> None:
     assert path.read_bytes() == before
 
 
-def test_dates_are_unpublished_until_the_lake_shows_what_the_ledger_has(judged: Judged) -> None:
-    """A run that is killed after it has judged leaves such a date."""
-    fill(judged.workplace, told_session("s1"), told_session("s2", DAY_S))
+def test_dates_are_unpublished_until_the_lake_has_the_scores_of_the_ledger(judged: Judged) -> None:
+    """A run that is killed after judging leaves an unpublished date."""
+    fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2", DAY_S))
     stores = judged.workplace.stores
     assert unpublished_dates(stores) == set()
     judged.run()
@@ -96,12 +94,12 @@ def test_dates_are_unpublished_until_the_lake_shows_what_the_ledger_has(judged: 
     publish_scores(stores, days, clock=lambda: NOW)
     assert unpublished_dates(stores) == set()
     judged.now += timedelta(hours=1)
-    judged.run(asked=ExtraDue(force=True))
+    judged.run(extra=ExtraDue(force=True))
     assert unpublished_dates(stores) == days
 
 
-def test_news_makes_the_tables_that_hang_on_it_due_and_no_news_does_not(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_only_changed_scores_schedule_a_rebuild_of_dependent_tables(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     stores = judged.workplace.stores
     judged.run()
     assert RebuildQueue(stores.ledger).pending(NOW) == []
@@ -113,8 +111,8 @@ def test_news_makes_the_tables_that_hang_on_it_due_and_no_news_does_not(judged: 
     assert RebuildQueue(stores.ledger).pending(NOW) == []
 
 
-def test_a_damaged_file_of_scores_is_written_anew(judged: Judged) -> None:
-    fill(judged.workplace, told_session("s1"))
+def test_a_damaged_score_file_is_rewritten(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
     stores = judged.workplace.stores
     judged.run()
     table(judged)

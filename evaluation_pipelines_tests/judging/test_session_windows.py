@@ -1,4 +1,4 @@
-"""Which events belong to a session window: the same as the sessions were made from."""
+"""Events of session windows: those from which the sessions were built."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,16 +7,16 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.session_windows import key_of, read_events, read_windows
+from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
 from evaluation_pipelines.schemas import AGENT_EVENTS
-from evaluation_pipelines_tests.judged import fill, told_session
+from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
 def masque(name: str, second: float, masque: str) -> bytes:
-    """A prompt of a session under a masque."""
+    """Return a landing line with a prompt of a session under a masque."""
     prompt = f"{masque} asks at {second:g}"
     return line(claude("user_prompt", second, session__id=name, prompt=prompt), masque__name=masque)
 
@@ -24,7 +24,7 @@ def masque(name: str, second: float, masque: str) -> bytes:
 def events_of(
     workplace: Workplace, windows: Sequence[Window]
 ) -> dict[tuple[str, str], pl.DataFrame]:
-    """Events of windows of any dates."""
+    """Return the events of windows of any dates."""
     found: dict[tuple[str, str], pl.DataFrame] = {}
     for day in {each.session_date for each in windows}:
         of_day = [each for each in windows if each.session_date == day]
@@ -33,12 +33,12 @@ def events_of(
 
 
 def texts(workplace: Workplace) -> dict[str, list[str]]:
-    """Prompts of each window, in order."""
+    """Return the prompts of each window in order."""
     lake = workplace.lake
     days = lake.partitions(AGENT_EVENTS)
     windows = read_windows(lake, days, NOW, 30)
     found = events_of(workplace, windows)
-    assert found.keys() == {key_of(each) for each in windows}
+    assert found.keys() == {window_key(each) for each in windows}
     prompts = {key: [text for text in events["content"] if text] for key, events in found.items()}
     return {f"{organization}: {key}": each for (organization, key), each in prompts.items()}
 
@@ -76,8 +76,8 @@ def test_an_id_that_two_organizations_use_is_two_sessions(workplace: Workplace) 
     }
 
 
-def test_a_window_whose_session_went_on_meanwhile_is_absent(workplace: Workplace) -> None:
-    fill(workplace, told_session("s1"), told_session("s2"))
+def test_a_window_with_new_events_is_missing(workplace: Workplace) -> None:
+    fill(workplace, session_with_texts("s1"), session_with_texts("s2"))
     days = workplace.lake.partitions(AGENT_EVENTS)
     before = read_windows(workplace.lake, days, NOW, 30)
     fill(workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
@@ -85,8 +85,8 @@ def test_a_window_whose_session_went_on_meanwhile_is_absent(workplace: Workplace
     assert events_of(workplace, before).keys() == {("default", "s2#baseline-1")}
 
 
-def test_only_the_sessions_that_are_named_are_read(workplace: Workplace) -> None:
-    fill(workplace, told_session("s1"), told_session("s2"))
+def test_only_the_named_sessions_are_read(workplace: Workplace) -> None:
+    fill(workplace, session_with_texts("s1"), session_with_texts("s2"))
     days = workplace.lake.partitions(AGENT_EVENTS)
 
     (one,) = read_windows(workplace.lake, days, NOW, 30, ["s2", "s9"])
@@ -97,7 +97,7 @@ def test_only_the_sessions_that_are_named_are_read(workplace: Workplace) -> None
 
 
 @pytest.mark.parametrize("cli", ["claude_code", "codex", "gemini_cli", "qwen_code", "opencode"])
-def test_the_windows_of_genuine_telemetry_hold_all_of_its_events(
+def test_the_windows_of_captured_telemetry_have_all_its_events(
     workplace: Workplace, cli: str
 ) -> None:
     fill(workplace, Capture(cli).file("as sent").read_bytes())
@@ -106,9 +106,9 @@ def test_the_windows_of_genuine_telemetry_hold_all_of_its_events(
     found = events_of(workplace, windows)
 
     ids = [event_id for events in found.values() for event_id in events["event_id"]]
-    told = ("masque_don", "masque_doff")
+    synthetic = ("masque_don", "masque_doff")
     events = workplace.events()
-    sent = [row["event_id"] for row in events.to_dicts() if row["event_name"] not in told]
+    sent = [row["event_id"] for row in events.to_dicts() if row["event_name"] not in synthetic]
     assert sorted(ids) == sorted(sent)
     prompts = {key: (each["event_name"] == "user_prompt").sum() for key, each in found.items()}
     rows = workplace.sessions().to_dicts()

@@ -1,4 +1,4 @@
-"""Scorings that somebody left unfinished: what becomes of them, and that no reply is lost."""
+"""Unfinished scorings: how they are resumed or discarded, and that no reply is lost."""
 
 import os
 import signal
@@ -15,13 +15,12 @@ import pytest
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun
+from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.judging.runner.run_request import RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
-from evaluation_pipelines_tests.judged import Judged, fill, open_judged, told_session
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW
 
@@ -29,22 +28,20 @@ KEY = "s1#baseline-1"
 
 
 def half_done(judged: Judged, judge: JudgeEndpoint) -> None:
-    """Bring a session to its first reply, then let the endpoint go down."""
-    fill(judged.workplace, told_session("s1"))
+    """Score a session up to its first reply, then let the endpoint go down."""
+    fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("missing-tools", http_error(401))
     assert judged.run().is_endpoint_down
     assert [each.turn for each in judged.score(KEY).turn_log] == ["score-1"]
 
 
 def hold(judged: Judged, owner: str, seconds: float = 600) -> None:
-    """Let somebody hold the scoring."""
+    """Let ``owner`` lease the scoring."""
     scores = ScoreStore(judged.workplace.ledger)
     scores.claim(judged.score(KEY).score_id, Lease(owner, seconds), judged.now)
 
 
-def test_the_next_run_goes_on_from_the_reply_that_is_there(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
+def test_the_next_run_resumes_from_the_stored_reply(judged: Judged, judge: JudgeEndpoint) -> None:
     half_done(judged, judge)
 
     report = judged.run()
@@ -52,15 +49,13 @@ def test_the_next_run_goes_on_from_the_reply_that_is_there(
     assert judge.turns() == ["score", "missing-tools", "missing-tools"]
     score = judged.score(KEY)
     assert (score.status, score.attempt, score.takeovers) == ("completed", 1, 0)
-    # The restart asked in the very words of the first time.
+    # The restart sent the same messages again.
     first, second, third = (each.body["messages"] for each in judge.requests)
     assert third == second
     assert third[:1] == first
 
 
-def test_a_lease_that_holds_keeps_others_away_until_it_runs_out(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
+def test_a_valid_lease_blocks_others_until_it_expires(judged: Judged, judge: JudgeEndpoint) -> None:
     half_done(judged, judge)
     hold(judged, "elsewhere:1:x")
 
@@ -70,7 +65,7 @@ def test_a_lease_that_holds_keeps_others_away_until_it_runs_out(
     assert judged.score(KEY).takeovers == 1
 
 
-def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(
+def test_the_lease_of_a_dead_local_process_is_taken_over_immediately(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     half_done(judged, judge)
@@ -82,11 +77,11 @@ def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (PlanOverrides(), "the session has gone on since"),
-        (None, "begun with another wording of the rubric"),
+        (PlanOverrides(), "the session has changed since"),
+        (None, "started with another wording of the rubric"),
     ],
 )
-def test_what_cannot_go_on_fails_and_says_why(
+def test_a_scoring_that_cannot_be_resumed_fails_with_the_reason(
     judged: Judged, judge: JudgeEndpoint, overrides: PlanOverrides | None, reason: str
 ) -> None:
     half_done(judged, judge)
@@ -102,40 +97,42 @@ def test_what_cannot_go_on_fails_and_says_why(
         report = other.run()
 
     lost = judged.scores(KEY)[0]
-    assert report.lost == {reason: 1}
+    assert report.discarded == {reason: 1}
     assert (lost.status, lost.retriable) == ("failed", True)
-    assert lost.error_message == f"left unfinished, and cannot go on: {reason}"
-    assert len(lost.turn_log) == 1  # what was paid for can still be read
+    assert lost.error_message == f"left unfinished and cannot be resumed: {reason}"
+    assert len(lost.turn_log) == 1  # the paid reply can still be read
 
 
-def test_a_run_with_another_model_leaves_unfinished_work_of_the_usual_one_alone(
+def test_a_run_with_another_model_does_not_discard_unfinished_scorings(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     half_done(judged, judge)
 
     report = judged.run(overrides=PlanOverrides(model="judge-2"))
-    assert (report.candidates, report.lost.total()) == (0, 0)
+    assert (report.candidates, report.discarded.total()) == (0, 0)
     assert judged.score(KEY).status == "in_progress"
     assert len(judged.run().totals) == 1
 
 
-def test_a_scoring_that_processes_die_of_is_given_up(judged: Judged, judge: JudgeEndpoint) -> None:
+def test_a_scoring_is_discarded_after_too_many_takeovers(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
     half_done(judged, judge)
     for number in range(11):
         hold(judged, f"{number}", seconds=1)
         judged.now += timedelta(seconds=2)
 
-    assert judged.run().lost == {"10 processes died while they were at work on it": 1}
+    assert judged.run().discarded == {"10 processes died while scoring it": 1}
     assert judged.score(KEY).status == "failed"
 
 
 @pytest.mark.usefixtures("interrupt")
-def test_a_run_that_is_stopped_gives_its_work_back_at_once(tmp_path: Path) -> None:
+def test_an_interrupted_run_releases_its_scorings_immediately(tmp_path: Path) -> None:
     with (
         open_judge_endpoint() as judge,
         open_judged(tmp_path, judge.base_url, judge_concurrency=2) as judged,
     ):
-        fill(judged.workplace, *(told_session(f"s{n}", n) for n in range(6)))
+        fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(6)))
         judge.always(Scripted(delay_s=30), "missing-tools")
 
         with pytest.raises(KeyboardInterrupt):
@@ -145,28 +142,28 @@ def test_a_run_that_is_stopped_gives_its_work_back_at_once(tmp_path: Path) -> No
         assert {each.lease_owner for each in scores} == {None}
         answered = sum(each.answered for each in judge.requests)
         assert sum(len(each.turn_log) for each in scores) == answered
-        # What was under way counts as paid: nobody knows better.
-        asked = [
+        # Requests in flight count as paid, since their outcome is unknown.
+        in_flight = [
             each for each in scores if (each.booked_cost_usd or 0) > (each.judge_cost_usd or 0)
         ]
-        assert len(asked) == judge.turns().count("missing-tools") == 2
+        assert len(in_flight) == judge.turns().count("missing-tools") == 2
 
         judge.always(Scripted(), "missing-tools")
         report = judged.run()
         assert len(report.totals) == 6
-        assert judge.turns().count("score") == 6  # none was asked for twice
+        assert judge.turns().count("score") == 6  # none was requested twice
 
 
 @pytest.fixture
 def interrupt() -> Iterator[None]:
-    """Ctrl-C is heard, also where a shell has started the tests in the background."""
+    """Handle Ctrl-C even if a shell has started the tests in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def interrupted(judged: Judged, judge: JudgeEndpoint) -> None:
-    """A run that gets Ctrl-C when two sessions wait for their second reply."""
+    """Run and send Ctrl-C when two sessions wait for their second reply."""
 
     def press() -> None:
         deadline = time.monotonic() + 30
@@ -180,26 +177,26 @@ def interrupted(judged: Judged, judge: JudgeEndpoint) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_says_that_it_lives(judge: JudgeEndpoint, tmp_path: Path) -> None:
+def test_a_run_renews_its_leases(judge: JudgeEndpoint, tmp_path: Path) -> None:
     judge.always(Scripted(delay_s=1.2))
     with open_judged(tmp_path, judge.base_url, judge_lease_seconds=1) as judged:
-        fill(judged.workplace, told_session("s1"))
+        fill(judged.workplace, session_with_texts("s1"))
         ticking = Ticking(judged)
 
         assert len(ticking.run().totals) == 1
-        # Begun at the first tick, renewed every third of a second.
+        # Leased at the first tick, renewed every third of a second.
         assert ticking.renewed >= 3
 
 
 class Ticking:
-    """A run by a clock that goes, and a look at its lease from time to time."""
+    """A run with a real clock whose leases are observed."""
 
     def __init__(self, judged: Judged) -> None:
         self._judged = judged
         self.renewed = 0
 
     def run(self) -> JudgeReport:
-        """Run, and count the times to which the lease was held."""
+        """Run and count the different expiry times of the lease."""
         stores, seen, stop = self._judged.workplace.stores, set[int | None](), threading.Event()
 
         def look() -> None:
@@ -210,9 +207,9 @@ class Ticking:
 
         watcher = threading.Thread(target=look)
         watcher.start()
-        job = JudgeRun(stores, load_plans(stores, NOW), RunRequest("tests"), _late)
+        judge_run = JudgeRun(stores, load_plans(stores, NOW), RunRequest("tests"), _late)
         try:
-            return job.run(stores.lake.partitions(AGENT_SESSIONS))
+            return judge_run.run(stores.lake.partitions(AGENT_SESSIONS))
         finally:
             stop.set()
             watcher.join()
@@ -220,5 +217,5 @@ class Ticking:
 
 
 def _late() -> datetime:
-    """A clock by which all sessions of the builders have ended."""
+    """Return a time after the end of all sessions of the builders."""
     return datetime.now(UTC) + timedelta(days=30)

@@ -1,4 +1,4 @@
-"""Means, shares and ratios with their intervals, by hand and beside scipy's own."""
+"""Means, shares and ratios with their intervals, by hand and compared with scipy."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Profile files: the shipped ones are sound, the user's take their place, faults are told."""
+"""Profile files: shipped profiles, the user's folder, and invalid files."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_the_shipped_profiles_are_sound(tmp_path: Path) -> None:
+def test_shipped_profiles_are_valid(tmp_path: Path) -> None:
     files = read_profiles(tmp_path / "none")
 
     assert files.faults == ()
@@ -47,7 +47,7 @@ def test_the_shipped_profiles_are_sound(tmp_path: Path) -> None:
         assert unknown_criteria(profile) == []
 
 
-def test_profiles_of_the_users_folder_come_beside_the_shipped_ones(tmp_path: Path) -> None:
+def test_profiles_in_the_users_folder_are_added_to_the_shipped_ones(tmp_path: Path) -> None:
     write(tmp_path, "b.yaml", PROFILE.format(version=2))
     write(tmp_path, "a.yml", PROFILE.format(version=1))
     write(tmp_path, ".hidden.yaml", "no")
@@ -58,15 +58,15 @@ def test_profiles_of_the_users_folder_come_beside_the_shipped_ones(tmp_path: Pat
     assert len(files.profiles) == 2 + 4
 
 
-def test_one_with_the_id_of_a_shipped_profile_takes_its_place(tmp_path: Path) -> None:
-    own = PROFILE.format(version=2).replace("id: mine", "id: code-hybrid", 1)
-    write(tmp_path, "code.yaml", own)
+def test_a_profile_with_the_id_of_a_shipped_one_replaces_it(tmp_path: Path) -> None:
+    custom = PROFILE.format(version=2).replace("id: mine", "id: code-hybrid", 1)
+    write(tmp_path, "code.yaml", custom)
     found = [each for _, each in read_profiles(tmp_path).profiles if each.id == "code-hybrid"]
 
     assert [(each.version, each.name) for each in found] == [(2, "Mine")]
 
 
-def test_a_file_that_cannot_be_used_is_told_and_the_others_count(tmp_path: Path) -> None:
+def test_an_invalid_file_is_reported_and_the_others_are_used(tmp_path: Path) -> None:
     write(tmp_path, "good.yaml", PROFILE.format(version=1))
     write(tmp_path, "twice.yaml", PROFILE.format(version=1))
     write(tmp_path, "cut.yaml", "id: [")
@@ -74,16 +74,16 @@ def test_a_file_that_cannot_be_used_is_told_and_the_others_count(tmp_path: Path)
     files = read_profiles(tmp_path)
 
     assert [each.id for _, each in files.profiles].count("mine") == 1
-    told = "\n".join(files.faults)
-    assert "cut.yaml is not YAML" in told
-    assert "list.yaml: a profile is a mapping" in told
-    assert "twice.yaml: mine version 1 is in" in told
-    assert "good.yaml too" in told
+    faults = "\n".join(files.faults)
+    assert "cut.yaml is not YAML" in faults
+    assert "list.yaml: a profile must be a mapping" in faults
+    assert "twice.yaml: mine version 1 is also in" in faults
+    assert "good.yaml" in faults
     assert len(files.faults) == 3
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("!!python/object/apply:os.system ['true']", "is not YAML"),
         ("a: &a [1]\nb: *a", "aliases"),
@@ -93,25 +93,25 @@ def test_a_file_that_cannot_be_used_is_told_and_the_others_count(tmp_path: Path)
         ("x" * 1_000_001, "is larger than 1000000 bytes"),
     ],
 )
-def test_a_hostile_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_hostile_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "p.yaml", text)
 
-    with pytest.raises(ProfileError, match=complaint):
+    with pytest.raises(ProfileError, match=message):
         read_profile(path)
 
 
-def test_a_profile_is_kept_as_it_was_written(tmp_path: Path) -> None:
+def test_a_profile_file_is_copied_unchanged(tmp_path: Path) -> None:
     text = f"# why: because\n{PROFILE.format(version=1)}"
     source = write(tmp_path / "elsewhere", "draft.yaml", text)
     folder = tmp_path / "profiles"
-    place = keep_profile(folder, read_profile(source), source)
+    target = keep_profile(folder, read_profile(source), source)
 
-    assert place == folder / "mine.yaml"
-    assert place.read_text() == text
+    assert target == folder / "mine.yaml"
+    assert target.read_text() == text
     assert [each.name for each in folder.iterdir()] == ["mine.yaml"]
 
 
-def test_a_file_that_lies_in_the_folder_stays_where_it_is(tmp_path: Path) -> None:
+def test_a_file_in_the_folder_is_not_copied(tmp_path: Path) -> None:
     source = write(tmp_path, "named-by-me.yaml", PROFILE.format(version=1))
 
     assert keep_profile(tmp_path, read_profile(source), source) == source

@@ -1,4 +1,4 @@
-"""The analysts' database: complete, described, read-only, and in nobody's way."""
+"""The analysts' database: complete, described, read-only, and never locked."""
 
 import subprocess
 import sys
@@ -89,7 +89,7 @@ def test_every_table_and_column_says_what_it_is(published: Path) -> None:
 
 
 def test_every_table_is_published_or_left_out_for_a_reason(published: Path) -> None:
-    """An asset that nobody publishes fails here."""
+    """An asset that is not published fails here."""
     tables = "select table_name from duckdb_columns() where not internal"
     there = {name for (name,) in ask(published, tables)}
     known = {each.name for each in TABLES}

@@ -1,4 +1,4 @@
-"""The books of a day: they balance, show what is beside the day, and find what was lost."""
+"""The books of a day: they balance, list unattributed records, and find what was lost."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -54,8 +54,8 @@ def broken(workplace: Workplace) -> dict[str, str]:
     return {each.name: str(each) for each in found.equations if not each.is_balanced}
 
 
-def beside(found: DayBooks) -> dict[str, int]:
-    return {each.what: each.number for each in found.beside}
+def unattributed(found: DayBooks) -> dict[str, int]:
+    return {each.what: each.number for each in found.unattributed}
 
 
 def without_first(path: Path) -> None:
@@ -112,10 +112,10 @@ def test_a_day_balances_with_what_was_sent_twice_and_what_belongs_to_no_session(
     )
     assert told(found)["every_session_is_in_one_state"].endswith("= 2 scored")
     # They name no day of their own: they stand under the day on which they were read.
-    read_on = beside(books(built, NOW.date()))
+    read_on = unattributed(books(built, NOW.date()))
     assert read_on["events without a session"] == 1
     assert read_on["lines or records in quarantine"] == 1
-    assert beside(found)["events without a session"] == 0
+    assert unattributed(found)["events without a session"] == 0
     stored = built.lake.read(EVALUATION_BOOKS, [DAY])
     assert stored.equals(found.sessions)
 
@@ -134,9 +134,9 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
             "6 events counted by ingest, all days together = "
             "4 filed under days of the partitions' range + 2 filed under days outside of it"
         )
-        assert beside(found)["events from before the first partition"] == 2
-        assert beside(found)["events under days outside the partitions' range"] == 2
-        notes = [each.note for each in found.beside]
+        assert unattributed(found)["events from before the first partition"] == 2
+        assert unattributed(found)["events under days outside the partitions' range"] == 2
+        notes = [each.note for each in found.unattributed]
         assert any(each.endswith("built by hand only: 2026-06-02") for each in notes)
 
 

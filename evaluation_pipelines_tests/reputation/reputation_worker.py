@@ -21,7 +21,7 @@ _SIGNALS, _IDENTITIES = 3_000, 20
 
 
 def state(number: int) -> pl.DataFrame:
-    """The signals as they are after so many changes: some move in time, some to somebody else."""
+    """Return the signals after a number of changes: some move in time, some to another agent."""
     rows = random_signals(_SIGNALS, _IDENTITIES, days=80, end=NOW)
     each = pl.int_range(pl.len())
     others = pl.lit(uuid(number % _IDENTITIES))

@@ -1,4 +1,4 @@
-"""Signals of other systems: loaded once, bad lines told apart, good ones beside them kept."""
+"""Signals of other systems: loaded once, bad lines quarantined, good ones kept."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reputation in ClickHouse, embedded and over HTTP, beside the definition computed apart."""
+"""Reputation in ClickHouse, embedded and over HTTP, compared with an independent computation."""
 
 import time
 from collections.abc import Iterator

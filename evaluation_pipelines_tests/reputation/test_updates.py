@@ -106,7 +106,7 @@ def test_a_score_that_changes_or_goes_changes_the_one_signal_and_the_evaluation_
     assert row["weighted_overall"] == pytest.approx(-0.1 / 1.5 * 0.40)
     assert reputation_store.evaluations(NOW)["passed"].to_list() == [False, True]
 
-    # The second one loses its score, the first one is no more.
+    # The second one loses its score, the first one is deleted.
     put(workplace, DAY, evaluated("b", None))
     later = NOW + timedelta(minutes=2)
     assert bridge_sessions(workplace.stores, reputation_store, [DAY], later) == BridgeResult(
@@ -269,7 +269,7 @@ def test_scores_are_published_to_the_lake(
     # The sum is 400 * 1 + 250 * (1 - 1200 / 120000) + 200 * 50 / 50 + 150 * 50 / 500
     # = 400 + 247.5 + 200 + 15 = 862.5
     assert agents["score"].to_list() == [862]
-    assert scored_agents(reputation_store, NOW, ["nobody"]).is_empty()
+    assert scored_agents(reputation_store, NOW, ["unknown"]).is_empty()
 
 
 def test_weeks_are_those_up_to_now(workplace: Workplace, reputation_store: ReputationStore) -> None:

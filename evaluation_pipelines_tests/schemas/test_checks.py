@@ -163,7 +163,7 @@ def test_a_session_is_looked_for_in_its_own_organization() -> None:
 
 
 def test_a_line_that_only_puts_a_masque_on_needs_no_window() -> None:
-    events = events_frame([don("critic", 0, session_id="nobody")])
+    events = events_frame([don("critic", 0, session_id="unknown")])
     result = every_event_is_in_a_session(events, sessions(), AGENT_SESSIONS)
 
     assert result.passed

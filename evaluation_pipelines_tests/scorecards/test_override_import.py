@@ -1,4 +1,4 @@
-"""Overrides from a file: all or nothing, every bad row told, nothing stored twice."""
+"""Import of overrides: all or nothing, every bad row listed, nothing stored twice."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def two_sessions(workplace: Workplace) -> Workplace:
     return workplace
 
 
-def take(workplace: Workplace, *rows: str, skip_bad: bool = False) -> ImportResult:
+def import_rows(workplace: Workplace, *rows: str, skip_bad: bool = False) -> ImportResult:
     lines = [HEADING, *(f"{row}\n" for row in rows)]
     return import_overrides(workplace.stores, lines, NOW, skip_bad=skip_bad)
 
@@ -35,7 +35,7 @@ def scores(workplace: Workplace) -> list[float]:
 
 
 def test_good_rows_are_stored_as_imported(two_sessions: Workplace) -> None:
-    done = take(two_sessions, 's1,20,Ada,"wrong, and late",', "s2#baseline-1,80.5,Bo,fine,")
+    done = import_rows(two_sessions, 's1,20,Ada,"wrong, and late",', "s2#baseline-1,80.5,Bo,fine,")
 
     assert done == ImportResult(2, 0, ())
     rows = (
@@ -53,42 +53,46 @@ BAD = {
     "s1,20,,x,": "annotator is empty",
     "s1,20,Ada, ,": "reason is empty",
     "s1,20,Ada,x,nope": "There is no profile nope",
-    "s1,20,Ada,x,,more": "it has more cells than the heading",
+    "s1,20,Ada,x,,more": "the row has more cells than the heading",
     "s1,20": "annotator is empty",
-    f"s1,20,Ada,{'x' * 4001},": "reason has 4001 letters, 4000 are the most",
+    f"s1,20,Ada,{'x' * 4001},": "reason has 4001 characters, the maximum is 4000",
 }
 
 
-def test_every_bad_row_is_told_by_its_line_and_nothing_is_stored(two_sessions: Workplace) -> None:
-    done = take(two_sessions, "s2,80,Ada,good,", *BAD)
+def test_every_bad_row_is_listed_with_its_line_and_nothing_is_stored(
+    two_sessions: Workplace,
+) -> None:
+    done = import_rows(two_sessions, "s2,80,Ada,good,", *BAD)
 
     assert (done.stored, done.known) == (0, 0)
     assert [number for number, _ in done.bad] == list(range(3, 3 + len(BAD)))
-    for (_, told), expected in zip(done.bad, BAD.values(), strict=True):
-        assert expected in told
+    for (_, message), expected in zip(done.bad, BAD.values(), strict=True):
+        assert expected in message
     assert scores(two_sessions) == []
     assert RebuildQueue(two_sessions.ledger).pending(NOW) == []
 
 
-def test_good_rows_are_stored_beside_bad_ones_when_asked(two_sessions: Workplace) -> None:
-    done = take(two_sessions, "s2,80,Ada,good,", "s9,20,Ada,x,", skip_bad=True)
+def test_good_rows_of_a_file_with_bad_ones_are_stored_on_request(two_sessions: Workplace) -> None:
+    done = import_rows(two_sessions, "s2,80,Ada,good,", "s9,20,Ada,x,", skip_bad=True)
 
     assert (done.stored, len(done.bad)) == (1, 1)
     assert scores(two_sessions) == [80]
 
 
-def test_a_row_that_says_what_counts_already_is_not_stored_again(two_sessions: Workplace) -> None:
-    take(two_sessions, "s1,20,Ada,x,", "s1,20,Ada,x,")
+def test_a_row_that_repeats_the_current_override_is_not_stored_again(
+    two_sessions: Workplace,
+) -> None:
+    import_rows(two_sessions, "s1,20,Ada,x,", "s1,20,Ada,x,")
     assert scores(two_sessions) == [20]
 
-    assert take(two_sessions, "s1,20,Ada,x,", "s2,80,Ada,y,") == ImportResult(1, 1, ())
-    take(two_sessions, "s1,30,Ada,x,")
-    assert take(two_sessions, "s1,20,Ada,x,").stored == 1  # said again, after another score
+    assert import_rows(two_sessions, "s1,20,Ada,x,", "s2,80,Ada,y,") == ImportResult(1, 1, ())
+    import_rows(two_sessions, "s1,30,Ada,x,")
+    assert import_rows(two_sessions, "s1,20,Ada,x,").stored == 1  # repeated after another score
     assert scores(two_sessions) == [20, 80, 30, 20]
 
 
 def test_of_two_rows_for_one_session_the_last_counts(two_sessions: Workplace) -> None:
-    take(two_sessions, "s1,20,Ada,x,", "s1,30,Bo,y,")
+    import_rows(two_sessions, "s1,20,Ada,x,", "s1,30,Bo,y,")
     found = overrides_with_states(two_sessions.stores)
 
     assert found.select("override_100", "state").rows() == [(20, "replaced"), (30, "live")]

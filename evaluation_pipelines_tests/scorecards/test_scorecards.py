@@ -1,4 +1,4 @@
-"""Scorecards in a whole pipeline: built again, grown, corrected, under new versions."""
+"""Scorecards in a whole pipeline: rebuilds, growing sessions, overrides and new versions."""
 
 import hashlib
 from datetime import date, datetime, timedelta
@@ -21,7 +21,7 @@ from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
-from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import claude, line
@@ -45,7 +45,7 @@ thresholds:
 
 
 def work(session: str = "s1", second: float = 0, label: str = "simple", **call: object) -> bytes:
-    """A prompt, a shell call, a reply and an answered request: two tokens out for each in."""
+    """Return a prompt, a shell call and an answered request: two output tokens per input token."""
     named = {"session__id": session, "classification__label": label}
     given = {"tool_name": "Bash", "success": "true", **call}
     return line(
@@ -59,7 +59,7 @@ def work(session: str = "s1", second: float = 0, label: str = "simple", **call: 
 def profile_file(
     workplace: Workplace, version: int = 1, worst: int = 10, label: str = "simple", more: str = ""
 ) -> Path:
-    """A profile of the user's own: one call of ten is 0.9."""
+    """Write a user profile under which one call of ten scores 0.9."""
     path = workplace.settings.profiles_dir / "calls.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(PROFILE.format(version=version, worst=worst, label=label, more=more))
@@ -67,7 +67,7 @@ def profile_file(
 
 
 def build(workplace: Workplace, now: datetime = NOW) -> None:
-    """Ingest what landed and build what is due, at a time."""
+    """Ingest the landed files and build the dates that are due at a time."""
     Ingest(workplace.stores, lambda: now).run()
     job = Build(workplace.stores, clock=lambda: now)
     assert all(isinstance(each, DateBuilt) for each in job.run(job.pending_dates()))
@@ -90,7 +90,7 @@ def digests(workplace: Workplace) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def say(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
+def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
     registry = sync_profiles(workplace.stores, now).registry
     target = find_target(workplace.stores, registry, SessionName("s1"))
     override(workplace.stores, target, HumanVerdict(score, "Ada", "because"), "person", now)
@@ -98,7 +98,7 @@ def say(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
 
 @pytest.fixture
 def scored(workplace: Workplace) -> Workplace:
-    """One session under a profile of the user's and the shipped one for all."""
+    """One session under a user profile and the shipped profiles."""
     profile_file(workplace)
     workplace.land("logs.jsonl", work())
     build(workplace)
@@ -125,13 +125,13 @@ def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) 
 
 
 def test_building_again_changes_no_byte_and_announces_nothing_twice(scored: Workplace) -> None:
-    before, told = digests(scored), EventStore(scored.ledger).after(0, 100)
-    assert [each.kind for each in told] == ["evaluation.model_feedback"]
+    before, events = digests(scored), EventStore(scored.ledger).after(0, 100)
+    assert [each.kind for each in events] == ["evaluation.model_feedback"]
     RebuildQueue(scored.ledger).touch([DAY], NOW)
     build(scored, NOW + timedelta(days=1))
 
     assert digests(scored) == before
-    assert EventStore(scored.ledger).after(0, 100) == told
+    assert EventStore(scored.ledger).after(0, 100) == events
 
 
 def test_a_low_score_is_a_risk_and_announced_as_one(workplace: Workplace) -> None:
@@ -156,10 +156,10 @@ def test_a_session_that_grew_gets_a_new_card_and_keeps_the_old_one(scored: Workp
     assert len(EventStore(scored.ledger).after(0, 100)) == 2
 
 
-def test_an_override_counts_with_the_next_build_and_stands_beside_the_automatic_score(
+def test_an_override_counts_with_the_next_build_and_keeps_the_automatic_score(
     scored: Workplace,
 ) -> None:
-    say(scored, 20)
+    correct(scored, 20)
     assert RebuildQueue(scored.ledger).pending(NOW)[0].session_date == DAY
     build(scored)
 
@@ -169,12 +169,12 @@ def test_an_override_counts_with_the_next_build_and_stands_beside_the_automatic_
     row = evaluation(scored)
     assert (row["effective_100"], row["effective_source"]) == (20, "override")
     assert row["quality_risk"] is True
-    # The new score is news, and a low one: feedback before, feedback and risk now.
+    # The new score is low: one feedback event before, a feedback and a risk event now.
     assert len(EventStore(scored.ledger).after(0, 100)) == 3
 
 
 def test_an_override_is_stale_when_the_session_has_grown(scored: Workplace) -> None:
-    say(scored, 20)
+    correct(scored, 20)
     scored.land("more.jsonl", work(second=60))
     build(scored)
 
@@ -187,7 +187,7 @@ def test_an_override_is_stale_when_the_session_has_grown(scored: Workplace) -> N
 
 
 def test_a_confirmation_is_an_override_equal_to_the_score(scored: Workplace) -> None:
-    say(scored, None)
+    correct(scored, None)
     (row,) = OverrideStore(scored.ledger).of_dates([DAY]).rows(named=True)
 
     assert row["is_confirmation"] is True
@@ -241,12 +241,12 @@ def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workpla
     assert current[0][3] == evaluation(scored)["card_id"]
 
 
-def test_a_criterion_that_nobody_computes_is_told(workplace: Workplace) -> None:
+def test_an_unknown_criterion_is_a_warning(workplace: Workplace) -> None:
     path = profile_file(workplace)
     path.write_text(path.read_text().replace("tool_count\n", "tool_cuont\n", 1))
     workplace.land("logs.jsonl", work())
     Ingest(workplace.stores, lambda: NOW).run()
-    (built,) = [made for made in _made(workplace) if made.table is SCORECARDS]
+    (built,) = [each for each in _published(workplace) if each.table is SCORECARDS]
     rule = next(each for each in built.rules if each.rule == "every_criterion_is_known")
 
     assert (rule.passed, rule.severity) == (False, "warning")
@@ -265,33 +265,31 @@ def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplac
     assert [each["profile_version"] for each in cards(workplace)] == [2]
 
 
-def test_a_profile_that_is_refused_goes_on_as_it_was_and_is_told(scored: Workplace) -> None:
+def test_an_invalid_profile_keeps_its_last_version_and_is_a_warning(scored: Workplace) -> None:
     profile_file(scored, worst=2)  # other content, same version
     (scored.settings.profiles_dir / "broken.yaml").write_text("id: [")
     RebuildQueue(scored.ledger).touch([DAY], NOW)
-    (built,) = [
-        made
-        for made in _made(scored)
-        if made.table is SCORECARDS
-    ]  # fmt: skip
+    (built,) = [each for each in _published(scored) if each.table is SCORECARDS]
     rule = next(each for each in built.rules if each.rule == "profiles_are_sound")
 
     assert not rule.passed
     assert "broken.yaml is not YAML" in rule.examples[0]
-    assert "make it version 2" in rule.examples[1]
+    assert "set it to 2" in rule.examples[1]
     assert [each["overall_score"] for each in cards(scored)] == [pytest.approx(90)]
 
 
-def _made(workplace: Workplace) -> list[Any]:
-    made: list[Any] = []
+def _published(workplace: Workplace) -> list[Any]:
+    published: list[Any] = []
     job = Build(
-        workplace.stores, on_made=lambda each: made.extend(each.values()), clock=lambda: NOW
+        workplace.stores,
+        on_published=lambda each: published.extend(each.values()),
+        clock=lambda: NOW,
     )
     job.run(job.pending_dates())
-    return made
+    return published
 
 
-def test_a_session_that_has_not_ended_waits_and_wakes_without_new_telemetry(
+def test_an_open_session_is_scored_when_it_ends_without_new_telemetry(
     workplace: Workplace,
 ) -> None:
     profile_file(workplace)
@@ -313,7 +311,7 @@ def test_a_session_that_has_not_ended_waits_and_wakes_without_new_telemetry(
 
 
 def test_a_card_stays_while_its_session_is_open_again(scored: Workplace) -> None:
-    """A late hook event moves the end of a session and none of its content."""
+    """A late hook event moves the end of a session and does not change its content."""
     before = cards(scored)
     scored.land("late.jsonl", line(claude("hook_execution_start", 60, session__id="s1")))
     build(scored, ENDED + timedelta(minutes=2))
@@ -323,7 +321,7 @@ def test_a_card_stays_while_its_session_is_open_again(scored: Workplace) -> None
     assert len(EventStore(scored.ledger).after(0, 10)) == 1
 
 
-def test_a_disqualified_session_is_worth_nothing(workplace: Workplace) -> None:
+def test_a_disqualified_session_scores_0(workplace: Workplace) -> None:
     profile_file(workplace, more="disqualifiers: ['rm -rf']")
     parameters = '{"command": "rm -rf /srv"}'
     workplace.land("logs.jsonl", work(tool_parameters=parameters))
@@ -347,7 +345,7 @@ def test_a_session_that_only_a_judge_can_score_has_no_card_and_says_so(
     assert row["reason"] == "no judge has scored this content with this profile version"
 
 
-def test_a_placeholder_counts_nowhere(workplace: Workplace) -> None:
+def test_a_placeholder_never_counts(workplace: Workplace) -> None:
     settings = workplace.settings.model_copy(update={"allow_fallback": True})
     allowed = Workplace(settings, workplace.landing, workplace.lake, workplace.ledger)
     workplace.land("logs.jsonl", work(label="incident"))
@@ -365,10 +363,10 @@ def test_scores_of_a_judge_become_cards_and_totals(
     workplace.land("logs.jsonl", work(label="incident"))
     build(workplace)
     content = evaluation(workplace)["content_hash"]
-    told = results(
+    scorings = results(
         result(judge_profile_id="incident-llm", content_hash=content, sample_totals=[50, 60, 70])
     )
-    of_date = told.with_columns(session_date=pl.lit(DAY))
+    of_date = scorings.with_columns(session_date=pl.lit(DAY))
     monkeypatch.setattr(scoring_inputs, "judge_results", lambda *_: of_date)
     RebuildQueue(workplace.ledger).touch([DAY], NOW)
     build(workplace)
@@ -377,10 +375,10 @@ def test_scores_of_a_judge_become_cards_and_totals(
     assert card["overall_score"] == pytest.approx(70)
     row = evaluation(workplace)
     assert (row["effective_source"], row["judge_total"]) == ("scorecard", 70)
-    assert told.schema == JUDGE_RESULTS
+    assert scorings.schema == JUDGE_RESULTS
 
 
-def test_what_is_named_wrongly_is_told(scored: Workplace) -> None:
+def test_an_unknown_name_is_an_error(scored: Workplace) -> None:
     registry = sync_profiles(scored.stores, NOW).registry
     stores = scored.stores
 
@@ -409,7 +407,7 @@ def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workpl
     assert target.session["organization_id"] == "b"
 
 
-def test_without_any_matching_profile_there_is_nothing_to_correct(workplace: Workplace) -> None:
+def test_without_a_matching_profile_an_override_is_an_error(workplace: Workplace) -> None:
     off = PROFILE.format(version=2, worst=9, label="'*'", more="enabled: false")
     folder = workplace.settings.profiles_dir
     folder.mkdir(parents=True)

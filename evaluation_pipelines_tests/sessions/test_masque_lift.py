@@ -1,4 +1,4 @@
-"""The table of lift over a lake: ended sessions, all dates, replaced whole."""
+"""The table of masque lift: ended sessions of all dates, replaced as a whole."""
 
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ NOON = datetime.fromisoformat("2026-06-01T12:00:00+00:00")
 
 
 def fill(workplace: Workplace) -> None:
-    """A session of Scout and one without a masque on each of two days."""
+    """Build a session of Scout and one without a masque on each of two days."""
     for day in range(2):
         for name, worn in (("scout", {"masque__name": "Scout"}), ("none", {})):
             workplace.land("logs.jsonl", session(f"{name}-{day}", day * DAY_S, **worn), "ab")
@@ -23,7 +23,7 @@ def fill(workplace: Workplace) -> None:
 
 
 def counts(workplace: Workplace, now: datetime, *dates: date) -> list[Any]:
-    """Sessions on either side, of some dates or of all."""
+    """Return the sessions on either side, of some dates or of all."""
     lake = workplace.lake
     chosen = dates or lake.partitions(AGENT_SESSIONS)
     lift = compare_masques(lake, workplace.settings, now, chosen)
@@ -37,9 +37,9 @@ def test_all_dates_are_compared_or_some(workplace: Workplace) -> None:
     assert counts(workplace, NOW, NOON.date()) == [(1, 1)]
 
 
-def test_sessions_that_may_go_on_are_left_out(workplace: Workplace) -> None:
+def test_open_sessions_are_left_out(workplace: Workplace) -> None:
     fill(workplace)
-    # The sessions of the second day end at noon and a second, and count after half an hour.
+    # The sessions of the second day end one second after noon, and count half an hour later.
     second = NOON + timedelta(days=1, minutes=30)
 
     assert counts(workplace, second) == [(1, 1)]

@@ -1,4 +1,4 @@
-"""The stateless score: in memory, and the same as what is stored."""
+"""Scores from files in memory, which equal the stored scores."""
 
 import io
 import json
@@ -10,10 +10,9 @@ from typing import Any, BinaryIO
 import pytest
 
 from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, find_session
 from evaluation_pipelines.sessions.score import (
-    Scored,
-    SessionNotFoundError,
-    find_session,
+    ScoredTelemetry,
     open_telemetry,
     score_files,
     session_rows,
@@ -23,27 +22,27 @@ from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, lin
 from evaluation_pipelines_tests.workplace import Workplace
 
 
-def score(*contents: bytes, name: str = "logs.jsonl", **chosen: Any) -> Scored:
-    """Score the contents of some files."""
+def score(*contents: bytes, name: str = "logs.jsonl", **chosen: Any) -> ScoredTelemetry:
+    """Score files with these contents."""
     files = [(name, io.BytesIO(content)) for content in contents]
     return score_files(files, Settings(_env_file=None, **chosen))
 
 
-def keys(scored: Scored) -> list[str]:
+def keys(scored: ScoredTelemetry) -> list[str]:
     return [row["session_key"] for row in scored.sessions]
 
 
-class Told:
-    """Remembers how the progress went."""
+class RecordedProgress:
+    """Progress that records its advances."""
 
     def __init__(self) -> None:
         self.advanced: list[int] = []
 
     def begin(self, what: str, total: int) -> None:
-        """Nothing: the caller of ``score_files`` knows the sizes."""
+        """Do nothing: the caller of ``score_files`` knows the sizes."""
 
     def advance(self, units: int) -> None:
-        """So many more units are done."""
+        """Record the units."""
         self.advanced.append(units)
 
     def tell(self, detail: str) -> None:
@@ -96,12 +95,12 @@ def test_odd_telemetry_scores_the_same_in_memory_as_in_the_lake(
 
 def test_a_large_file_read_in_many_batches_scores_as_in_one() -> None:
     content = b"".join(session(f"s{n}", n) for n in range(20))
-    told = Told()
+    progress = RecordedProgress()
     whole = score(content)
     files = [("logs.jsonl", io.BytesIO(content))]
-    pieces = score_files(files, Settings(_env_file=None, batch_bytes=1_000), told)
+    pieces = score_files(files, Settings(_env_file=None, batch_bytes=1_000), progress)
     assert pieces.sessions == whole.sessions
-    assert (len(told.advanced) > 5, sum(told.advanced)) == (True, len(content))
+    assert (len(progress.advanced) > 5, sum(progress.advanced)) == (True, len(content))
     assert pieces.counts == whole.counts
     assert whole.counts.bytes == len(content)
 
@@ -119,8 +118,8 @@ def test_the_idle_limit_caps_the_silence_that_counts_as_activity() -> None:
         assert row["active_s"] == active_s
 
 
-def test_texts_are_not_kept_but_that_there_were_some_is() -> None:
-    """A file larger than memory holds mostly texts."""
+def test_the_content_level_is_known_although_texts_are_dropped() -> None:
+    """Texts are dropped because a file larger than memory consists mostly of them."""
     prompt = claude("user_prompt", prompt="Fix it")
     reply = claude("assistant_response", 1, response="Done")
     assert score(line(prompt)).sessions[0]["content_level"] == "prompts"
@@ -184,7 +183,7 @@ def test_a_session_is_found_by_key_or_by_an_id_that_is_unambiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted", "message"),
+    ("content", "name", "message"),
     [
         (b"", None, "There is no session in this telemetry"),
         (session("a"), "b", "There is no session b among the 1 "),
@@ -196,11 +195,11 @@ def test_a_session_is_found_by_key_or_by_an_id_that_is_unambiguous() -> None:
         ),
     ],
 )
-def test_a_session_that_cannot_be_told_is_an_error_that_says_what_there_is(
-    content: bytes, wanted: str | None, message: str
+def test_an_unknown_or_ambiguous_session_is_an_error_that_lists_the_choices(
+    content: bytes, name: str | None, message: str
 ) -> None:
     with pytest.raises(SessionNotFoundError, match=message):
-        find_session(score(content).sessions, wanted)
+        find_session(score(content).sessions, name)
 
 
 # -- one session -----------------------------------------------------------------------------------
@@ -213,29 +212,31 @@ def test_one_session_scores_as_it_does_among_all_others(
 ) -> None:
     everything = [row for row in score(*ODD).sessions if row["session_id"] == name]
     assert everything
-    for wanted in (name, everything[-1]["session_key"]):
-        only = score_only(wanted, ODD, tmp_path, batch_bytes=batch_bytes)
+    for key in (name, everything[-1]["session_key"]):
+        only = score_only(key, ODD, tmp_path, batch_bytes=batch_bytes)
         assert only.sessions == everything
 
 
-def test_what_cannot_tell_of_the_session_is_not_decoded(tmp_path: Path) -> None:
+def test_lines_of_other_sessions_are_not_decoded(tmp_path: Path) -> None:
     others = b"".join(session(f"other-{n}") for n in range(50))
-    # One of its lines spells it with an escape, and the last one has no newline.
-    wanted = session("wanted") + session("wanted", 60).replace(b"wanted", b"w\\u0061nted")
-    content = others + wanted + others + session("wanted", 120)[:-1]
+    # One line has the id with an escape, and the last line has no newline.
+    lines = session("wanted") + session("wanted", 60).replace(b"wanted", b"w\\u0061nted")
+    content = others + lines + others + session("wanted", 120)[:-1]
     found = score_only("wanted", [content], tmp_path, batch_bytes=4_000)
     assert found.counts.lines == 3  # a line a session
     assert found.sessions == score_only("wanted", [content], tmp_path).sessions
 
 
-def test_a_session_whose_id_cannot_be_looked_for_is_found_all_the_same(tmp_path: Path) -> None:
+def test_a_session_whose_id_cannot_be_prefiltered_is_found(tmp_path: Path) -> None:
     content = session("5") + session("6") + session("a/b")
     for name in ("5", "a/b"):
         found = score_only(name, [content], tmp_path)
         assert [row["session_id"] for row in found.sessions] == [name]
 
 
-def score_only(wanted: str, contents: Sequence[bytes], folder: Path, **chosen: Any) -> Scored:
+def score_only(
+    name: str, contents: Sequence[bytes], folder: Path, **chosen: Any
+) -> ScoredTelemetry:
     """Score one session of some files."""
     with ExitStack() as stack:
         files: list[tuple[str, BinaryIO]] = []
@@ -243,4 +244,4 @@ def score_only(wanted: str, contents: Sequence[bytes], folder: Path, **chosen: A
             path = folder / f"{number}.jsonl"
             path.write_bytes(content)
             files.append((path.name, stack.enter_context(path.open("rb"))))
-        return score_files(files, Settings(_env_file=None, **chosen), only=wanted)
+        return score_files(files, Settings(_env_file=None, **chosen), session=name)

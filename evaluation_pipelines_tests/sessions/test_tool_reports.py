@@ -1,4 +1,4 @@
-"""Tool reports of genuine sessions: beside what the model server saw, and by hand."""
+"""Tool reports of genuine sessions, compared with the model server and worked out by hand."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ import pytest
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
-from evaluation_pipelines.sessions.score import SessionNotFoundError
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
@@ -22,7 +22,7 @@ Reports = dict[str, Mapping[str, Any]]
 
 @pytest.fixture(scope="module")
 def genuine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
-    """All captures in one lake."""
+    """A lake with all captures."""
     with open_workplace(tmp_path_factory.mktemp("genuine")) as workplace:
         for cli in CLIS:
             workplace.land(f"{cli}.jsonl", Capture(cli).file("as sent").read_bytes())
@@ -33,12 +33,12 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
 
 @pytest.fixture(scope="module")
 def reports(genuine: Workplace) -> Reports:
-    """Their reports by session id."""
+    """The reports of the captures by session id."""
     frame = genuine.lake.read(TOOL_REPORTS, genuine.lake.partitions(TOOL_REPORTS))
     return {row["session_id"]: row for row in frame.iter_rows(named=True)}
 
 
-def places(report: Mapping[str, Any], name: str, *fields: str) -> list[tuple[Any, ...]]:
+def listed(report: Mapping[str, Any], name: str, *fields: str) -> list[tuple[Any, ...]]:
     return [tuple(each[field] for field in fields) for each in report[name]]
 
 
@@ -46,7 +46,7 @@ def places(report: Mapping[str, Any], name: str, *fields: str) -> list[tuple[Any
 
 
 def as_the_server_saw_it(session: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls of a session with their parameters as the model gave them."""
+    """Return the calls of a session with the parameters that the model sent."""
     classes = {"Edit": "edit", "Write": "write", "edit": "edit", "replace": "edit"}
     return [
         {
@@ -55,7 +55,7 @@ def as_the_server_saw_it(session: Mapping[str, Any]) -> list[dict[str, Any]]:
             "outcome": call["result"],
             "tool": call["name"],
             "tool_class": classes.get(call["name"], "edit" if "patch" in call["name"] else "other"),
-            # What a tool takes as plain text, programs log as its one parameter.
+            # Agents log plain-text input as a single parameter.
             "parameters": json.dumps(
                 call["input"] if isinstance(call["input"], dict) else {"input": call["input"]}
             ),
@@ -74,7 +74,7 @@ COMPARED = {
     "gemini_cli": "fix_greeting errors_then_ok auto_routing",
     "qwen_code": "fix_greeting tool_failures errors_then_ok subagent mcp_odd_text v01510_fix",
 }
-"""Sessions of which telemetry shows the calls that the server saw, with their parameters."""
+"""Sessions whose telemetry has the same calls as the server, with their parameters."""
 
 
 @pytest.mark.parametrize("cli", CLIS)
@@ -91,12 +91,14 @@ def test_repeats_loops_and_corrections_are_those_of_the_calls_that_the_server_sa
         counts = (results.count("ok") + results.count("failed"), results.count("failed"))
         if (report["total_calls"], report["failed_calls"]) != counts:
             continue  # documented: see the golden tests
-        wanted = reference.report(as_the_server_saw_it(session))
+        expected = reference.report(as_the_server_saw_it(session))
         found = {each["call"]: each["original"] for each in report["repeats"]}
-        assert found == {number: original for number, (original, _) in wanted["repeats"].items()}
-        assert places(report, "loops", "first_call", "last_call") == wanted["loops"]
-        assert dict(places(report, "corrections", "call", "corrected_by")) == wanted["corrections"]
-        assert report["effectiveness_score"] == pytest.approx(wanted["effectiveness_score"])
+        assert found == {number: original for number, (original, _) in expected["repeats"].items()}
+        assert listed(report, "loops", "first_call", "last_call") == expected["loops"]
+        assert (
+            dict(listed(report, "corrections", "call", "corrected_by")) == expected["corrections"]
+        )
+        assert report["effectiveness_score"] == pytest.approx(expected["effectiveness_score"])
         compared.append(session["label"])
     assert compared == COMPARED[cli].split()
 
@@ -113,12 +115,12 @@ def test_codex_checks_four_times_and_fails_four_times(reports: Reports) -> None:
     report = reports["01a1fff1-058a-7a22-b650-3d3fbe10a8dd"]
 
     assert (report["total_calls"], report["failed_calls"]) == (11, 10)
-    assert places(report, "repeats", "call", "original", "similarity", "distance") == [
+    assert listed(report, "repeats", "call", "original", "similarity", "distance") == [
         (2, 1, 1.0, 1),
         (3, 1, 1.0, 2),
         (4, 1, 1.0, 3),
     ]
-    assert places(report, "loops", "first_call", "last_call", "calls", "tool") == [
+    assert listed(report, "loops", "first_call", "last_call", "calls", "tool") == [
         (1, 4, 4, "exec_command")
     ]
     assert (report["repeated_calls"], report["looping_calls"]) == (3, 4)
@@ -127,28 +129,28 @@ def test_codex_checks_four_times_and_fails_four_times(reports: Reports) -> None:
     # 100 * (1 - 10 / 11): a failed call that repeats counts once.
     assert report["effectiveness_score"] == pytest.approx(100 / 11)
     assert report["is_flagged"]
-    # Codex logs results and no replies: what call 11 printed may have gone into one.
+    # Codex logs results and no replies: one may have used what call 11 printed.
     assert (report["wasted_calls"], report["unknown"]) == (None, ["wasted"])
-    assert places(report, "untraced", "call") == [(11,)]
+    assert listed(report, "untraced", "call") == [(11,)]
 
 
 def test_claude_reads_one_file_three_times(reports: Reports) -> None:
     report = reports["75d72f58-7b0d-43a6-bda1-b87fb90f0740"]
 
-    assert places(report, "repeats", "call", "original", "tool") == [(2, 1, "Read"), (3, 1, "Read")]
+    assert listed(report, "repeats", "call", "original", "tool") == [(2, 1, "Read"), (3, 1, "Read")]
     # Two repeats of three calls: 100 * (1 - (0.5 + 0.5) / 3)
     assert report["effectiveness_score"] == pytest.approx(200 / 3)
     # Each read gave back the 168 bytes of the file: (168 * 0.5 + 168 * 0.5) / 4
     assert report["lost_tokens"] == pytest.approx(42.0)
 
 
-def test_claude_fixes_a_greeting_without_a_call_too_many(reports: Reports) -> None:
+def test_claude_fixes_a_greeting_without_a_useless_call(reports: Reports) -> None:
     """Read, Bash (the program), Edit, Bash (the test): all succeed, none is like another."""
     report = reports["69f7cc18-63ff-4845-9b92-b41477e9aa18"]
 
     assert (report["total_calls"], report["effectiveness_score"]) == (4, 100.0)
     assert [report[name] for name in ("repeats", "corrections", "loops")] == [[], [], []]
-    assert places(report, "by_tool", "tool", "calls") == [("Bash", 2), ("Edit", 1), ("Read", 1)]
+    assert listed(report, "by_tool", "tool", "calls") == [("Bash", 2), ("Edit", 1), ("Read", 1)]
     # Results: 168 + 5 + 146 + 4 bytes.
     assert (report["bytes_returned"], report["bytes_known_calls"]) == (323, 4)
 
@@ -162,7 +164,7 @@ def test_claude_without_details_only_shows_what_failed(reports: Reports) -> None
     assert report["unknown"] == ["corrected", "loops", "repeated", "wasted"]
 
 
-def test_a_refused_call_is_told_and_not_counted(reports: Reports) -> None:
+def test_a_denied_call_is_listed_and_not_counted(reports: Reports) -> None:
     report = reports["677cbd61-a030-4c45-b01a-0e7a92bdd89e"]
 
     assert (report["total_calls"], report["denied_calls"]) == (3, 1)
@@ -174,8 +176,8 @@ def test_qwen_checks_three_times(reports: Reports) -> None:
     """Nine failures; calls 3 to 5 are "make check"."""
     report = reports["fef21d77-be22-4979-876d-06f511572de0"]
 
-    assert places(report, "loops", "first_call", "last_call") == [(3, 5)]
-    assert places(report, "repeats", "call", "original") == [(4, 3), (5, 3)]
+    assert listed(report, "loops", "first_call", "last_call") == [(3, 5)]
+    assert listed(report, "repeats", "call", "original") == [(4, 3), (5, 3)]
     assert report["effectiveness_score"] == 0.0
 
 
@@ -194,7 +196,7 @@ def test_every_window_with_a_call_has_one_report_and_no_other(
     assert reports.keys() == windows
 
 
-def test_the_same_telemetry_gives_the_same_bytes(genuine: Workplace) -> None:
+def test_the_same_telemetry_has_the_same_bytes(genuine: Workplace) -> None:
     paths = genuine.lake.files(TOOL_REPORTS)
     before = [path.read_bytes() for path in paths]
     Build(genuine.stores, ("tool_reports",)).run(genuine.lake.partitions(TOOL_REPORTS))
@@ -228,14 +230,14 @@ def test_a_report_that_counts_other_calls_than_the_session_is_not_published(
 READ_THREE_TIMES = "75d72f58-7b0d-43a6-bda1-b87fb90f0740"
 
 
-@pytest.mark.parametrize("wanted", [READ_THREE_TIMES, f"{READ_THREE_TIMES}#baseline-1"])
-def test_a_report_is_found_by_key_and_by_id(genuine: Workplace, wanted: str) -> None:
-    assert find_report(genuine.lake, wanted)["repeated_calls"] == 2
+@pytest.mark.parametrize("name", [READ_THREE_TIMES, f"{READ_THREE_TIMES}#baseline-1"])
+def test_a_report_is_found_by_key_and_by_id(genuine: Workplace, name: str) -> None:
+    assert find_report(genuine.lake, name)["repeated_calls"] == 2
 
 
-def test_a_session_that_is_not_there_is_told(genuine: Workplace) -> None:
-    with pytest.raises(SessionNotFoundError, match="There is no session nobody among the 4"):
-        find_report(genuine.lake, "nobody")
+def test_an_unknown_session_is_an_error(genuine: Workplace) -> None:
+    with pytest.raises(SessionNotFoundError, match="There is no session unknown among the 4"):
+        find_report(genuine.lake, "unknown")
 
 
 def test_a_session_without_tool_calls_has_no_report(genuine: Workplace) -> None:

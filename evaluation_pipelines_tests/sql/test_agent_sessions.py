@@ -31,7 +31,7 @@ def reply(seconds: float, **columns: object) -> Row:
 
 
 def failed_try(seconds: float) -> Row:
-    """A try over the wire of a source that logs tries beside requests."""
+    """A try over the wire of a source that logs tries in addition to requests."""
     return event("other", seconds, source_event_name="api_request", success=False)
 
 

@@ -17,7 +17,7 @@ def api_error(seconds: float, **columns: object) -> Row:
 
 
 def wire_try(seconds: float, **columns: object) -> Row:
-    """One try over the wire, of a source that logs tries beside requests."""
+    """One try over the wire, of a source that logs tries in addition to requests."""
     return event("other", seconds, source_event_name="api_request", **columns)
 
 

@@ -1,4 +1,4 @@
-"""Windows without masques, with masques by attribute, and what lies beside them."""
+"""Windows without masques, with masques by attribute, and the events between them."""
 
 import pytest
 
@@ -127,7 +127,7 @@ def test_a_prompt_or_tool_call_between_doff_and_don_makes_a_window(turn: Row) ->
             {"s1#a-1": 0, "s1#baseline-1": 1},
         ),
     ],
-    ids=["between", "after", "before", "beside an empty window"],
+    ids=["between", "after", "before", "next to an empty window"],
 )
 def test_events_without_prompt_or_call_join_the_window_after_or_else_before(
     rows: list[Row], expected: dict[str, int]

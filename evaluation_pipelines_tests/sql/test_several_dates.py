@@ -113,5 +113,5 @@ def test_rows_of_several_dates_come_date_by_date(
 def test_rows_of_a_date_that_nobody_asked_for_are_not_left_out_silently() -> None:
     rows = events_frame([prompt(0), prompt(1, session_date=DATES[1])])
 
-    with pytest.raises(ValueError, match=f"rows of {DATES[1]} lie with those of {FIRST}"):
+    with pytest.raises(ValueError, match=f"rows of {DATES[1]} are among the rows of {FIRST}"):
         rows_by_date(rows, [FIRST])

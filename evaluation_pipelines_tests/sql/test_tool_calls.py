@@ -122,7 +122,7 @@ def test_the_quantiles_are_unknown_without_durations() -> None:
 
 
 def mix(calls: dict[str, int]) -> list[Row]:
-    """So many successful calls of each class."""
+    """Return a number of successful calls of each class."""
     classes = [name for name, n in calls.items() for _ in range(n)]
     return [tool(second, tool_class=name) for second, name in enumerate(classes)]
 

@@ -1,4 +1,4 @@
-"""Opening ClickHouse: in use, down, refused, encrypted, missing; and what is told of it."""
+"""Opening ClickHouse: in use, down, refused, encrypted, missing; and the messages about it."""
 
 import logging
 import socket

@@ -52,6 +52,28 @@ def test_a_partition_that_was_written_is_read_back_and_replaced_whole(lake: Lake
     assert [each.name for each in path.parent.iterdir()] == ["numbers.parquet"]
 
 
+def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a power cut may leave an empty file under the name, or no file at all."""
+    path = lake.root / "numbers" / "session_date=2026-06-01" / "numbers.parquet"
+    sync = os.fsync
+    synced = []
+
+    def record_and_sync(descriptor: int) -> None:
+        synced.append((os.fstat(descriptor).st_ino, path.exists()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record_and_sync)
+    lake.write(rows(1), NUMBERS, DAY)
+
+    assert synced == [
+        (path.parent.parent.stat().st_ino, False),
+        (path.stat().st_ino, False),
+        (path.parent.stat().st_ino, True),
+    ]
+
+
 def test_dates_are_read_in_the_order_asked_and_those_that_are_missing_are_empty(
     lake: Lake,
 ) -> None:

@@ -24,11 +24,11 @@ def test_a_process_that_has_ended_is_gone() -> None:
     "owner",
     [
         pytest.param(new_owner(), id="this process"),
-        pytest.param(f"{socket.gethostname()}:1:x", id="a process of somebody else"),
+        pytest.param(f"{socket.gethostname()}:1:x", id="a process of another user"),
         pytest.param(f"elsewhere.{socket.gethostname()}:999999999:x", id="another machine"),
         pytest.param(f"{socket.gethostname()}:{2**70}:x", id="no possible process id"),
         pytest.param(f"{socket.gethostname()}:me:x", id="no process id"),
-        pytest.param("somebody", id="another kind of name"),
+        pytest.param("worker", id="another kind of name"),
     ],
 )
 def test_who_may_still_be_at_work_is_not_gone(owner: str) -> None:

@@ -1,4 +1,4 @@
-"""Genuine telemetry of agent programs with its witnesses, and its sessions by both paths."""
+"""Captured telemetry of agent programs, its references, and its sessions by both paths."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.telemetry.golden import Row, stateless, stored
 from evaluation_pipelines_tests.workplace import open_workplace
 
@@ -19,33 +19,33 @@ _SAME = (
 )
 
 WAYS = [(form, path) for form in ("as sent", "by a collector") for path in ("stateless", "stored")]
-"""Each encoding by each path."""
+"""All combinations of encoding and path."""
 
 
 @dataclass(frozen=True)
 class Capture:
-    """What one agent program exported in sessions against a scripted model server."""
+    """Telemetry that one agent program exported in sessions against a scripted model server."""
 
     cli: str
 
     def file(self, form: str) -> Path:
-        """The telemetry, as the program sent it or as a collector wrote it."""
+        """Return the telemetry, as the program sent it or as a collector wrote it."""
         if form == "as sent":
             return SAMPLES / self.cli / "logs.jsonl"
         return _DATA / self.cli / "logs.pbjson.jsonl"
 
     @property
     def expected(self) -> dict[str, Any]:
-        """What a plain-Python reference found."""
+        """Results of a plain-Python reference."""
         return dict(json.loads((_DATA / self.cli / "expected.json").read_text()))
 
     @property
     def truth(self) -> list[dict[str, Any]]:
-        """What the model server saw, a session each."""
+        """Sessions as the model server saw them."""
         return list(json.loads((_DATA / self.cli / "truth.json").read_text())["sessions"])
 
     def rows(self, way: tuple[str, str], folder: Path) -> dict[str, Row]:
-        """Sessions by session id; those of the path "stored" pass through a lake in a folder."""
+        """Return sessions by session id; the path "stored" uses a lake in ``folder``."""
         form, path = way
         if path == "stateless":
             return stateless(self.file(form))
@@ -57,7 +57,7 @@ class Capture:
 
 
 def as_reference(row: Row) -> dict[str, Any]:
-    """A row in the words of the reference, which knows no prices and so no scores."""
+    """Return a row with the fields of the reference, which has no prices and so no scores."""
     return {
         **{name: row[name] for name in _SAME},
         "cli": row["source_cli"],
@@ -69,32 +69,32 @@ def as_reference(row: Row) -> dict[str, Any]:
 
 
 def answered_calls(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The API calls of a session that the model server answered."""
+    """Return the API calls of a session that the model server answered."""
     return [call for call in session["api_calls"] if call["status"] == 200]
 
 
 def differences(rows: Mapping[str, Row], truth: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Counts that differ from what happened, in the words of the reference."""
+    """Return the counts that differ from the truth, with the fields of the reference."""
     different = []
     for session in truth:
         (session_id,) = session["session_ids"]
         results = [call["result"] for call in session["tool_calls"]]
-        happened = {
+        actual = {
             "prompts": session["n_user_prompts"],
             "tools_ok": results.count("ok"),
             "tools_failed": results.count("failed"),
             "api_requests": len(answered_calls(session)),
         }
-        told = rows.get(session_id, dict.fromkeys(_COUNTS, 0))
+        counted = rows.get(session_id, dict.fromkeys(_COUNTS, 0))
         different += [
             {
                 "label": session["label"],
                 "session_ids": session["session_ids"],
                 "field": name,
-                "telemetry": told[name],
-                "truth": happened[name],
+                "telemetry": counted[name],
+                "truth": actual[name],
             }
             for name in _COUNTS
-            if told[name] != happened[name]
+            if counted[name] != actual[name]
         ]
     return different

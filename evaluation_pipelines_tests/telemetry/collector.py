@@ -1,4 +1,4 @@
-"""A collector that appends telemetry to files, and knows by itself what it wrote."""
+"""A collector that appends telemetry to files and counts the written records."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines_tests.otlp_builders import claude, line, request
 
 FIRST_DAY_S = -480 * 86_400
-"""2025-02-06, seen from the noon of the builders: past for the clock of any machine."""
+"""2025-02-06 as an offset from the noon of the builders: in the past on any machine."""
 
 _SESSIONS_A_DATE = 4
 _LINES_A_FILE = 150  # then it is rotated
@@ -20,26 +20,26 @@ _UNKNOWN = json.dumps(request([claude("noise")], scope="elsewhere")).replace("cl
 
 
 def seeded(seed: int) -> Random:
-    """Random numbers that are the same in every run."""
+    """Return a random generator that is the same in every run."""
     return Random(seed)  # noqa: S311 - nothing here is secret
 
 
 @dataclass
 class Collector:
-    """Writes lines of all kinds to several files; what it counts owes nothing to our reader.
+    """Writes lines of all kinds to several files, and counts them without the tested reader.
 
-    Every event has a number of its own. Records of a line belong to sessions of many dates, so
-    that even a small batch has many parts. Lines are cut anywhere between two writes, some are
-    sent twice, and a file that is long enough is renamed and begun again, as the file exporter
-    of the OpenTelemetry Collector does: the newline of its last line goes into the new file.
+    Every event has a unique number. The records of a line belong to sessions of many dates, so
+    even a small batch has many parts. Lines are cut at any byte between two writes, some are
+    sent twice, and a long file is renamed and started again as by the file exporter of the
+    OpenTelemetry Collector: the newline of its last line is written to the new file.
 
     Attributes:
         root: The landing folder.
-        seed: Decides everything that is written.
-        dates: On how many days sessions begin.
-        hours: How long sessions last; those of more than 24 go on after midnight.
-        written: What ingest has to count in the end.
-        numbers: Event number -> how often it was written.
+        seed: Seed of all random choices.
+        dates: Number of days on which sessions begin.
+        hours: Length of sessions; more than 24 hours continue after midnight.
+        written: Counts that ingest must reach in the end.
+        numbers: Event number -> number of times written.
     """
 
     root: Path
@@ -57,7 +57,7 @@ class Collector:
         self._random = seeded(self.seed)
 
     def append(self, lines: int, pause_s: float = 0.0005) -> None:
-        """Write so many lines to files chosen at random, with a pause after each."""
+        """Write ``lines`` lines to files chosen at random, with a pause after each."""
         for _ in range(lines):
             name = self._random.choice(list(self.files))
             self._write(name, self._tails.pop(name, b"") + self._line())
@@ -67,7 +67,7 @@ class Collector:
             time.sleep(pause_s)
 
     def finish(self) -> None:
-        """Write the rest of every line that is cut."""
+        """Write the rest of every incomplete line."""
         while self._tails:
             self._put(*self._tails.popitem())
 
@@ -89,7 +89,7 @@ class Collector:
             self.written.unknown_records += 1
             return _UNKNOWN.encode() + b"\n"
         self.written.lines -= 1
-        return self._again()
+        return self._resend()
 
     def _events(self) -> bytes:
         numbers = [len(self.numbers) + n for n in range(self._random.randint(1, 8))]
@@ -97,7 +97,7 @@ class Collector:
         self._sent.append((content, numbers))
         return self._count(content, numbers)
 
-    def _again(self) -> bytes:
+    def _resend(self) -> bytes:
         return self._count(*self._random.choice(self._sent)) if self._sent else self._events()
 
     def _count(self, content: bytes, numbers: list[int]) -> bytes:
@@ -108,7 +108,7 @@ class Collector:
 
     def _record(self, number: int) -> dict[str, Any]:
         session = self._random.randrange(self.dates * _SESSIONS_A_DATE)
-        # The builders' second 0 is noon: 12 hours earlier the day begins.
+        # The builders' second 0 is noon; the day begins 12 hours earlier.
         day = FIRST_DAY_S + (session % self.dates) * 86_400 - 12 * 3600
         second = day + self._random.randrange(self.hours * 3600)
         sent: dict[str, object] = {"session__id": f"s{session}", "n": number}
@@ -118,7 +118,7 @@ class Collector:
         return claude("user_prompt", second, **sent)
 
     def _write(self, name: str, content: bytes) -> None:
-        """Write now, or only the beginning of the last line: the rest comes with the next one."""
+        """Write all, or cut the last line and write its rest before the next one."""
         cut = len(content)
         if self._random.random() < 0.4:
             cut -= self._random.randrange(1, len(content) - content.rfind(b"\n", 0, -1))
@@ -134,7 +134,7 @@ class Collector:
 
     def _rotate(self, name: str) -> None:
         rest = self._tails.pop(name, b"")
-        # A line that is not JSON needs its newline to be known as whole.
+        # A line that is not JSON is complete only with its newline.
         self._put(name, rest.removesuffix(b"\n") if rest.endswith(b"}\n") else rest)
         path = self.root / f"{name}.jsonl"
         path.rename(path.with_name(f"{path.stem}-{self.files[name]}.jsonl"))

@@ -1,4 +1,4 @@
-"""Genuine telemetry, spoilt: in its bytes or in its values, the same for the same seed."""
+"""Captured telemetry with random mutations of bytes or values, reproducible by seed."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.otlp_builders import line, session
 
 NESTED: Any = []
@@ -64,19 +64,19 @@ ODD_VALUES: tuple[Any, ...] = (
 )
 
 Node = tuple[Any, Any]
-"""A dictionary or list, and a key or place in it."""
+"""A dictionary or list, and a key or index of it."""
 
 
-def spoilt_lines(random: Random, count: int) -> Iterator[bytes]:
-    """So many lines; each stood for genuine telemetry before something happened to it."""
+def mutated_lines(random: Random, count: int) -> Iterator[bytes]:
+    """Yield ``count`` mutated lines of captured telemetry."""
     for _ in range(count):
-        genuine = random.choice(_genuine_lines())
-        spoil = random.choice((_in_its_bytes, _in_its_values, _in_its_values))
-        yield spoil(random, genuine).replace(b"\n", b" ")
+        original = random.choice(_captured_lines())
+        mutate = random.choice((_mutate_bytes, _mutate_values, _mutate_values))
+        yield mutate(random, original).replace(b"\n", b" ")
 
 
 @cache
-def _genuine_lines() -> tuple[bytes, ...]:
+def _captured_lines() -> tuple[bytes, ...]:
     shipped = [
         each for path in sorted(SAMPLES.rglob("*.jsonl")) for each in path.read_bytes().splitlines()
     ]
@@ -85,28 +85,28 @@ def _genuine_lines() -> tuple[bytes, ...]:
     return (*short, session("s").rstrip(), line().rstrip(), attribution)
 
 
-def _in_its_bytes(random: Random, text: bytes) -> bytes:
-    """Bytes are changed, lost, repeated or added, as a broken disk or program does it."""
-    spoilt = bytearray(text)
+def _mutate_bytes(random: Random, text: bytes) -> bytes:
+    """Change, delete, repeat or add bytes, as a broken disk or program does."""
+    mutated = bytearray(text)
     for _ in range(random.randint(1, 4)):
-        start = random.randrange(len(spoilt) + 1)
-        end = min(len(spoilt), start + random.choice((1, 1, 1, 8, 200)))
+        start = random.randrange(len(mutated) + 1)
+        end = min(len(mutated), start + random.choice((1, 1, 1, 8, 200)))
         change = random.randrange(5)
         if change == 0:
-            del spoilt[start:end]
+            del mutated[start:end]
         elif change == 1:
-            spoilt[start:start] = spoilt[start:end]
+            mutated[start:start] = mutated[start:end]
         elif change == 2:
-            spoilt[start:end] = random.randbytes(end - start)
+            mutated[start:end] = random.randbytes(end - start)
         elif change == 3:
-            spoilt[start:start] = random.choice((b"\0", b"\xff", b'"', b"{", b"}", b"\\", b"\r"))
+            mutated[start:start] = random.choice((b"\0", b"\xff", b'"', b"{", b"}", b"\\", b"\r"))
         else:
-            del spoilt[start:]
-    return bytes(spoilt)
+            del mutated[start:]
+    return bytes(mutated)
 
 
-def _in_its_values(random: Random, text: bytes) -> bytes:
-    """Values, keys and whole branches are exchanged: sound JSON that nobody expects."""
+def _mutate_values(random: Random, text: bytes) -> bytes:
+    """Exchange values, keys and whole branches: valid but unexpected JSON."""
     document = json.loads(text)
     for _ in range(random.randint(1, 6)):
         if nodes := list(_nodes(document)):
@@ -119,7 +119,7 @@ def _in_its_values(random: Random, text: bytes) -> bytes:
 
 
 def _is_value(parent: Any, key: Any) -> bool:
-    """Whether it is what an attribute says, or a time."""
+    """Return True for an attribute value or a time."""
     return isinstance(key, str) and key.endswith(("Value", "Nano")) and isinstance(parent, dict)
 
 
@@ -140,8 +140,8 @@ def _remove(_random: Random, parent: Any, key: Any, _nodes: list[Node]) -> None:
 
 
 def _transplant(random: Random, parent: Any, key: Any, nodes: list[Node]) -> None:
-    other, place = random.choice(nodes)
-    parent[key] = json.loads(json.dumps(other[place]))  # a copy: else it might hold itself
+    other, index = random.choice(nodes)
+    parent[key] = json.loads(json.dumps(other[index]))  # a copy: it must not contain itself
 
 
 def _rename(random: Random, parent: Any, key: Any, nodes: list[Node]) -> None:

@@ -1,11 +1,11 @@
-"""Genuine Claude Code telemetry with its witnesses, and its scores by both paths."""
+"""Captured Claude Code telemetry, its references, and its scores by both paths."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.sessions.score import score_files
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.workplace import Workplace
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 def stateless(*paths: Path) -> dict[str, Row]:
-    """Rows by session id, straight from files."""
+    """Return rows by session id, computed directly from files."""
     handles = [path.open("rb") for path in paths]
     try:
         named = zip(map(str, paths), handles, strict=True)
@@ -36,7 +36,7 @@ def stateless(*paths: Path) -> dict[str, Row]:
 
 
 def stored(workplace: Workplace) -> dict[str, Row]:
-    """The same rows from the lake, joined here and not by the program."""
+    """Return the same rows from the lake, joined by this helper, not by the program."""
     scores = {row["session_key"]: row for row in workplace.performance().to_dicts()}
     sessions = workplace.sessions().to_dicts()
     assert scores.keys() == {row["session_key"] for row in sessions}

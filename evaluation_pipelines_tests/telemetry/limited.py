@@ -1,4 +1,4 @@
-"""The terminal program with less than it is used to: memory, or the right to write."""
+"""The command line program with limited memory or without write permission."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evaluation_pipelines_tests.telemetry.pipeline_worker import environment
 
-# The first ingest, of a small file, loads whatever is loaded once: threads and their memory.
+# The first ingest, of a small file, allocates the memory that is needed only once (threads).
 _WITH_LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
@@ -23,10 +23,10 @@ with open_stores(load_settings()) as stores:
     limit = pages * resource.getpagesize() + int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     report = Ingest(stores).run()
-    assert not report.passed_over, report.passed_over
+    assert not report.skipped, report.skipped
 """
 
-# Root may write anywhere: it gives up that right for this process.
+# Root may write anywhere, so this process drops that capability.
 _WITHOUT_RIGHTS = """
 import ctypes, os, sys
 if os.geteuid() == 0:
@@ -40,7 +40,7 @@ _PROGRAM = "from evaluation_pipelines.cli.program import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended."""
+    """Exit code and output of a process."""
 
     code: int
     out: str
@@ -48,17 +48,17 @@ class Ended:
 
 
 def ingest_with_little_memory(folder: Path, extra_bytes: int, **settings: object) -> Ended:
-    """Read what lies in the landing folder, then ``.large`` there, within so much more memory."""
+    """Ingest the landing folder, then its file ``.large`` with ``extra_bytes`` more memory."""
     return _run([_WITH_LITTLE_MEMORY, str(extra_bytes)], folder, **settings)
 
 
 def program_without_rights(folder: Path, *arguments: str) -> Ended:
-    """Run the terminal program as somebody who may write only where it is allowed."""
+    """Run the command line program as a user with limited write permissions."""
     return _run([_WITHOUT_RIGHTS, _PROGRAM, *arguments], folder)
 
 
-def rights_can_be_given_up(folder: Path) -> bool:
-    """Whether this machine lets root do that."""
+def can_drop_root_permissions(folder: Path) -> bool:
+    """Return True if root can drop its write permission on this machine."""
     locked = folder / "locked"
     locked.mkdir(mode=0o500)
     attempt = f"open({str(locked / 'file')!r}, 'w')"

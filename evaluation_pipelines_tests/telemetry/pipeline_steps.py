@@ -1,17 +1,17 @@
-"""The steps that a worker process repeats, by their name."""
+"""Steps that a worker process repeats, selected by name."""
 
 import os
 
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.judging.judge import judge as judge_due
-from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 
 
 def ingest(stores: Stores) -> None:
-    """Read everything new."""
+    """Ingest all new lines."""
     Ingest(stores).run()
 
 

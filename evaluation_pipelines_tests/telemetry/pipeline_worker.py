@@ -1,4 +1,4 @@
-"""A process that repeats a step of the pipeline, and the handle by which tests kill it."""
+"""A process that repeats a step of the pipeline, and its handle for tests."""
 
 import os
 import select
@@ -17,7 +17,7 @@ _IDLE_S = 0.002
 
 
 class Worker:
-    """The process as a test sees it; it does nothing before ``go``."""
+    """Handle of a worker process, which is idle until ``go``."""
 
     def __init__(self, step: str, folder: Path, **settings: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,31 +33,31 @@ class Worker:
         )
 
     def get_ready(self) -> None:
-        """Wait until everything is imported."""
+        """Wait until the process has imported all modules."""
         if not self._is_ready:
             self._expect(self._pipe("stdout").readline() == "ready\n")
             self._is_ready = True
 
     def go(self) -> None:
-        """Begin to work, once everything is imported."""
+        """Start the work of the process."""
         self.get_ready()
         self._pipe("stdin").write("go\n")
         self._pipe("stdin").flush()
 
     def kill(self) -> None:
-        """Send SIGKILL and wait for the end; the process must have lived until then."""
+        """Send SIGKILL and wait for the end; the process must not have ended before."""
         self._process.kill()
         self._expect(self._process.wait() == -signal.SIGKILL)
         self._close()
 
     def stop(self) -> None:
-        """Let it finish what it does; it must end without an error."""
+        """Let the process finish its step; it must end without an error."""
         self._pipe("stdin").close()
         self._expect(self._process.wait() == 0)
         self._close()
 
     def discard(self) -> None:
-        """End it in whatever state it is."""
+        """Kill the process in any state."""
         self._process.kill()
         self._process.wait()
         self._close()
@@ -76,10 +76,10 @@ class Worker:
 
 
 @contextmanager
-def one_after_the_other(
+def sequential_workers(
     count: int, step: str, folder: Path, **settings: object
 ) -> Iterator[Iterator[Worker]]:
-    """So many workers; each is started while the one before it works, for that takes long."""
+    """Yield workers; each is started while the previous one works, since starting is slow."""
     started: list[Worker] = []
 
     def start() -> Worker:
@@ -87,11 +87,11 @@ def one_after_the_other(
         return started[-1]
 
     def workers() -> Iterator[Worker]:
-        ahead = start()
+        prefetched = start()
         for _ in range(count - 1):
-            worker, ahead = ahead, start()
+            worker, prefetched = prefetched, start()
             yield worker
-        yield ahead
+        yield prefetched
 
     try:
         yield workers()
@@ -101,8 +101,8 @@ def one_after_the_other(
 
 
 @contextmanager
-def two_at_once(step: str, folder: Path, **settings: object) -> Iterator[None]:
-    """Two workers are busy meanwhile; neither may end with an error."""
+def two_workers(step: str, folder: Path, **settings: object) -> Iterator[None]:
+    """Run two workers during the block; neither may end with an error."""
     workers = [Worker(step, folder, **settings) for _ in range(2)]
     try:
         for worker in workers:
@@ -118,7 +118,7 @@ def two_at_once(step: str, folder: Path, **settings: object) -> Iterator[None]:
 
 
 def environment(folder: Path, **settings: object) -> dict[str, str]:
-    """Variables of a process that keeps everything in ``folder``; settings as in ``Settings``."""
+    """Return the environment of a process with its data in ``folder`` and these settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("EVAL_")}
     given = {f"EVAL_{name.upper()}": str(value) for name, value in settings.items()}
     return {**kept, "EVAL_DATA_DIR": str(folder), **given}

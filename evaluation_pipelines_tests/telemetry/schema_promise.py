@@ -1,6 +1,6 @@
-"""The tables and columns that each version of the analysts' database promises.
+"""Tables and columns that each version of the analysts' database promises.
 
-``python -m evaluation_pipelines_tests.telemetry.schema_promise`` writes the present list.
+``python -m evaluation_pipelines_tests.telemetry.schema_promise`` writes the current list.
 """
 
 import tempfile
@@ -16,12 +16,12 @@ _LISTS = Path(__file__).parents[1] / "data" / "analytics"
 
 
 def promise_of(version: int) -> Path:
-    """The list of a version: a line ``table.column type`` each."""
+    """Return the file of a version, with lines ``table.column type``."""
     return _LISTS / f"schema_{version}.txt"
 
 
 def columns_of(database: Path) -> list[str]:
-    """The same of a published database."""
+    """Return the lines ``table.column type`` of a published database."""
     query = """
         select table_name || '.' || column_name || ' ' || data_type from duckdb_columns()
         where not internal order by all
@@ -31,7 +31,7 @@ def columns_of(database: Path) -> list[str]:
 
 
 def write_promise() -> None:
-    """Write the list of the present version, from an empty database."""
+    """Write the list of the current version, from an empty database."""
     with tempfile.TemporaryDirectory() as folder, open_workplace(Path(folder)) as workplace:
         found = columns_of(publish_analytics(workplace.stores, NOW).link)
     _LISTS.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Lines of a file, however it is written: plain, pretty-printed, or compressed in three ways."""
+"""Lines of a file in any encoding: plain, pretty-printed, or compressed in three ways."""
 
 import gzip
 import io
@@ -16,18 +16,18 @@ CONTENT = b"".join(line + b"\n" for line in LINES)
 
 
 def zstd(content: bytes) -> bytes:
-    """One zstd frame."""
+    """Return one zstd frame."""
     packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
     return packed
 
 
 def messages(*contents: bytes) -> bytes:
-    """The collector's own form: each message behind its length."""
+    """Return the collector's form: each message after its length."""
     return b"".join(struct.pack(">I", len(p := zstd(each))) + p for each in contents)
 
 
 def read(handle: BinaryIO, path: str = "a.jsonl") -> list[bytes]:
-    """Texts of all lines."""
+    """Return the texts of all lines."""
     return [line.text for line in Documents(handle, path, 1_000, 500).read(0)]
 
 
@@ -39,7 +39,7 @@ PRETTY = b'{\n  "resourceLogs": []\n}\n'
     [
         ("a.jsonl", b"{}\n{}\n", [b"{}", b"{}"]),
         ("a.jsonl", b"{}\n{", [b"{}"]),
-        # A rotation can cut between a line and its newline: a whole object is a whole line.
+        # A rotation can cut between a line and its newline: a complete object is a complete line.
         ("a.jsonl", b"{}\n{}", [b"{}", b"{}"]),
         ("a.jsonl", b"{}\n12", [b"{}"]),
         ("a.jsonl", PRETTY, PRETTY.split(b"\n")[:-1]),
@@ -50,7 +50,7 @@ PRETTY = b'{\n  "resourceLogs": []\n}\n'
         ("a.json", b"", []),
     ],
 )
-def test_what_can_be_consumed_is_complete_lines_or_one_whole_document(
+def test_only_complete_lines_or_one_complete_document_are_read(
     path: str, content: bytes, documents: list[bytes]
 ) -> None:
     assert read(io.BytesIO(content), path) == documents
@@ -74,7 +74,7 @@ def test_a_document_over_the_limit_is_one_overlong_line() -> None:
         (FileFormat.ZSTD_MESSAGES, messages(*LINES)),
     ],
 )
-def test_every_form_gives_the_same_lines_from_any_of_their_offsets(
+def test_every_format_has_the_same_lines_from_any_line_offset(
     form: FileFormat, packed: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "file"
@@ -89,7 +89,7 @@ def test_every_form_gives_the_same_lines_from_any_of_their_offsets(
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
-def test_a_stream_that_is_cut_says_so_and_gives_no_wrong_line(pack: object, tmp_path: Path) -> None:
+def test_a_truncated_stream_is_reported_and_has_no_wrong_line(pack: object, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(pack(CONTENT)[:-20])  # type: ignore[operator]
     with path.open("rb") as handle:
@@ -101,7 +101,7 @@ def test_a_stream_that_is_cut_says_so_and_gives_no_wrong_line(pack: object, tmp_
 
 def test_a_damaged_stream_ends_in_a_line_with_the_defect(tmp_path: Path) -> None:
     first = zstd(b"{}\n" * 3)
-    # What follows the magic number of the second frame is no frame.
+    # The bytes after the magic number of the second frame are no frame.
     path = tmp_path / "file"
     path.write_bytes(first + zstd(CONTENT)[:4] + b"\xff" * 100)
     with path.open("rb") as handle:
@@ -110,7 +110,7 @@ def test_a_damaged_stream_ends_in_a_line_with_the_defect(tmp_path: Path) -> None
     assert "cannot be decompressed" in last.defect
 
 
-def test_a_bomb_is_left_when_it_has_shown_what_it_is(tmp_path: Path) -> None:
+def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(gzip.compress((b" " * 999 + b"\n") * 80_000))  # a thousand times smaller
     with path.open("rb") as handle:
@@ -119,7 +119,7 @@ def test_a_bomb_is_left_when_it_has_shown_what_it_is(tmp_path: Path) -> None:
     assert "EVAL_MAX_DECOMPRESSION_RATIO" in last.defect
 
 
-def test_a_message_that_is_cut_is_left_for_later(tmp_path: Path) -> None:
+def test_an_incomplete_message_is_not_read_yet(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for cut in (2, 7, len(messages(b"{}")) - 1):
         path.write_bytes(messages(b'{"a": 1}') + messages(b"{}")[:cut])
@@ -127,7 +127,7 @@ def test_a_message_that_is_cut_is_left_for_later(tmp_path: Path) -> None:
             assert read(handle) == [b'{"a": 1}']
 
 
-def test_a_broken_or_overlong_message_costs_only_itself(tmp_path: Path) -> None:
+def test_a_broken_or_overlong_message_does_not_affect_others(tmp_path: Path) -> None:
     broken = bytearray(messages(b"x" * 500))
     broken[8:] = b"\xff" * len(broken[8:])  # after the length and the magic number of the frame
     packed = messages(b"{}") + bytes(broken) + messages(b"y" * 3_000, b"[]")
@@ -140,6 +140,6 @@ def test_a_broken_or_overlong_message_costs_only_itself(tmp_path: Path) -> None:
     assert lines[2].is_overlong
 
 
-def test_standard_input_is_read_as_it_comes() -> None:
+def test_a_stream_that_cannot_seek_is_read_as_plain_lines() -> None:
     assert file_format(io.BytesIO(b"")) is FileFormat.PLAIN
     assert read(io.BytesIO(CONTENT)) == LINES

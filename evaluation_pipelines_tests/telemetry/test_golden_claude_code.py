@@ -1,7 +1,8 @@
-"""What Claude Code really sent, by both paths and in both encodings, against three witnesses.
+"""Captured telemetry of Claude Code, by both paths and in both encodings, against three references.
 
-The witnesses: a plain-Python reference (``expected.json``), the model server that the sessions ran
-against (``truth.json``), and a pencil. A fourth one is in ``test_golden_paths.py``.
+The references: a plain-Python implementation (``expected.json``), the model server that the
+sessions ran against (``truth.json``), and calculations by hand. A fourth one is in
+``test_golden_paths.py``.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from evaluation_pipelines_tests.workplace import Workplace
 def rows(
     request: pytest.FixtureRequest, golden_form: str, golden_lake: Workplace
 ) -> dict[str, Row]:
-    """All sessions of one form, by one of the two paths."""
+    """Return all sessions of one form, by one of the two paths."""
     straight = request.param == "stateless"
     return stateless(FORMS[golden_form]) if straight else stored(golden_lake)
 
@@ -34,7 +35,7 @@ def rows(
 
 
 def as_reference(row: Row) -> dict[str, Any]:
-    """A row in the words of the reference, which rounds dimensions and money."""
+    """Return a row with the fields of the reference, which rounds dimensions and money."""
     same = (
         "prompts api_requests api_errors input_tokens output_tokens cache_read_tokens"
         " cache_creation_tokens total_tokens tools_ok tools_failed tools_denied total_tools models"
@@ -53,7 +54,7 @@ def as_reference(row: Row) -> dict[str, Any]:
     }
 
 
-def test_every_field_of_every_session_is_what_the_reference_computed(rows: dict[str, Row]) -> None:
+def test_every_field_of_every_session_equals_the_reference(rows: dict[str, Row]) -> None:
     found = {session_id: as_reference(row) for session_id, row in rows.items()}
     assert found == EXPECTED["sessions"]
 
@@ -62,7 +63,7 @@ def test_every_field_of_every_session_is_what_the_reference_computed(rows: dict[
 
 
 def truth_of(session: Mapping[str, Any]) -> dict[str, Any]:
-    """What happened, counted from the calls and tool results that the model server saw."""
+    """Return the true counts from the calls and tool results that the model server saw."""
     answered = [call for call in session["api_calls"] if call["status"] == 200]
     results = [call["result"] for call in session["tool_calls"]]
     sent = {
@@ -81,11 +82,11 @@ def truth_of(session: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_every_session_that_ran_is_there_and_no_other(rows: dict[str, Row]) -> None:
+def test_the_sessions_are_exactly_those_that_ran(rows: dict[str, Row]) -> None:
     assert rows.keys() == {each for session in TRUTH for each in session["session_ids"]}
 
 
-def test_counts_differ_from_what_happened_only_where_that_is_documented(
+def test_counts_differ_from_the_truth_only_where_documented(
     rows: dict[str, Row],
 ) -> None:
     counts = ("prompts", "api_requests", "tools_ok", "tools_failed")
@@ -104,10 +105,10 @@ def test_counts_differ_from_what_happened_only_where_that_is_documented(
     assert different == EXPECTED["differs_from_truth"]
 
 
-def test_tokens_and_models_are_those_of_the_server_wherever_all_calls_were_logged(
+def test_tokens_and_models_are_those_of_the_server_if_all_calls_were_logged(
     rows: dict[str, Row],
 ) -> None:
-    """Claude Code 2.0.30 leaves out auxiliary calls and all input tokens: that one is unknown."""
+    """Claude Code 2.0.30 omits auxiliary calls and all input tokens, so its input is unknown."""
     unknown = {
         each["session_ids"][0]
         for each in EXPECTED["differs_from_truth"]
@@ -124,7 +125,7 @@ def test_tokens_and_models_are_those_of_the_server_wherever_all_calls_were_logge
             }
 
 
-def test_the_cost_is_what_the_program_itself_printed_at_its_end(rows: dict[str, Row]) -> None:
+def test_the_cost_equals_the_cost_that_the_program_printed_at_its_end(rows: dict[str, Row]) -> None:
     """A resumed session prints the sum of all its runs; one that was killed prints nothing."""
     compared = 0
     for session in TRUTH:
@@ -136,8 +137,8 @@ def test_the_cost_is_what_the_program_itself_printed_at_its_end(rows: dict[str, 
     assert compared == 14
 
 
-# -- the pencil ----------------------------------------------------------------------------------
-# Raw figures are read off the records of the capture, in the order they were sent.
+# -- calculations by hand --------------------------------------------------------------------------
+# Raw values are from the records of the capture, in the order they were sent.
 
 BY_HAND: dict[str, dict[str, float | None]] = {
     # 4 tool_result, all success "true"; 1 user_prompt; 5 api_request with
@@ -175,8 +176,8 @@ BY_HAND: dict[str, dict[str, float | None]] = {
         "composite": 3.863893,
     },
     # Claude Code 2.0.30: 4 tool_result, all "true"; 1 user_prompt; 7 api_request, each with "0"
-    # input and cache tokens beside 12 + 12 + 85 + 61 + 133 + 72 + 41 = 416 output tokens, so what
-    # went in is unknown; cost
+    # input and cache tokens in addition to 12 + 12 + 85 + 61 + 133 + 72 + 41 = 416 output tokens,
+    # so the input is unknown; cost
     #   0.00006 + 0.00018 + 0.001275 + 0.000915 + 0.001995 + 0.00108 + 0.000615 = 0.00612
     "97263027-c850-4b2e-94b5-31d2aecb378b": {
         "quality": 10.0,  # 4 / 4 * 10
@@ -200,5 +201,5 @@ def test_the_dimensions_are_those_worked_out_by_hand(rows: dict[str, Row], sessi
 
 
 def test_the_recommendations_follow_from_the_printed_decimal(rows: dict[str, Row]) -> None:
-    told = {session_id: rows[session_id]["recommendation"] for session_id in BY_HAND}
-    assert list(told.values()) == ["keep", "doff", "keep"]
+    recommendations = {session_id: rows[session_id]["recommendation"] for session_id in BY_HAND}
+    assert list(recommendations.values()) == ["keep", "doff", "keep"]

@@ -1,7 +1,7 @@
-"""What Codex really sent, by both paths and in both encodings, against three witnesses.
+"""Captured telemetry of Codex, by both paths and in both encodings, against three references.
 
-The witnesses: a plain-Python reference (``expected.json``), the model server that the sessions ran
-against (``truth.json``), and a pencil.
+The references: a plain-Python implementation (``expected.json``), the model server that the
+sessions ran against (``truth.json``), and calculations by hand.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.demo.samples import SAMPLES
+from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines_tests.telemetry.golden import Row, stateless, stored
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
@@ -23,7 +23,7 @@ FORMS = {
 EXPECTED: dict[str, Any] = json.loads((DATA / "expected.json").read_text())
 TRUTH: list[dict[str, Any]] = json.loads((DATA / "truth.json").read_text())["sessions"]
 
-# Every try of its one call was refused by the server.
+# The server refused every try of the only call.
 REFUSED = "01a1fff1-2028-7070-8e6b-0f211c86731a"
 
 
@@ -31,7 +31,7 @@ REFUSED = "01a1fff1-2028-7070-8e6b-0f211c86731a"
 def lake(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Workplace]:
-    """One form, ingested and built."""
+    """Yield a workplace with one form, ingested and built."""
     with open_workplace(tmp_path_factory.mktemp("codex")) as workplace:
         landed = workplace.land("logs.jsonl", FORMS[request.param].read_bytes())
         counts = workplace.ingest().counts
@@ -44,7 +44,7 @@ def lake(
 
 @pytest.fixture(scope="module", params=["stateless", "stored"])
 def rows(request: pytest.FixtureRequest, lake: Workplace) -> dict[str, Row]:
-    """All sessions of one form, by one of the two paths."""
+    """Return all sessions of one form, by one of the two paths."""
     if request.param == "stored":
         return stored(lake)
     return stateless(lake.landing.root / "logs.jsonl")
@@ -54,7 +54,7 @@ def rows(request: pytest.FixtureRequest, lake: Workplace) -> dict[str, Row]:
 
 
 def as_reference(row: Row) -> dict[str, Any]:
-    """A row in the words of the reference, which knows no prices and so no scores."""
+    """Return a row with the fields of the reference, which has no prices and so no scores."""
     same = (
         "prompts api_requests api_errors input_tokens output_tokens cache_read_tokens"
         " cache_creation_tokens total_tokens tools_ok tools_failed tools_denied total_tools models"
@@ -69,7 +69,7 @@ def as_reference(row: Row) -> dict[str, Any]:
     }
 
 
-def test_every_field_of_every_session_is_what_the_reference_computed(rows: dict[str, Row]) -> None:
+def test_every_field_of_every_session_equals_the_reference(rows: dict[str, Row]) -> None:
     found = {session_id: as_reference(row) for session_id, row in rows.items()}
     assert found == EXPECTED["sessions"]
 
@@ -78,7 +78,7 @@ def test_every_field_of_every_session_is_what_the_reference_computed(rows: dict[
 
 
 def truth_of(session: Mapping[str, Any]) -> dict[str, Any]:
-    """What happened, counted from the calls and tool results that the model server saw."""
+    """Return the true counts from the calls and tool results that the model server saw."""
     answered = [call for call in session["api_calls"] if call["status"] == 200]
     results = [call["result"] for call in session["tool_calls"]]
     usages = [call["usage"] for call in answered]
@@ -88,7 +88,7 @@ def truth_of(session: Mapping[str, Any]) -> dict[str, Any]:
         "api_requests": len(answered),
         "tools_ok": results.count("ok"),
         "tools_failed": results.count("failed"),
-        # Killed in the middle of it.
+        # The program was killed during the call.
         "tools_unknown": results.count("none"),
         "models": sorted({call["model"] for call in answered}),
         "input_tokens": sum(usage["input_tokens"] for usage in usages) - cached,
@@ -99,7 +99,7 @@ def truth_of(session: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_nothing_differs_from_what_happened(rows: dict[str, Row]) -> None:
+def test_all_counts_equal_the_truth(rows: dict[str, Row]) -> None:
     assert EXPECTED["differs_from_truth"] == []
     happened = {session["session_ids"][0]: truth_of(session) for session in TRUTH}
     found = {
@@ -117,36 +117,36 @@ def test_the_tokens_spent_on_reasoning_are_those_of_the_server(rows: dict[str, R
         assert (rows[session_id]["reasoning_tokens"] or 0) == spent
 
 
-def test_each_call_ended_as_the_model_was_told(lake: Workplace) -> None:
-    """Calls of code mode have ids of their own: the model saw only the wrapper."""
+def test_each_call_has_the_result_that_was_sent_to_the_model(lake: Workplace) -> None:
+    """Calls of code mode have other ids: the model saw only the wrapper."""
     rows = lake.events().filter(event_name="tool_result").to_dicts()
     found = {row["tool_use_id"]: (row["success"], row["exit_code"]) for row in rows}
-    told = {
+    expected = {
         call["id"]: (call["result"] == "ok", call.get("exit_code"))
         for session in TRUTH
         for call in session["tool_calls"]
         if call["result"] != "none" and call["name"] != "exec"
     }
-    inner = {key: found.pop(key) for key in found.keys() - told.keys()}
-    assert found == told
+    inner = {key: found.pop(key) for key in found.keys() - expected.keys()}
+    assert found == expected
     assert sorted(inner.values()) == [(False, 4), (True, 0)]
 
 
-def test_an_exit_code_overruled_what_newer_versions_report(lake: Workplace) -> None:
+def test_an_exit_code_overrides_the_success_reported_by_newer_versions(lake: Workplace) -> None:
     overruled = lake.events().filter(success_source="exit_code")
     # 6 commands of `tool_failures` and the one of code mode that exited with 4
     assert overruled["success"].to_list() == [False] * 7
     assert overruled["service_version"].unique().to_list() == ["0.169.0"]
 
 
-def test_a_session_whose_calls_all_failed_is_one_that_failed(rows: dict[str, Row]) -> None:
+def test_a_session_whose_calls_all_failed_has_failed(rows: dict[str, Row]) -> None:
     status = {session_id: row["status"] for session_id, row in rows.items()}
     assert status.pop(REFUSED) == "failed"
     assert set(status.values()) == {"completed"}
 
 
-# -- the pencil ----------------------------------------------------------------------------------
-# List prices in dollars a million tokens of input, cached input and output; the tokens of each
+# -- calculations by hand --------------------------------------------------------------------------
+# List prices in dollars per million tokens of input, cached input and output; the tokens of each
 # call were read off the server's records.
 
 BY_HAND = {
@@ -173,7 +173,7 @@ def test_the_cost_is_the_list_price_of_the_tokens(rows: dict[str, Row], session_
     assert row["cost_known_calls"] == row["api_requests"]
 
 
-def test_every_call_says_that_its_cost_was_priced_here(lake: Workplace) -> None:
+def test_the_cost_source_of_every_call_is_the_price_table(lake: Workplace) -> None:
     calls = lake.events().filter(event_name="api_request")
     # 5 + 1 + 11 + 2 + 0 + 2 + 2 + 3 + 4 + 5 + 5
     assert calls["cost_source"].to_list() == ["priced"] * 40

@@ -1,7 +1,7 @@
-"""What Gemini CLI really sent, by both paths and in both encodings, against three witnesses.
+"""Captured telemetry of Gemini CLI, by both paths and in both encodings, against three references.
 
-The witnesses: a plain-Python reference (``expected.json``), the model server that the sessions ran
-against (``truth.json``), and a pencil.
+The references: a plain-Python implementation (``expected.json``), the model server that the
+sessions ran against (``truth.json``), and calculations by hand.
 """
 
 import pytest
@@ -17,7 +17,7 @@ from evaluation_pipelines_tests.telemetry.golden import Row
 
 GEMINI = Capture("gemini_cli")
 
-# Of an answer that was empty, no tokens are logged.
+# No tokens are logged for an empty answer.
 EMPTY_ANSWER = "e9c5fee4-31c5-4043-9508-953f240c4400"
 NOT_ALL_LOGGED = ("04702163-0b96-4feb-a7fb-b51f7f8b0ab8", "b01f0b59-0eda-4b61-9cf3-ed13bdf7f0e5")
 
@@ -26,22 +26,22 @@ NOT_ALL_LOGGED = ("04702163-0b96-4feb-a7fb-b51f7f8b0ab8", "b01f0b59-0eda-4b61-9c
 def rows(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Row]:
-    """All sessions, one encoding by one path."""
+    """Return all sessions of one encoding, by one path."""
     return GEMINI.rows(request.param, tmp_path_factory.mktemp("gemini"))
 
 
-def test_every_field_of_every_session_is_what_the_reference_computed(rows: dict[str, Row]) -> None:
+def test_every_field_of_every_session_equals_the_reference(rows: dict[str, Row]) -> None:
     found = {session_id: as_reference(row) for session_id, row in rows.items()}
     assert found == GEMINI.expected["sessions"]
 
 
-def test_counts_differ_from_what_happened_only_where_that_is_documented(
+def test_counts_differ_from_the_truth_only_where_documented(
     rows: dict[str, Row],
 ) -> None:
     assert differences(rows, GEMINI.truth) == GEMINI.expected["differs_from_truth"]
 
 
-def test_tokens_and_models_are_those_of_the_server_wherever_all_of_them_were_logged(
+def test_tokens_and_models_are_those_of_the_server_if_all_were_logged(
     rows: dict[str, Row],
 ) -> None:
     """One session stopped in a loop before two calls were logged, one wrote to another file."""
@@ -62,7 +62,7 @@ def test_tokens_and_models_are_those_of_the_server_wherever_all_of_them_were_log
     assert compared == 7
 
 
-# Dollars a million tokens of gemini-2.5-pro: 1.25 in, 0.125 from the cache, 10 out.
+# Dollars per million tokens of gemini-2.5-pro: 1.25 in, 0.125 from the cache, 10 out.
 BY_HAND = {
     # input      7210 + 3324 + 1470 + 701 + 550 = 13255    * 1.25  = 16568.75
     # from cache 4096 + 6120 + 7100 + 7400      = 24716    * 0.125 =  3089.5
@@ -71,7 +71,7 @@ BY_HAND = {
     "aa45fcc6-c40d-4145-b8af-5de0c7fa5993": 0.02427825,
     # The one answer that was not empty: 7100 * 1.25 + 20 * 10 = 8875 + 200
     EMPTY_ANSWER: 0.009075,
-    # Nothing was answered: nothing was paid.
+    # No request was answered, so the cost is 0.
     "75e07944-bb99-4fbc-ab9a-00be1812258f": 0.0,
 }
 
@@ -83,7 +83,7 @@ def test_the_cost_is_the_list_price_worked_out_by_hand(
     assert rows[session_id]["cost_usd"] == pytest.approx(BY_HAND[session_id], abs=1e-9)
 
 
-def test_what_gemini_does_not_tell_is_unknown(rows: dict[str, Row]) -> None:
+def test_values_that_gemini_does_not_send_are_unknown(rows: dict[str, Row]) -> None:
     for row in rows.values():
         assert (row["service_version"], row["missing_events"]) == (None, None)
         assert row["explicit_end"] is False

@@ -1,4 +1,4 @@
-"""What OpenCode really sends by itself: nothing to score, and nothing that gets lost unseen."""
+"""Captured telemetry of OpenCode without a plugin: all records are counted, none is scored."""
 
 import json
 from pathlib import Path
@@ -17,12 +17,12 @@ RECORDS = 416
 
 @pytest.fixture(params=["as sent", "by a collector"])
 def file(request: pytest.FixtureRequest) -> Path:
-    """One encoding."""
+    """Return the file of one encoding."""
     return OPENCODE.file(request.param)
 
 
 def test_its_log_lines_name_no_event_and_no_session(file: Path) -> None:
-    """So that a version that sends more is noticed here."""
+    """Fails for a version that sends more."""
     requests = [json.loads(line) for line in file.read_text().split("\n")[:-1]]
     attributes = [
         [pair["key"] for pair in record["attributes"]]
@@ -42,12 +42,12 @@ def test_every_record_is_counted_and_none_becomes_a_session(file: Path) -> None:
     assert (counts.bytes, counts.lines) == (file.stat().st_size, 46)
 
 
-def test_a_lake_takes_them_in_and_holds_nothing_of_them(file: Path, tmp_path: Path) -> None:
+def test_an_ingest_counts_the_records_and_stores_none(file: Path, tmp_path: Path) -> None:
     with open_workplace(tmp_path) as workplace:
         workplace.land("logs.jsonl", file.read_bytes())
         report = workplace.ingest()
         assert (report.counts.unknown_records, report.counts.quarantined) == (RECORDS, 0)
-        # Most have no word for what happened; of a body that is one word it is the name.
+        # Most records have no name; a body of one word is the name.
         assert IngestBatches(workplace.ledger).names() == {
             ("opencode", ""): 395,
             ("opencode", "init"): 11,
@@ -55,5 +55,5 @@ def test_a_lake_takes_them_in_and_holds_nothing_of_them(file: Path, tmp_path: Pa
         }
         assert workplace.build() == []
         assert workplace.landed().is_empty()
-        # Read once, and not again.
+        # The file is read once.
         assert workplace.ingest().counts.lines == 0

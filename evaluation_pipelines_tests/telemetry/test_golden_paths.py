@@ -1,4 +1,4 @@
-"""Genuine telemetry by every path: the same figures, in every column and to the last bit."""
+"""Captured telemetry by every path: identical values in every column."""
 
 from collections.abc import Iterator
 
@@ -14,19 +14,19 @@ from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
-    """Both forms in one landing folder."""
+    """Yield a workplace with both forms in one landing folder."""
     with open_workplace(tmp_path_factory.mktemp("both")) as workplace:
         for name, path in FORMS.items():
             workplace.land(f"{name}.jsonl", path.read_bytes())
         workplace.ingest()
         (built,) = workplace.build()
         assert isinstance(built, DateBuilt)
-        told = {"landed": 538, "duplicates": 269, "scored": 14, "partial": 1, "flagged": 1}
-        assert {name: built.facts[name] for name in told} == told
+        expected = {"landed": 538, "duplicates": 269, "scored": 14, "partial": 1, "flagged": 1}
+        assert {name: built.facts[name] for name in expected} == expected
         yield workplace
 
 
-ANOTHER_QUERY = """
+INDEPENDENT_QUERY = """
 with events as (
     select *, event_time - lag(event_time) over (partition by session_id order by event_time) as gap
     from read_parquet($files, union_by_name = true)
@@ -90,45 +90,45 @@ order by session_id
 """
 
 
-def test_another_query_over_the_events_gives_the_same_figures(
+def test_an_independent_query_over_the_events_returns_the_same_values(
     golden_form: str, golden_lake: Workplace
 ) -> None:
     files = str(golden_lake.lake.root / "agent_events" / "*" / "*.parquet")
     with duckdb.connect(":memory:") as connection:
         connection.execute("set TimeZone = 'UTC'")
-        told = connection.sql(ANOTHER_QUERY, params={"files": files}).pl().to_dicts()
-    assert len(told) == 17
+        queried = connection.sql(INDEPENDENT_QUERY, params={"files": files}).pl().to_dicts()
+    assert len(queried) == 17
     for found in (stateless(FORMS[golden_form]), stored(golden_lake)):
-        for row in told:
-            ours = found[row["session_id"]]
-            figures = {name: value for name, value in row.items() if name != "session_id"}
-            assert {name: ours[name] for name in figures} == pytest.approx(figures, abs=1e-9)
+        for row in queried:
+            row_found = found[row["session_id"]]
+            values = {name: value for name, value in row.items() if name != "session_id"}
+            assert {name: row_found[name] for name in values} == pytest.approx(values, abs=1e-9)
 
 
 def test_the_stateless_score_is_the_stored_one_in_every_column(
     golden_form: str, golden_lake: Workplace
 ) -> None:
-    straight, kept = stateless(FORMS[golden_form]), stored(golden_lake)
-    assert set(kept[next(iter(kept))]) == {
+    direct, from_lake = stateless(FORMS[golden_form]), stored(golden_lake)
+    assert set(from_lake[next(iter(from_lake))]) == {
         *AGENT_SESSIONS.schema.names(),
         *SESSION_PERFORMANCE.schema.names(),
     }
-    assert straight == kept
+    assert direct == from_lake
 
 
 def without_origin(events: pl.DataFrame) -> pl.DataFrame:
     return events.drop("source_file_id", "source_offset")
 
 
-def test_records_that_a_collector_encoded_anew_are_the_same_events(
+def test_records_re_encoded_by_a_collector_are_the_same_events(
     golden_lake: Workplace, both: Workplace
 ) -> None:
-    """Ingested together, the two forms give what each gives alone."""
+    """Ingested together, the two forms have the same result as each alone."""
     assert both.landed().height == 2 * golden_lake.landed().height == 538
     assert without_origin(both.events()).equals(without_origin(golden_lake.events()))
     assert both.sessions().equals(golden_lake.sessions())
     assert both.performance().equals(golden_lake.performance())
 
 
-def test_both_files_given_to_the_stateless_score_count_once(both: Workplace) -> None:
+def test_the_stateless_score_counts_both_files_once(both: Workplace) -> None:
     assert stateless(*FORMS.values()) == stored(both)

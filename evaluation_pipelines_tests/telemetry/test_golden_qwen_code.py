@@ -1,7 +1,7 @@
-"""What Qwen Code really sent, by both paths and in both encodings, against two witnesses.
+"""Captured telemetry of Qwen Code, by both paths and in both encodings, against two references.
 
-The witnesses: a plain-Python reference (``expected.json``) and the model server that the sessions
-ran against (``truth.json``).
+The references: a plain-Python implementation (``expected.json``) and the model server that the
+sessions ran against (``truth.json``).
 """
 
 import pytest
@@ -24,18 +24,18 @@ WITH_A_MASQUE = "e3b97c0e-efb1-4580-b203-c2e3abfdbbab"
 def rows(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Row]:
-    """All sessions, one encoding by one path."""
+    """Return all sessions of one encoding, by one path."""
     return QWEN.rows(request.param, tmp_path_factory.mktemp("qwen"))
 
 
-def test_every_field_of_every_session_is_what_the_reference_computed(
+def test_every_field_of_every_session_equals_the_reference(
     rows: dict[str, Row],
 ) -> None:
     found = {session_id: as_reference(row) for session_id, row in rows.items()}
     assert found == QWEN.expected["sessions"]
 
 
-def test_counts_differ_from_what_happened_only_where_that_is_documented(
+def test_counts_differ_from_the_truth_only_where_documented(
     rows: dict[str, Row],
 ) -> None:
     assert differences(rows, QWEN.truth) == QWEN.expected["differs_from_truth"]
@@ -54,8 +54,8 @@ def test_tokens_and_models_are_those_of_the_server(rows: dict[str, Row]) -> None
         assert row["output_tokens"] == sum(usage["completion_tokens"] for usage in sent)
 
 
-def test_a_session_ends_when_it_says_so(rows: dict[str, Row]) -> None:
-    """One was killed, and version 0.15 says nothing."""
+def test_an_explicit_end_is_read_from_the_end_event(rows: dict[str, Row]) -> None:
+    """One session was killed, and version 0.15 sends no end."""
     silent = {session_id for session_id, row in rows.items() if not row["explicit_end"]}
     assert silent == {OF_0_15, "11852f7f-cf65-4f58-b3ac-0c9d7d40d125"}
 
@@ -71,7 +71,7 @@ def test_versions_masque_and_team_are_those_of_the_resource(rows: dict[str, Row]
     )
 
 
-def test_a_model_without_a_list_price_costs_nobody_knows_what(rows: dict[str, Row]) -> None:
+def test_the_cost_of_a_model_without_a_list_price_is_unknown(rows: dict[str, Row]) -> None:
     for row in rows.values():
         assert row["cost_known_calls"] == 0
         assert row["cost_usd"] == (None if row["api_requests"] else 0.0)

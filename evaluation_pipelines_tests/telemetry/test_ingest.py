@@ -1,4 +1,4 @@
-"""Ingest: every byte once, whatever happens to the files meanwhile."""
+"""Ingest reads every byte once, also if files are renamed, truncated or compressed."""
 
 import gzip
 import json
@@ -27,12 +27,12 @@ DAY_S = 86_400
 
 
 def prompts(first: int, last: int) -> bytes:
-    """One line a prompt, each a second later and of about 600 bytes."""
+    """Return one line per prompt, one second apart, of about 600 bytes each."""
     return b"".join(line(claude("user_prompt", n, n=n, x="y" * 200)) for n in range(first, last))
 
 
 def numbers(frame: pl.DataFrame) -> list[int]:
-    """The ``n`` of every event, as landed."""
+    """Return the ``n`` of every event in landed order."""
     return [json.loads(text)["n"] for text in frame["attributes"]]
 
 
@@ -45,7 +45,7 @@ def test_a_second_ingest_of_the_same_folder_changes_nothing(workplace: Workplace
     assert {path: path.stat().st_mtime_ns for path in workplace.lake.root.rglob("*")} == files
 
 
-def test_half_a_line_then_the_rest_loses_nothing_and_doubles_nothing(workplace: Workplace) -> None:
+def test_a_line_written_in_two_pieces_is_read_once(workplace: Workplace) -> None:
     content = prompts(0, 3)
     cut = len(content) - 100
     workplace.land("logs.jsonl", content[:cut])
@@ -56,7 +56,7 @@ def test_half_a_line_then_the_rest_loses_nothing_and_doubles_nothing(workplace: 
     assert numbers(workplace.landed()) == [0, 1, 2, 3]
 
 
-def test_a_cut_at_whatever_byte_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_line_cut_at_any_byte_is_read_once(tmp_path: Path) -> None:
     content = line(claude("user_prompt", 0, n=0, prompt="ü\u2028")) + line(
         claude("user_prompt", 1, n=1)
     )
@@ -71,8 +71,8 @@ def test_a_cut_at_whatever_byte_loses_nothing_and_doubles_nothing(tmp_path: Path
     assert set(seen) == {2}
 
 
-def test_a_small_file_that_grows_is_read_on_and_not_again(workplace: Workplace) -> None:
-    """Its identity rests on the bytes present at first sight, fewer than 4 KiB."""
+def test_a_small_file_that_grows_is_read_from_its_position(workplace: Workplace) -> None:
+    """Its identity is the head at first sight, fewer than 4 KiB."""
     for n in range(12):
         path = workplace.land("logs.jsonl", prompts(n, n + 1), "ab")
         assert workplace.ingest().counts.events == 1
@@ -81,7 +81,7 @@ def test_a_small_file_that_grows_is_read_on_and_not_again(workplace: Workplace) 
     assert len(SourceFiles(workplace.ledger).all()) == 1
 
 
-def test_a_renamed_backup_beside_a_new_live_file_is_read_once(workplace: Workplace) -> None:
+def test_a_renamed_backup_next_to_a_new_live_file_is_read_once(workplace: Workplace) -> None:
     live = workplace.land("logs.jsonl", prompts(0, 5))
     workplace.ingest()
     workplace.land("logs.jsonl", prompts(5, 6), "ab")
@@ -144,7 +144,7 @@ def test_the_last_line_of_a_backup_that_lost_its_newline_is_read(workplace: Work
     assert numbers(workplace.landed()) == [0, 1, 2]
 
 
-def test_a_pretty_printed_document_is_read_when_it_is_whole(workplace: Workplace) -> None:
+def test_a_pretty_printed_document_is_read_when_it_is_complete(workplace: Workplace) -> None:
     document = json.dumps([request([claude("user_prompt", n=0)])], indent=2).encode()
     workplace.land("export.json", document[:200])
     assert workplace.ingest().counts.lines == 0
@@ -153,7 +153,7 @@ def test_a_pretty_printed_document_is_read_when_it_is_whole(workplace: Workplace
     assert workplace.ingest().counts.lines == 0
 
 
-def test_a_document_that_is_broken_for_good_is_quarantined_as_one(workplace: Workplace) -> None:
+def test_a_broken_document_is_one_quarantine_entry(workplace: Workplace) -> None:
     workplace.land("export.json", b'{\n  "resourceLogs": oops\n}\n')
     assert workplace.ingest().counts.quarantined == 1
     assert workplace.ingest().counts.quarantined == 0
@@ -188,7 +188,7 @@ def test_an_event_goes_to_the_day_its_session_began_even_days_later(workplace: W
     assert workplace.landed()["session_date"].unique().to_list() == [FIRST_OF_JUNE]
 
 
-def test_sessions_before_the_first_partition_are_filed_under_it_and_counted(
+def test_sessions_before_the_first_partition_are_assigned_to_it_and_counted(
     tmp_path: Path,
 ) -> None:
     with open_workplace(tmp_path, start_date=date(2026, 6, 2)) as workplace:
@@ -199,13 +199,13 @@ def test_sessions_before_the_first_partition_are_filed_under_it_and_counted(
 
 
 @pytest.mark.parametrize("attribution_first", [True, False])
-def test_attribution_lines_join_their_session_whichever_comes_first(
+def test_attribution_lines_get_the_date_of_their_session_in_either_order(
     workplace: Workplace, attribution_first: bool
 ) -> None:
-    told = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-02T00:00:01Z"}\n'
+    attribution = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-02T00:00:01Z"}\n'
     event = line(claude("user_prompt", DAY_S / 2 - 1, session__id="s", organization__id="acme"))
     names = ["1.attribution.jsonl", "2.jsonl"]
-    contents = [told, event] if attribution_first else [event, told]
+    contents = [attribution, event] if attribution_first else [event, attribution]
     for name, content in zip(names, contents, strict=True):
         workplace.land(name, content)
         workplace.ingest()
@@ -232,7 +232,7 @@ def test_links_out_of_the_folder_are_not_followed_and_reported(
     (workplace.landing.root / "loop.jsonl").symlink_to("loop.jsonl")
     report = workplace.ingest()
     assert report.counts.lines == 0
-    assert {each.path for each in report.passed_over} == {"link.jsonl", "loop.jsonl"}
+    assert {each.path for each in report.skipped} == {"link.jsonl", "loop.jsonl"}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_compressed_file_is_read_once_and_again_only_when_it_grows(
     assert numbers(workplace.landed()) == list(range(35))
 
 
-def test_a_backup_that_was_compressed_meanwhile_is_counted_once(workplace: Workplace) -> None:
+def test_a_compressed_backup_is_counted_once(workplace: Workplace) -> None:
     live = workplace.land("logs.jsonl", prompts(0, 6))
     workplace.ingest()
     workplace.land("logs-1.jsonl.gz", gzip.compress(live.read_bytes()))
@@ -264,14 +264,16 @@ def test_a_backup_that_was_compressed_meanwhile_is_counted_once(workplace: Workp
 
 
 class StopAfterTheFirstBatch(Silent):
-    """Stands for whatever ends a process."""
+    """Progress that interrupts the ingest, as a signal does."""
 
     def advance(self, units: int) -> None:
-        """Stop."""
+        """Interrupt the ingest."""
         raise KeyboardInterrupt
 
 
-def test_an_ingest_that_stopped_inside_a_compressed_file_goes_on_there(tmp_path: Path) -> None:
+def test_an_ingest_interrupted_in_a_compressed_file_continues_from_its_position(
+    tmp_path: Path,
+) -> None:
     with open_workplace(tmp_path, batch_bytes=2000) as workplace:
         workplace.land("logs.jsonl.gz", gzip.compress(prompts(0, 40)))
         with pytest.raises(KeyboardInterrupt):
@@ -282,20 +284,20 @@ def test_an_ingest_that_stopped_inside_a_compressed_file_goes_on_there(tmp_path:
         assert workplace.ingest().counts.lines == 0
 
 
-def test_a_compressed_file_without_its_end_is_named_until_the_rest_comes(
+def test_a_truncated_compressed_file_is_reported_until_it_is_complete(
     workplace: Workplace,
 ) -> None:
     packed = gzip.compress(prompts(0, 20))
     workplace.land("logs.jsonl.gz", packed[:-8])
-    (passed,) = workplace.ingest().passed_over
-    assert (passed.path, passed.reason) == ("logs.jsonl.gz", "its end is missing")
+    (skipped,) = workplace.ingest().skipped
+    assert (skipped.path, skipped.reason) == ("logs.jsonl.gz", "its end is missing")
     workplace.land("logs.jsonl.gz", packed[-8:], "ab")
     report = workplace.ingest()
-    assert report.passed_over == []
+    assert report.skipped == []
     assert numbers(workplace.landed()) == list(range(20))
 
 
-def test_what_a_collector_compresses_message_by_message_is_read_while_it_grows(
+def test_a_file_of_compressed_messages_is_read_while_it_grows(
     workplace: Workplace,
 ) -> None:
     whole = b""
@@ -310,7 +312,9 @@ def test_what_a_collector_compresses_message_by_message_is_read_while_it_grows(
     assert numbers(workplace.landed()) == [0, 1, 2, 3, 4]
 
 
-def test_a_bomb_is_quarantined_and_the_other_files_are_read(workplace: Workplace) -> None:
+def test_a_decompression_bomb_is_quarantined_and_the_other_files_are_read(
+    workplace: Workplace,
+) -> None:
     workplace.land("bomb.jsonl.gz", gzip.compress(prompts(0, 1) + (b" " * 999 + b"\n") * 80_000))
     workplace.land("logs.jsonl", prompts(1, 3))
     report = workplace.ingest()
@@ -325,7 +329,7 @@ def test_a_file_with_two_names_is_read_once(workplace: Workplace) -> None:
     assert workplace.ingest().counts.events == 2
 
 
-def test_small_batches_give_the_same_rows_as_one_large_one(tmp_path: Path) -> None:
+def test_small_batches_store_the_same_rows_as_one_large_batch(tmp_path: Path) -> None:
     content = prompts(0, 50)
     frames = []
     for batch_bytes in (1, 1000, 10_000_000):
@@ -337,7 +341,7 @@ def test_small_batches_give_the_same_rows_as_one_large_one(tmp_path: Path) -> No
     assert frames[0].equals(frames[2])
 
 
-def test_a_lake_that_cannot_be_written_is_a_clear_error_and_the_next_run_goes_on(
+def test_an_unwritable_lake_is_a_clear_error_and_the_next_run_continues(
     workplace: Workplace,
 ) -> None:
     workplace.land("logs.jsonl", prompts(0, 2))

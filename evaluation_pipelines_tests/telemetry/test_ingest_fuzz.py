@@ -1,4 +1,4 @@
-"""Ten thousand spoilt lines, from the file to the scores: no crash, and every good line stays."""
+"""Ten thousand mutated lines, from the file to the scores: no crash, and no lost good line."""
 
 import json
 from collections import Counter
@@ -13,30 +13,30 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import seeded
-from evaluation_pipelines_tests.telemetry.fuzz import spoilt_lines
+from evaluation_pipelines_tests.telemetry.fuzz import mutated_lines
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 
 def good(number: int) -> bytes:
-    """A line that must not be lost whatever stands before it."""
+    """Return a good line, which must not be lost after any mutated one."""
     return line(claude("user_prompt", number, n=number, session__id="a good session"))
 
 
 @pytest.mark.parametrize(
     ("seed", "count"), [(1, 400), pytest.param(2, 10_000, marks=pytest.mark.slow)]
 )
-def test_spoilt_lines_stop_nothing_and_cost_no_neighbour(
+def test_mutated_lines_are_counted_and_no_good_line_is_lost(
     tmp_path: Path, seed: int, count: int
 ) -> None:
-    spoilt = list(spoilt_lines(seeded(seed), count))
-    content = b"".join(each + b"\n" + good(number) for number, each in enumerate(spoilt))
+    mutated = list(mutated_lines(seeded(seed), count))
+    content = b"".join(each + b"\n" + good(number) for number, each in enumerate(mutated))
     with open_workplace(tmp_path) as workplace:
         workplace.land("logs.jsonl", content)
         counts = workplace.ingest().counts
-        blank = sum(not each.strip() for each in spoilt)
+        blank = sum(not each.strip() for each in mutated)
         assert (counts.bytes, counts.lines) == (len(content), 2 * count - blank)
         assert all(number >= 0 for number in asdict(counts).values())
-        # Enough is broken, and enough is sound JSON that says odd things, for this to mean much.
+        # The test is meaningful only with many broken lines and many valid but odd ones.
         assert counts.quarantined > count / 5
         assert counts.value_anomalies + counts.time_anomalies > count / 50
 
@@ -48,22 +48,22 @@ def test_spoilt_lines_stop_nothing_and_cost_no_neighbour(
         entries = workplace.quarantined()
         assert entries.height == counts.quarantined
         assert (entries["reason"].str.len_chars() > 0).all()
-        assert set(entries["offset"]) <= set(offsets(spoilt))
+        assert set(entries["offset"]) <= set(offsets(mutated))
 
         assert {type(each) for each in workplace.build()} == {DateBuilt}
         assert workplace.events().filter(pl.col("session_id") == "a good session").height == count
 
-        # Nothing was mended: a retry finds the same.
+        # Without a fix, a retry has the same result.
         report = Retry(workplace.stores, lambda: NOW).run()
         assert (report.resolved, report.events) == (0, 0)
-        assert len(report.left) == counts.quarantined
+        assert len(report.unresolved) == counts.quarantined
         assert IngestBatches(workplace.ledger).totals() == counts
 
 
-def offsets(spoilt: list[bytes]) -> list[int]:
-    """Where each spoilt line begins."""
+def offsets(mutated: list[bytes]) -> list[int]:
+    """Return the offset of each mutated line."""
     found, offset = [], 0
-    for number, each in enumerate(spoilt):
+    for number, each in enumerate(mutated):
         found.append(offset)
         offset += len(each) + 1 + len(good(number))
     return found

@@ -1,4 +1,4 @@
-"""Ingest when its process is killed, is not alone, or finds the disk full or the ledger locked."""
+"""Ingest with killed or concurrent processes, a full disk, or a locked ledger."""
 
 import json
 import re
@@ -27,15 +27,15 @@ from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import (
     environment,
-    one_after_the_other,
-    two_at_once,
+    sequential_workers,
+    two_workers,
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 FEW_LINES_BYTES = 6_000
-"""A batch of some three lines, whose records belong to some ten dates: ten parts a commit."""
+"""A batch of about three lines with records of about ten dates: ten parts per commit."""
 
-# The terminal program, as from a shell with `ulimit -f`; 0 is no limit.
+# The command line program, as in a shell with `ulimit -f`; 0 is no limit.
 INGEST = """
 import resource, sys
 from evaluation_pipelines.cli.program import main
@@ -53,7 +53,7 @@ main()
         pytest.param(5, 20, 2, marks=pytest.mark.slow),
     ],
 )
-def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
+def test_an_ingest_killed_at_any_time_reads_every_line_once(
     tmp_path: Path, seed: int, rounds: int, processes: int
 ) -> None:
     random, collector = seeded(seed), Collector(tmp_path / "landing", seed)
@@ -62,53 +62,53 @@ def test_an_ingest_killed_at_any_moment_loses_nothing_and_doubles_nothing(
     settings = {"batch_bytes": FEW_LINES_BYTES, "ingest_processes": processes}
     if processes > 1:
         settings["parallel_from_bytes"] = 3 * FEW_LINES_BYTES
-    with one_after_the_other(rounds, "ingest", tmp_path, **settings) as workers:
+    with sequential_workers(rounds, "ingest", tmp_path, **settings) as workers:
         for number, worker in enumerate(workers):
             with growing(collector, lines=60):
                 known = parts_on_disk(tmp_path)
                 worker.go()
-                if number % 4 == 0:  # certainly at work, on a machine of any speed
+                if number % 4 == 0:  # ensures that it works, on a machine of any speed
                     wait_for_another_part(tmp_path, known)
                 time.sleep(random.uniform(0, 0.02 if number % 4 == 0 else 0.3))
                 worker.kill()
             with open_workplace(tmp_path) as workplace:
-                found = unnamed_parts(workplace)
+                found = orphan_parts(workplace)
             kills_before_commit += found > orphans
             orphans |= found
-    assert kills_before_commit > 0  # between the first rename of a part and the commit, that is
+    assert kills_before_commit > 0  # after the first rename of a part
     collector.finish()
     with open_workplace(tmp_path) as workplace:
         Ingest(workplace.stores).run()
-        assert_everything_is_there_once(workplace, collector)
-        assert unnamed_parts(workplace) == orphans  # nobody has read them
-        # Hours later nobody can be at work on them: they go.
-        assert_everything_is_there_once(workplace, collector, later=timedelta(hours=2))
-        assert unnamed_parts(workplace) == set()
+        assert_everything_is_stored_once(workplace, collector)
+        assert orphan_parts(workplace) == orphans  # readers never see them
+        # Two hours later no process can use them, so they are deleted.
+        assert_everything_is_stored_once(workplace, collector, later=timedelta(hours=2))
+        assert orphan_parts(workplace) == set()
 
 
-def test_two_ingests_at_once_read_what_one_would(tmp_path: Path) -> None:
+def test_two_concurrent_ingests_have_the_result_of_one(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "landing", seed=3)
-    with two_at_once("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES):
+    with two_workers("ingest", tmp_path, batch_bytes=FEW_LINES_BYTES):
         collector.append(120, pause_s=0.003)
         collector.finish()
     with open_workplace(tmp_path) as workplace:
         Ingest(workplace.stores).run()  # each may have left the last lines to the other
-        assert_everything_is_there_once(workplace, collector)
+        assert_everything_is_stored_once(workplace, collector)
 
 
 @pytest.mark.parametrize(
     ("largest_file", "prompt_bytes", "complaint"),
     [
-        # A million random hexadecimal digits cannot be told in less than 500 kB.
+        # A million random hexadecimal digits need at least 500 kB.
         pytest.param(300_000, 1_000_000, "cannot write .*check space", id="lake"),
-        # The parts of these small batches have 20 kB each; the ledger's log grows by each commit.
+        # The parts of these small batches have 20 kB each; each commit extends the ledger log.
         pytest.param(200_000, 10, "ledger.db failed .*Check the disk", id="ledger"),
     ],
 )
-def test_a_full_disk_is_a_clear_error_and_the_next_run_goes_on(
+def test_a_full_disk_is_a_clear_error_and_the_next_run_continues(
     tmp_path: Path, largest_file: int, prompt_bytes: int, complaint: str
 ) -> None:
-    """A limit on the size of files stands for the disk: in both cases it refuses to write."""
+    """A limit on the size of files simulates the full disk."""
     prompt = seeded(4).randbytes(prompt_bytes // 2).hex()
     with open_workplace(tmp_path) as workplace:
         workplace.land("a.jsonl", line(claude("user_prompt", FIRST_DAY_S, n=0)))
@@ -130,7 +130,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_goes_on(
         assert event_numbers(workplace.landed()) == list(range(12))
 
 
-def test_an_ingest_waits_for_a_ledger_that_another_process_writes(tmp_path: Path) -> None:
+def test_an_ingest_waits_for_a_ledger_locked_by_another_process(tmp_path: Path) -> None:
     with open_workplace(tmp_path) as workplace, ThreadPoolExecutor(1) as pool:
         workplace.land("a.jsonl", line(claude("user_prompt", FIRST_DAY_S, n=0)))
         with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
@@ -146,7 +146,7 @@ def test_an_ingest_waits_for_a_ledger_that_another_process_writes(tmp_path: Path
 
 @contextmanager
 def growing(collector: Collector, lines: int) -> Iterator[None]:
-    """Telemetry keeps coming meanwhile."""
+    """Append telemetry during the block."""
     with ThreadPoolExecutor(1) as pool:
         appended = pool.submit(collector.append, lines)
         yield
@@ -154,7 +154,7 @@ def growing(collector: Collector, lines: int) -> Iterator[None]:
 
 
 def ingest_in_terminal(folder: Path, largest_file: int = 0) -> tuple[int, str]:
-    """Run the terminal program; gives its exit code and its errors."""
+    """Run the command line program; return its exit code and its error output."""
     ended = subprocess.run(
         [sys.executable, "-c", INGEST, "ingest", str(largest_file)],
         env=environment(folder, batch_bytes=600),
@@ -177,8 +177,8 @@ def parts_on_disk(folder: Path) -> set[Path]:
     return set((folder / "lake" / AGENT_EVENTS_LANDED.name).glob("*/*.parquet"))
 
 
-def unnamed_parts(workplace: Workplace) -> set[Path]:
-    """Parts on disk that the manifest does not name: what kills before a commit leave."""
+def orphan_parts(workplace: Workplace) -> set[Path]:
+    """Return parts on disk without a manifest entry, left by kills before a commit."""
     parts = parts_on_disk(workplace.settings.data_dir)
     days = {date.fromisoformat(path.parent.name.partition("=")[2]) for path in parts}
     manifest, table = Manifest(workplace.ledger), AGENT_EVENTS_LANDED.name
@@ -186,10 +186,10 @@ def unnamed_parts(workplace: Workplace) -> set[Path]:
     return parts - {workplace.lake.root / path for path in named}
 
 
-def assert_everything_is_there_once(
+def assert_everything_is_stored_once(
     workplace: Workplace, collector: Collector, later: timedelta = timedelta()
 ) -> None:
-    """Every byte and record written was read once, and stays so in a build some time later."""
+    """Assert that every byte and record was read once, also after a later build."""
     sizes = {path.stat().st_ino: path.stat().st_size for path in collector.root.rglob("*.jsonl")}
     files = SourceFiles(workplace.ledger).all()
     assert sorted((file.inode, file.position) for file in files) == sorted(sizes.items())
@@ -207,5 +207,5 @@ def assert_everything_is_there_once(
 
 
 def event_numbers(events: pl.DataFrame) -> list[int]:
-    """The number of each event, as landed."""
+    """Return the number of each event in landed order."""
     return [json.loads(text)["n"] for text in events["attributes"]]

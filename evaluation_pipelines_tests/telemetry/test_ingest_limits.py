@@ -1,4 +1,4 @@
-"""Ingest at its limits: memory, sizes, numbers of files, rights, and everything bad at once."""
+"""Ingest at its limits: memory, sizes, number of files, permissions, and bad lines."""
 
 import json
 import os
@@ -17,27 +17,27 @@ from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S
 from evaluation_pipelines_tests.telemetry.limited import (
+    can_drop_root_permissions,
     ingest_with_little_memory,
     program_without_rights,
-    rights_can_be_given_up,
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
-pytestmark = pytest.mark.slow  # large files, thousands of small ones, processes of their own
+pytestmark = pytest.mark.slow  # large files, thousands of small ones, separate processes
 MIB = 1024 * 1024
 
 needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="only Linux tells its memory there"
+    not Path("/proc/self/statm").exists(), reason="only Linux has this file"
 )
 
 
 def good(number: int, **values: object) -> bytes:
-    """A line of one prompt."""
+    """Return a line with one prompt."""
     return line(claude("user_prompt", FIRST_DAY_S + number, n=number, **values))
 
 
 def numbers(workplace: Workplace) -> list[int]:
-    """Numbers of all landed events."""
+    """Return the numbers of all landed events."""
     return sorted(json.loads(text)["n"] for text in workplace.landed()["attributes"])
 
 
@@ -73,13 +73,13 @@ BAD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_a_bad_line_costs_nothing_but_itself(workplace: Workplace, bad: bytes) -> None:
+def test_a_bad_line_does_not_affect_other_lines(workplace: Workplace, bad: bytes) -> None:
     bad = bad.rstrip(b"\n")
     workplace.land("logs.jsonl", good(1) + bad + b"\n" + good(2))
     workplace.land("other.jsonl", good(3))
-    workplace.land("last.jsonl", good(4) + bad)  # as long as nothing follows it, it may be cut
+    workplace.land("last.jsonl", good(4) + bad)  # may still be incomplete at the end of a file
     report = workplace.ingest()
-    assert report.passed_over == []
+    assert report.skipped == []
     found = Counter(json.loads(text or "{}").get("n") for text in workplace.landed()["attributes"])
     assert [found[number] for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
     assert all(workplace.quarantined()["reason"].str.len_chars() > 0)
@@ -87,7 +87,7 @@ def test_a_bad_line_costs_nothing_but_itself(workplace: Workplace, bad: bytes) -
     assert workplace.ingest().counts.lines == 0
 
 
-def test_of_a_key_that_stands_twice_the_last_one_counts(workplace: Workplace) -> None:
+def test_the_last_of_two_equal_keys_counts(workplace: Workplace) -> None:
     twice = good(1).replace(b'{"resourceLogs"', b'{"resourceLogs": [], "resourceLogs"')
     record = good(2).replace(b'"timeUnixNano"', b'"timeUnixNano": "5", "timeUnixNano"')
     workplace.land("logs.jsonl", twice + record)
@@ -106,7 +106,7 @@ def test_times_of_1970_and_of_the_future_are_replaced_and_counted(
     assert workplace.landed()["event_time"].equals(workplace.landed()["observed_time"])
 
 
-def test_links_to_files_of_the_system_are_named_and_never_read(workplace: Workplace) -> None:
+def test_links_to_system_files_are_reported_and_never_read(workplace: Workplace) -> None:
     root = workplace.landing.root
     (root / "passwd.jsonl").symlink_to("/etc/passwd")
     (root / "etc").symlink_to("/etc")
@@ -115,7 +115,7 @@ def test_links_to_files_of_the_system_are_named_and_never_read(workplace: Workpl
     workplace.land("logs.jsonl", good(1))
     report = workplace.ingest()
     reason = "a link that leads outside the folder"
-    assert {each.path: each.reason for each in report.passed_over} == dict.fromkeys(
+    assert {each.path: each.reason for each in report.skipped} == dict.fromkeys(
         ("passwd.jsonl", "etc", "up.jsonl", "device.jsonl"), reason
     )
     assert (numbers(workplace), report.counts.quarantined) == ([1], 0)
@@ -129,14 +129,14 @@ def test_links_to_files_of_the_system_are_named_and_never_read(workplace: Workpl
     ("line_bytes", "limit_bytes"),
     [(150 * MIB, 100 * MIB), (1024 * MIB, 400 * MIB)],
 )
-def test_a_line_longer_than_the_memory_is_quarantined_and_its_neighbours_are_read(
+def test_a_line_larger_than_the_memory_is_quarantined_and_the_others_are_read(
     tmp_path: Path, line_bytes: int, limit_bytes: int
 ) -> None:
     with open_workplace(tmp_path) as workplace:
         workplace.land("small.jsonl", good(0))
         with (workplace.landing.root / ".large").open("wb") as file:
             file.write(good(1))
-            file.seek(line_bytes, os.SEEK_CUR)  # a hole: zeros that take no room on the disk
+            file.seek(line_bytes, os.SEEK_CUR)  # a hole: zeros without disk space
             file.write(b"\n" + good(2))
         settings = {"max_line_bytes": 8 * MIB}
         ended = ingest_with_little_memory(tmp_path, limit_bytes, **settings)
@@ -173,7 +173,7 @@ def test_thousands_of_small_files_are_each_read_once(tmp_path: Path, files: int)
         workplace.land("0/0.jsonl", good(files), "ab")
         assert Ingest(workplace.stores).run().files == 1
         assert numbers(workplace) == list(range(files + 1))
-        workplace.build()  # merges the parts
+        workplace.build()  # compacts the parts
         assert workplace.events().height == files + 1
         (date,) = Manifest(workplace.ledger).dates("agent_events_landed")
         assert date.parts == 1
@@ -184,7 +184,7 @@ def test_thousands_of_small_files_are_each_read_once(tmp_path: Path, files: int)
 
 @contextmanager
 def read_only(*paths: Path) -> Iterator[None]:
-    """Nobody may write there meanwhile."""
+    """Make folders read-only during the block."""
     before = [(path, path.stat().st_mode) for path in paths]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -197,9 +197,9 @@ def read_only(*paths: Path) -> Iterator[None]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data folder with one line read and two to be read, where rights can be given up."""
-    if not sys.platform.startswith("linux") or not rights_can_be_given_up(tmp_path):
-        pytest.skip("rights cannot be given up here")
+    """Return a data folder with one read and two unread lines, if permissions can be dropped."""
+    if not sys.platform.startswith("linux") or not can_drop_root_permissions(tmp_path):
+        pytest.skip("root cannot drop its permissions on this machine")
     folder = tmp_path / "data"
     land(folder, "logs.jsonl", good(1))
     assert program_without_rights(folder, "ingest").code == 0
@@ -208,7 +208,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def land(data: Path, name: str, content: bytes) -> Path:
-    """Append to a landing file."""
+    """Append to a landing file; return its path."""
     path = data / "landing" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
@@ -217,12 +217,12 @@ def land(data: Path, name: str, content: bytes) -> Path:
 
 
 def stored(data: Path) -> list[int]:
-    """Numbers of all landed events; nobody has the ledger open before and after."""
+    """Return the numbers of all landed events; the ledger is closed before and after."""
     with open_workplace(data) as workplace:
         return numbers(workplace)
 
 
-def test_a_landing_folder_that_is_read_only_is_all_that_is_needed(data: Path) -> None:
+def test_a_read_only_landing_folder_can_be_read(data: Path) -> None:
     with read_only(data / "landing", data / "landing/logs.jsonl"):
         ended = program_without_rights(data, "ingest")
     assert (ended.code, ended.err) == (0, "")
@@ -238,11 +238,11 @@ def test_a_landing_folder_that_is_read_only_is_all_that_is_needed(data: Path) ->
         (".", "error: The ledger .*Check the permissions of the file and of its folder"),
     ],
 )
-def test_a_folder_that_may_not_be_written_is_a_clear_error_and_the_next_run_goes_on(
+def test_an_unwritable_folder_is_a_clear_error_and_the_next_run_continues(
     data: Path, locked: str, complaint: str
 ) -> None:
-    place = data / locked
-    with read_only(place, *(each for each in place.glob("session_date=*"))):
+    folder = data / locked
+    with read_only(folder, *(each for each in folder.glob("session_date=*"))):
         ended = program_without_rights(data, "ingest")
     assert ended.code == 1
     assert re.fullmatch(f"{complaint}.*\n", ended.err), ended.err
@@ -252,7 +252,7 @@ def test_a_folder_that_may_not_be_written_is_a_clear_error_and_the_next_run_goes
     assert stored(data) == [1, 2, 3]
 
 
-def test_a_file_that_may_not_be_read_is_named_and_the_others_are_read(data: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_others_are_read(data: Path) -> None:
     secret = land(data, "secret.jsonl", good(4))
     secret.chmod(0)
     ended = program_without_rights(data, "ingest")

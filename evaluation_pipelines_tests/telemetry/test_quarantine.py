@@ -1,4 +1,4 @@
-"""Reading quarantined lines again: what is good now is stored once, the rest keeps its reason."""
+"""Retries of quarantined lines: readable ones are stored once, others keep a reason."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ import pytest
 from evaluation_pipelines.schemas import QUARANTINE, Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.compaction import GRACE
+from evaluation_pipelines.telemetry.compaction import GRACE_PERIOD
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
@@ -27,9 +27,9 @@ from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
     NoSuchEntryError,
     all_entries,
-    entries,
     find_entry,
-    groups,
+    group_entries,
+    to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
@@ -45,43 +45,43 @@ def numbered(*numbers: int, **values: object) -> dict[str, object]:
 
 
 def long_line(number: int, second: float = 0) -> bytes:
-    """A prompt of more than 2 000 bytes."""
+    """Return a prompt of more than 2,000 bytes."""
     return line(claude("user_prompt", second, n=number, prompt="x" * 2_000))
 
 
 def short_line(number: int, second: float = 0) -> bytes:
-    """A prompt of less."""
+    """Return a prompt of fewer than 2,000 bytes."""
     return line(claude("user_prompt", second, n=number))
 
 
 def many(number: int) -> dict[str, object]:
-    """A record with more than 20 attributes."""
+    """Return a record with more than 20 attributes."""
     return claude("user_prompt", number, n=number, **numbered(*range(20)))
 
 
 def retry(workplace: Workplace) -> RetryReport:
-    """Read everything again that is not resolved."""
+    """Retry all unresolved entries."""
     return Retry(workplace.stores, lambda: LATER).run()
 
 
 def landed(workplace: Workplace) -> list[int]:
-    """Numbers of all landed events."""
+    """Return the numbers of all landed events."""
     return sorted(json.loads(text)["n"] for text in workplace.landed()["attributes"])
 
 
-def still(workplace: Workplace) -> list[tuple[int, int, str]]:
-    """Offset, record and reason of the entries that are not resolved."""
+def unresolved(workplace: Workplace) -> list[tuple[int, int, str]]:
+    """Return offset, record and reason of the unresolved entries."""
     frame = all_entries(workplace.stores).filter(~pl.col("resolved"))
     return frame.select("offset", "record_index", "reason").rows()
 
 
 def totals(workplace: Workplace) -> IngestCounts:
-    """The books of all ingests."""
+    """Return the counts of all ingests."""
     return IngestBatches(workplace.ledger).totals()
 
 
-def same_books_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:
-    """After all is resolved, nothing tells that there ever was a quarantine."""
+def assert_same_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:
+    """Assert that counts and events equal those of an ingest without a quarantine."""
     landing = workplace.landing.root
     with open_workplace(folder, landing_dir=landing, **settings) as fresh:
         fresh.ingest()
@@ -106,9 +106,9 @@ def test_lines_that_were_too_long_are_stored_once_when_the_limit_is_raised(tmp_p
     with open_workplace(tmp_path) as workplace:
         report = retry(workplace)
         assert (report.resolved, report.events) == (2, 2)
-        # Both are of one session, which began on the first of June.
+        # Both belong to one session, which began on the first of June.
         assert report.dates == {date(2026, 6, 1)}
-        ((entry, reason),) = report.left
+        ((entry, reason),) = report.unresolved
         assert entry.offset == len(short_line(0) + long_line(1))
         assert reason.startswith("not JSON")
         assert landed(workplace) == [0, 1, 2, 3]
@@ -117,26 +117,26 @@ def test_lines_that_were_too_long_are_stored_once_when_the_limit_is_raised(tmp_p
         assert RebuildQueue(workplace.ledger).pending(LATER) != []
 
         again = retry(workplace)
-        assert (again.resolved, again.events, len(again.left)) == (0, 0, 1)
+        assert (again.resolved, again.events, len(again.unresolved)) == (0, 0, 1)
         assert landed(workplace) == [0, 1, 2, 3]
         workplace.build()
         assert workplace.events().height == 4
-        same_books_as_a_fresh_ingest(workplace, tmp_path / "fresh")
+        assert_same_as_a_fresh_ingest(workplace, tmp_path / "fresh")
 
 
 def test_only_the_broken_records_of_a_line_are_stored_when_they_can_be_read(
     tmp_path: Path,
 ) -> None:
     content = line(many(0), claude("user_prompt", 5, n=1), many(2))
-    nobody = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [many(3)]}]}]})
-    nobody = nobody.replace("claude_code.", "")
+    unknown = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [many(3)]}]}]})
+    unknown = unknown.replace("claude_code.", "")
     lonely = line(many(4)).replace(b'"session.id"', b'"no.session"')
-    content += nobody.encode() + b"\n" + lonely
+    content += unknown.encode() + b"\n" + lonely
     with open_workplace(tmp_path, **FEW) as workplace:
         workplace.land("logs.jsonl", content)
         workplace.ingest()
         assert landed(workplace) == [1]
-        assert [each[:2] for each in still(workplace)] == [
+        assert [each[:2] for each in unresolved(workplace)] == [
             (0, 0),
             (0, 2),
             (len(line(many(0), claude("user_prompt", 5, n=1), many(2))), 0),
@@ -144,13 +144,13 @@ def test_only_the_broken_records_of_a_line_are_stored_when_they_can_be_read(
         ]
     with open_workplace(tmp_path) as workplace:
         report = retry(workplace)
-        # One is of a program that nobody knows, one names no session: read, and counted by name.
-        assert (report.resolved, report.events, report.left) == (4, 2, [])
+        # One is of an unknown program, one has no session: both are read and counted by name.
+        assert (report.resolved, report.events, report.unresolved) == (4, 2, [])
         assert landed(workplace) == [0, 1, 2]
-        same_books_as_a_fresh_ingest(workplace, tmp_path / "fresh")
+        assert_same_as_a_fresh_ingest(workplace, tmp_path / "fresh")
 
 
-def test_a_record_that_still_cannot_be_read_keeps_its_place_and_gets_its_newest_reason(
+def test_a_record_that_still_cannot_be_read_keeps_its_index_and_gets_the_newest_reason(
     tmp_path: Path,
 ) -> None:
     more = claude("user_prompt", 1, n=1, **numbered(*range(40)))
@@ -159,11 +159,11 @@ def test_a_record_that_still_cannot_be_read_keeps_its_place_and_gets_its_newest_
         workplace.ingest()
     with open_workplace(tmp_path, max_attributes=30) as workplace:
         report = retry(workplace)
-        assert (report.resolved, [reason for _, reason in report.left]) == (
+        assert (report.resolved, [reason for _, reason in report.unresolved]) == (
             1,
             ["43 attributes, limit is 30"],
         )
-        assert still(workplace) == [(0, 1, "43 attributes, limit is 30")]
+        assert unresolved(workplace) == [(0, 1, "43 attributes, limit is 30")]
         assert totals(workplace).quarantined == 1
     with open_workplace(tmp_path) as workplace:
         assert retry(workplace).resolved == 1
@@ -171,16 +171,16 @@ def test_a_record_that_still_cannot_be_read_keeps_its_place_and_gets_its_newest_
         assert totals(workplace).quarantined == 0
 
 
-def test_a_line_that_can_be_read_in_part_leaves_its_broken_records(tmp_path: Path) -> None:
+def test_a_partly_readable_line_leaves_its_broken_records_in_quarantine(tmp_path: Path) -> None:
     record = claude("user_prompt", n=1, prompt="x" * 2_000)
     with open_workplace(tmp_path, **SHORT, **FEW) as workplace:
         workplace.land("logs.jsonl", line(many(0), record, many(2)))
         workplace.ingest()
-        assert [each[1] for each in still(workplace)] == [-1]
+        assert [each[1] for each in unresolved(workplace)] == [-1]
     with open_workplace(tmp_path, **FEW) as workplace:
         report = retry(workplace)
         assert (report.resolved, report.events) == (1, 1)
-        assert [(index, reason) for _, index, reason in still(workplace)] == [
+        assert [(index, reason) for _, index, reason in unresolved(workplace)] == [
             (0, "23 attributes, limit is 20"),
             (2, "23 attributes, limit is 20"),
         ]
@@ -188,8 +188,8 @@ def test_a_line_that_can_be_read_in_part_leaves_its_broken_records(tmp_path: Pat
         assert workplace.quarantined().height == 3
     with open_workplace(tmp_path) as workplace:
         assert retry(workplace).resolved == 2
-        assert still(workplace) == []
-        same_books_as_a_fresh_ingest(workplace, tmp_path / "fresh")
+        assert unresolved(workplace) == []
+        assert_same_as_a_fresh_ingest(workplace, tmp_path / "fresh")
 
 
 def packed_gzip(content: bytes) -> bytes:
@@ -216,7 +216,7 @@ def packed_messages(content: bytes) -> bytes:
         ("logs.jsonl", packed_messages),
     ],
 )
-def test_lines_are_found_again_however_the_file_is_compressed(
+def test_lines_are_found_again_in_every_compression(
     tmp_path: Path, name: str, packed: Callable[[bytes], bytes]
 ) -> None:
     content = b"".join(
@@ -230,12 +230,12 @@ def test_lines_are_found_again_however_the_file_is_compressed(
         assert landed(workplace) == list(range(0, 30, 3))
     with open_workplace(tmp_path, batch_bytes=5_000) as workplace:
         report = retry(workplace)
-        assert (report.resolved, report.events, report.left) == (20, 20, [])
+        assert (report.resolved, report.events, report.unresolved) == (20, 20, [])
         assert landed(workplace) == list(range(30))
         assert totals(workplace).quarantined == 0
 
 
-def test_a_renamed_file_that_went_on_growing_is_found(tmp_path: Path) -> None:
+def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **SHORT) as workplace:
         path = workplace.land("logs.jsonl", long_line(0))
         workplace.ingest()
@@ -256,7 +256,7 @@ def emptied(path: Path) -> None:
 
 
 def rewritten_beyond_its_head(path: Path) -> None:
-    """The first 4 KiB are the same, and it is as long."""
+    """Keep the first 4 KiB and the length."""
     content = path.read_bytes()
     changed = content[:4096] + content[4096:].replace(b'"claude-code"', b'"another-one"')
     assert changed != content
@@ -271,39 +271,37 @@ def rewritten_beyond_its_head(path: Path) -> None:
         (rewritten_beyond_its_head, quarantine_retry.CHANGED),
     ],
 )
-def test_a_file_that_is_gone_or_changed_says_so_and_nothing_is_stored(
+def test_entries_of_a_deleted_or_changed_file_stay_with_that_reason(
     tmp_path: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     first = line(claude("compaction", n=0, text="y" * 1_000)) * 5
     with open_workplace(tmp_path, **SHORT) as workplace:
-        # The second line begins behind the head by which the file is known.
+        # The second line begins after the head that identifies the file.
         path = workplace.land("logs.jsonl", first + long_line(1))
         workplace.ingest()
         before = totals(workplace)
     change(path)
     with open_workplace(tmp_path) as workplace:
         report = retry(workplace)
-        assert [why for _, why in report.left] == [reason]
+        assert [found for _, found in report.unresolved] == [reason]
         assert (report.resolved, report.events) == (0, 0)
         assert totals(workplace) == before
-        assert len(still(workplace)) == 1
+        assert len(unresolved(workplace)) == 1
 
 
-def test_a_file_that_an_ingest_is_reading_is_left_to_it(tmp_path: Path) -> None:
+def test_a_file_that_an_ingest_is_reading_is_not_retried(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **SHORT) as workplace:
         workplace.land("logs.jsonl", long_line(0))
         workplace.ingest()
         (file,) = SourceFiles(workplace.ledger).all()
-        SourceFiles(workplace.ledger).acquire_lease(
-            file.file_id, "somebody elsewhere", 9_999, LATER
-        )
+        SourceFiles(workplace.ledger).acquire_lease(file.file_id, "another reader", 9_999, LATER)
     with open_workplace(tmp_path) as workplace:
-        assert [why for _, why in retry(workplace).left] == [quarantine_retry.BUSY]
-        SourceFiles(workplace.ledger).release_lease(file.file_id, "somebody elsewhere", 2)
+        assert [found for _, found in retry(workplace).unresolved] == [quarantine_retry.BUSY]
+        SourceFiles(workplace.ledger).release_lease(file.file_id, "another reader", 2)
         assert retry(workplace).resolved == 1
 
 
-def test_two_retries_at_once_store_what_one_would(tmp_path: Path) -> None:
+def test_two_concurrent_retries_store_the_result_of_one(tmp_path: Path) -> None:
     content = b"".join(map(long_line, range(40)))
     with open_workplace(tmp_path, **SHORT) as workplace:
         workplace.land("a.jsonl", content)
@@ -329,20 +327,20 @@ def test_two_retries_at_once_store_what_one_would(tmp_path: Path) -> None:
         assert totals(workplace).quarantined == 0
 
 
-def test_a_retry_that_fails_before_its_commit_is_made_good_by_the_next_one(tmp_path: Path) -> None:
+def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **SHORT) as workplace:
         workplace.land("logs.jsonl", long_line(0) + long_line(1))
         workplace.ingest()
     with open_workplace(tmp_path) as workplace:
 
         def taken_over() -> None:
-            """As if it had slept until its lease was over, and an ingest came."""
+            """Let an ingest take the lease after it expired."""
             (file,) = SourceFiles(workplace.ledger).all()
             later = LATER + timedelta(days=1)
             assert SourceFiles(workplace.ledger).acquire_lease(file.file_id, "an ingest", 60, later)
 
-        class WatchedLake(Lake):
-            """Before a part is written, the lease is lost."""
+        class LeaseLosingLake(Lake):
+            """Lake that loses the lease before a part is written."""
 
             def write_part(
                 self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
@@ -350,7 +348,7 @@ def test_a_retry_that_fails_before_its_commit_is_made_good_by_the_next_one(tmp_p
                 taken_over()
                 return super().write_part(frame, table, session_date, name)
 
-        stores = replace(workplace.stores, lake=WatchedLake(workplace.lake.root))
+        stores = replace(workplace.stores, lake=LeaseLosingLake(workplace.lake.root))
         with pytest.raises(LeaseLostError, match="try again when it is done"):
             Retry(stores, lambda: LATER).run()
         assert landed(workplace) == []
@@ -360,25 +358,25 @@ def test_a_retry_that_fails_before_its_commit_is_made_good_by_the_next_one(tmp_p
         assert landed(workplace) == [0, 1]
 
 
-def test_the_rest_of_a_bomb_is_not_taken_for_one_line(tmp_path: Path) -> None:
+def test_the_rest_of_a_decompression_bomb_is_not_read_as_one_line(tmp_path: Path) -> None:
     with open_workplace(tmp_path, max_decompression_ratio=2) as workplace:
         content = short_line(0) + b" " * 80_000_000 + short_line(1)
         workplace.land("bomb.jsonl.gz", gzip.compress(content))
         workplace.ingest()
     with open_workplace(tmp_path, max_decompression_ratio=100_000) as workplace:
-        ((_, reason),) = retry(workplace).left
-        assert "put a mended copy under another name" in reason
+        ((_, reason),) = retry(workplace).unresolved
+        assert "put a fixed copy under another name" in reason
         assert landed(workplace) == [0]
 
 
-# -- looking at it ---------------------------------------------------------------------------------
+# -- entries ---------------------------------------------------------------------------------------
 
 
 def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: Workplace) -> None:
     workplace.land("a.jsonl", b"{\n{{\n" + short_line(0) + b"\xff\n")
     workplace.land("b.jsonl", b"xx\xff\n")
     workplace.ingest()
-    found = groups(all_entries(workplace.stores))
+    found = group_entries(all_entries(workplace.stores))
 
     assert [(each.path, each.entries, each.reason[:30]) for each in found] == [
         ("a.jsonl", 2, "not JSON: Expecting property n"),
@@ -388,11 +386,11 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
     assert found[0].newest.offset == 2
 
 
-def test_an_entry_is_found_by_its_name_and_no_other(workplace: Workplace) -> None:
+def test_an_entry_is_found_only_by_its_name(workplace: Workplace) -> None:
     workplace.land("a.jsonl", b"{\n" + line(claude("user_prompt"), 5))  # type: ignore[arg-type]
     workplace.ingest()
     frame = all_entries(workplace.stores)
-    both = entries(frame)
+    both = to_entries(frame)
 
     assert [each.record_index for each in both] == [-1, 1]
     assert [find_entry(frame, each.name) for each in both] == both
@@ -401,7 +399,7 @@ def test_an_entry_is_found_by_its_name_and_no_other(workplace: Workplace) -> Non
             find_entry(frame, name)
 
 
-def test_parts_of_the_quarantine_that_were_deleted_are_missed_by_nobody(
+def test_deleted_parts_of_the_quarantine_are_ignored(
     tmp_path: Path,
 ) -> None:
     with open_workplace(tmp_path, compact_parts=2) as workplace:
@@ -432,7 +430,7 @@ def test_many_parts_of_the_quarantine_become_one_and_orphans_are_swept(tmp_path:
         long_ago = (NOW - timedelta(days=1)).timestamp()
         os.utime(orphan, (long_ago, long_ago))
         workplace.land("a.jsonl", b"x\n", "ab")
-        Ingest(workplace.stores, lambda: NOW + 2 * GRACE).run()
+        Ingest(workplace.stores, lambda: NOW + 2 * GRACE_PERIOD).run()
         named = {each.path for each in Manifest(workplace.ledger).current(QUARANTINE.name, None)}
         assert len(named) <= 3
         assert not orphan.exists()

@@ -1,7 +1,7 @@
-"""What people are told when something needs them: what happened, where, and what to do.
+"""Texts of alerts: what happened, where, and what to do.
 
-Much of it is untrusted: names of models and sessions, texts of errors. It is shown as plain text,
-in few words, in whatever chat program takes the alert.
+Parts of an alert are untrusted: names of models and sessions, texts of errors. They are shown as
+short plain text, whatever chat program receives the alert.
 """
 
 import html
@@ -15,17 +15,17 @@ OPEN_BOOKS, PARKED = "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 
 LISTED = 5
-"""More sessions or faults are only counted."""
+"""Sessions or steps listed in one alert; more are only counted."""
 
 _LONGEST = 300
-_TITLE = 200
+_LONGEST_TITLE = 200
 _ACTIVE = re.compile(r"@|:(?=//)|\](?=\()")
-_SPACE_OF_NO_WIDTH = "\u200b"
+_ZERO_WIDTH_SPACE = "\u200b"
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. Those of one ``kind`` and ``cause`` are the same one, told once."""
+    """One alert. Alerts of the same ``kind`` and ``cause`` are the same alert, sent once."""
 
     kind: str
     cause: str
@@ -33,62 +33,65 @@ class Alert:
     text: str
 
 
-def untrusted(value: object, longest: int = _LONGEST) -> str:
-    """One line of plain text: no mention, link or markup of a chat program, cut at ``longest``."""
+def sanitize(value: object, longest: int = _LONGEST) -> str:
+    """Return ``value`` as one line of plain text, cut at ``longest`` characters.
+
+    The result contains no mention, link or markup of a chat program.
+    """
     text = "".join(each if each.isprintable() else " " for each in str(value))
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return _ACTIVE.sub(lambda found: found[0] + _SPACE_OF_NO_WIDTH, html.escape(text, quote=False))
+    return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
 
 
-def of_parked_date(day: date, attempts: int, reason: str) -> Alert:
-    """A date has failed so often that it is not tried again by itself."""
+def parked_date_alert(day: date, attempts: int, reason: str) -> Alert:
+    """Report a date that failed so often that it is not retried automatically."""
     return Alert(
         PARKED,
         str(day),
         f"session_date {day} is parked after {attempts} attempts",
-        f"{untrusted(reason)}\nMend the cause, then materialize the date once more.",
+        f"{sanitize(reason)}\nFix the cause, then materialize the date again.",
     )
 
 
-def of_unjudged(night: date, why: str) -> Alert:
-    """The judge of a night did not do all that it was to do."""
+def unjudged_alert(night: date, reason: str) -> Alert:
+    """Report that the nightly judge run did not judge everything that was due."""
     return Alert(
         "unjudged",
         str(night),
         "sessions were not judged",
-        f"{untrusted(why)}\nNothing is lost: what is due is judged the next night. To do it now, "
-        "mend the endpoint and run: evaluation-pipelines judge run",
+        f"{sanitize(reason)}\nNothing is lost: sessions that are due are judged the next night. "
+        "To judge them now, fix the endpoint and run: evaluation-pipelines judge run",
     )
 
 
-def of_quality_risks(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
-    """Sessions whose effective score is a risk; ``risks`` are payloads of their events."""
+def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
+    """Report sessions whose effective score is a risk; ``risks`` are payloads of their events."""
     shown = [
-        f"{untrusted(each['session_key'], 80)}: {each['effective_100']:.0f} of 100 "
-        f"({untrusted(each['effective_source'], 20)}; model {_name(each['model'])}, "
+        f"{sanitize(each['session_key'], 80)}: {each['effective_100']:.0f} of 100 "
+        f"({sanitize(each['effective_source'], 20)}; model {_name(each['model'])}, "
         f"label {_name(each['classification_label'])})"
         for each in risks[:LISTED]
     ]
     if len(risks) > LISTED:
         shown.append(f"and {len(risks) - LISTED} more")
     number = "1 session is" if len(risks) == 1 else f"{len(risks)} sessions are"
-    advice = "Look at them: evaluation-pipelines scorecards query --session SESSION"
+    advice = "Review them: evaluation-pipelines scorecards query --session SESSION"
     return Alert(QUALITY_RISKS, cause, f"{number} a quality risk", "\n".join([*shown, advice]))
 
 
 def regression_cause(row: Mapping[str, Any]) -> str:
-    """What makes two rows of ``model_regressions`` the same regression."""
+    """Return the cause shared by all rows of ``model_regressions`` about the same regression."""
     names = ("classification_label", "profile_id", "profile_version", "model", "provider")
     return " / ".join(str(row[name]) for name in names)
 
 
-def of_regression(row: Mapping[str, Any]) -> Alert:
-    """A model got worse; ``row`` is one of ``model_regressions`` whose state is alert."""
+def regression_alert(row: Mapping[str, Any]) -> Alert:
+    """Report a model that got worse; ``row`` is one of ``model_regressions`` in state "alert"."""
     label, model = _name(row["classification_label"]), _name(row["model"])
     return Alert(
         REGRESSION,
         regression_cause(row),
-        f"{model} got worse at {label}"[:_TITLE],
+        f"{model} got worse at {label}"[:_LONGEST_TITLE],
         f"Its mean score of the last 7 days is {row['recent_score']:.1f} "
         f"({row['recent_runs']} sessions), {abs(row['change']):.1f} points below the 28 days "
         f"before ({row['before_score']:.1f}, {row['before_runs']} sessions).\n"
@@ -96,39 +99,40 @@ def of_regression(row: Mapping[str, Any]) -> Alert:
     )
 
 
-def of_failed_run(job: str, steps: Sequence[str], run_id: str, why: str, day: date) -> Alert:
-    """A run failed; the same steps of a job are told once a day."""
-    where = ", ".join(untrusted(each, 60) for each in steps[:LISTED]) or "no step began"
+def failed_run_alert(job: str, steps: Sequence[str], run_id: str, reason: str, day: date) -> Alert:
+    """Report a failed run; the same steps of a job are reported once a day."""
+    where = ", ".join(sanitize(each, 60) for each in steps[:LISTED]) or "no step started"
     return Alert(
         "failed_run",
         f"{job} / {', '.join(steps)} / {day}",
-        f"a run of {untrusted(job, 80)} failed",
-        f"Where: {where} (run {run_id})\n{untrusted(why)}\n"
-        "Open the run in Dagster: its log says what to do. It is not told again today.",
+        f"a run of {sanitize(job, 80)} failed",
+        f"Where: {where} (run {run_id})\n{sanitize(reason)}\n"
+        "Open the run in Dagster: its log says what to do. It is not reported again today.",
     )
 
 
-def of_open_books(day: date, why: str) -> Alert:
-    """The books of a date do not balance, or could not be made."""
+def open_books_alert(day: date, reason: str) -> Alert:
+    """Report that the books of a date do not balance, or could not be built."""
     return Alert(
         OPEN_BOOKS,
         str(day),
         f"the books of {day} could not be closed",
-        f"{untrusted(why)}\nSee what does not add up: evaluation-pipelines books {day}",
+        f"{sanitize(reason)}\nSee what does not add up: evaluation-pipelines books {day}",
     )
 
 
-def of_stale_source(source: str, newest: datetime, limit: timedelta) -> Alert:
-    """An agent program has sent nothing for too long."""
+def stale_source_alert(source: str, newest: datetime, limit: timedelta) -> Alert:
+    """Report an agent program that has sent nothing for longer than ``limit``."""
     hours = limit.total_seconds() / 3600
     return Alert(
         STALE,
         source,
-        f"no telemetry of {untrusted(source, 80)} for more than {hours:g} hours",
-        f"Its newest event is of {newest:%Y-%m-%d %H:%M} UTC.\nIs the collector up, does it write "
-        "into the landing folder? evaluation-pipelines status shows how far each file is read.",
+        f"no telemetry of {sanitize(source, 80)} for more than {hours:g} hours",
+        f"Its newest event is from {newest:%Y-%m-%d %H:%M} UTC.\nCheck that the collector runs and "
+        "writes into the landing folder: evaluation-pipelines status shows how much of each file "
+        "has been read.",
     )
 
 
 def _name(value: object) -> str:
-    return "unknown" if value is None else untrusted(value, 60)
+    return "unknown" if value is None else sanitize(value, 60)

@@ -1,4 +1,4 @@
-"""Which automatic scores people checked, and the corrected mean of each model."""
+"""Automatic scores that people checked, and the corrected mean of each model."""
 
 from collections.abc import Sequence
 
@@ -23,20 +23,20 @@ AUDITS = pl.Schema(
         "is_random": pl.Boolean(),
     }
 )
-"""One row a session and profile that people were asked about or chose to correct.
+"""One row per session and profile of the audit sample or with an override.
 
-``label`` is what they said (0-100), null while a session that was drawn waits for an answer.
+``label`` is the score by a person (0-100), null while a drawn session has no answer.
 """
 
 _KEYS = ["organization_id", "session_key", "profile_id"]
 
 
 def audits_of(overrides: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
-    """AUDITS: the random sample with its answers, and what people chose to correct.
+    """Return AUDITS: the random sample with its answers, and overrides that people chose to make.
 
     Args:
-        overrides: OVERRIDES; those of content that is no more do not count.
-        drawn: the audit samples, with ``organization_id``, ``session_key`` and ``profile_id``.
+        overrides: OVERRIDES; those of superseded content do not count.
+        drawn: The audit samples, with ``organization_id``, ``session_key`` and ``profile_id``.
     """
     said = overrides.filter(pl.col("state") != "stale").sort("made_at", "override_id")
     answers = said.filter(pl.col("source") == "audit").unique(_KEYS, keep="last")
@@ -57,12 +57,12 @@ def audits_of(overrides: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
 
 
 def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> None:
-    """Add the corrected mean to the rows whose scores are those of a judge profile.
+    """Add the corrected mean to rows whose scores are those of a judge profile.
 
-    All automatic scores of the model count, also of runs that a person corrected.
+    All automatic scores of the model count, including runs with an override.
 
     Args:
-        rows: of ``model_comparison``.
+        rows: Rows of ``model_comparison``.
         runs: RUNS of the same time range.
         audits: AUDITS.
     """
@@ -81,7 +81,7 @@ def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> No
 
 
 def _same(row: Row) -> pl.Expr:
-    """Runs of the label, profile version and model of a row, whatever score counts in the end."""
+    """Return runs of the label, profile version and model of a row, whatever score counts."""
     wanted = {
         "classification_label": row["classification_label"],
         "automatic_profile_id": row["profile_id"],

@@ -1,4 +1,4 @@
-"""Rules that the tables of a comparison must keep."""
+"""Checks of the tables of a comparison."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The whole comparison of a time range: models, pairs, regressions, and what was left out."""
+"""Compare the models of a time range: rows, pairs, regressions, coverage."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,15 +25,15 @@ MIN_RUNS = 30
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is compared.
+    """What to compare.
 
     Attributes:
-        since: Runs that started then or later.
-        until: And before this.
+        since: Start of the time range; runs that started then or later.
+        until: End of the time range, exclusive.
         label: One classification label; None for each of them.
         profile: Only runs scored under this judge profile; None for all.
         organization: Only its runs; None for all.
-        min_runs: A model with fewer is not ranked.
+        min_runs: A model with fewer runs is not ranked.
     """
 
     since: datetime
@@ -45,23 +45,23 @@ class Question:
 
     @property
     def watched_since(self) -> datetime:
-        """Where runs begin to matter: the regression watch looks back 35 days."""
+        """Start of the runs that are needed: the regression watch looks back 35 days."""
         return min(self.since, self.until - RECENT - BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was found.
+    """Result of a comparison.
 
     Attributes:
-        question: What was asked.
-        computed_at: When.
-        runs: RUNS of the time range, also those without a score.
+        question: What was compared.
+        computed_at: Time of the comparison.
+        runs: RUNS of the time range, including those without a score.
         models: MODEL_COMPARISON.
         pairs: MODEL_COMPARISON_PAIRS.
         regressions: MODEL_REGRESSIONS.
-        as_of: The past time as of which it was made; None for the present.
-        cards: SCORECARDS of the worst sessions, as far as they have one.
+        as_of: The past time of which it is; None for the present.
+        cards: SCORECARDS of the worst sessions, if they have one.
     """
 
     question: Question
@@ -86,9 +86,9 @@ def compare(
     Args:
         runs: RUNS from ``question.watched_since`` to ``question.until``.
         audits: AUDITS.
-        question: what is compared.
-        now: the time of the comparison.
-        as_of: the past time whose scores these are.
+        question: What to compare.
+        now: Time of the comparison.
+        as_of: The past time of the scores.
     """
     asked = runs.filter(*_conditions(question))
     scored = asked.filter(pl.col("score").is_not_null())
@@ -125,9 +125,9 @@ def _conditions(question: Question) -> list[pl.Expr]:
 
 
 def _rank(models: list[Row], pairs: list[Row]) -> None:
-    """Set the rank: one more than the models that are shown to be better.
+    """Set the rank: one more than the number of models that are shown to be better.
 
-    So models between which nothing is decided share a place.
+    Models between which nothing is decided share a rank.
     """
     beaten: dict[tuple[object, ...], int] = {}
     for pair in pairs:

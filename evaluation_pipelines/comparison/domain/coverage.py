@@ -1,4 +1,4 @@
-"""Where every session of the time range went, and the sessions that went worst."""
+"""Coverage of a comparison: the place of every session, and the worst sessions."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ WORST = 10
 
 @dataclass(frozen=True, slots=True)
 class CoverageLine:
-    """How many sessions went where, and why; ``example`` is the key of one of them."""
+    """Number of sessions with the same place and reason; ``example`` is the key of one of them."""
 
     what: str
     why: str
@@ -22,7 +22,7 @@ class CoverageLine:
 
 
 def coverage(comparison: Comparison) -> list[CoverageLine]:
-    """Every session window of the time range in exactly one line; the ranked ones first."""
+    """Return every session window of the time range in exactly one line, ranked ones first."""
     runs = comparison.runs
     keys = [*GROUP, *MODEL]
     states = comparison.models.select(*keys, "state")
@@ -67,7 +67,7 @@ def _why(min_runs: int) -> pl.Expr:
 
 
 def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:
-    """The runs with the lowest scores, the newest first among equals: RUNS."""
+    """Return the RUNS with the lowest scores, the newest first among equals."""
     scored = comparison.runs.filter(pl.col("score").is_not_null())
     return scored.sort("score", "started_at", "session_key", descending=[False, True, False]).head(
         number

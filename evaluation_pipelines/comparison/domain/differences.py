@@ -1,4 +1,4 @@
-"""The difference of two means: as it is, and with the same mix of tasks on both sides."""
+"""Difference of two means: plain, and with the same mix of tasks on both sides."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ from evaluation_pipelines.numerics.estimates import (
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The runs of one side.
+    """Runs of one side.
 
     Attributes:
-        scores: 0-100, one a run.
-        classes: task class of each run, numbered alike on both sides.
-        clusters: cluster of each run, numbered alike on both sides: one user may work with both.
+        scores: 0-100, one per run.
+        classes: Task class of each run, numbered alike on both sides.
+        clusters: Cluster of each run, numbered alike: one user may work with both models.
     """
 
     scores: Numbers
@@ -29,7 +29,7 @@ class Arm:
 
     @property
     def cluster_count(self) -> int:
-        """How many clusters the side has."""
+        """Number of clusters of the side."""
         return len(np.unique(self.clusters))
 
 
@@ -37,7 +37,7 @@ class Arm:
 class Difference:
     """First minus second, with a 95 % interval and the p-value of the same error.
 
-    None where there is nothing to compare, or no spread to judge it by.
+    None if there is nothing to compare, or no variance.
     """
 
     value: float | None = None
@@ -48,11 +48,11 @@ class Difference:
 
 
 def difference(first: Arm, second: Arm, *, clustered: bool) -> Difference:
-    """Difference of the mean scores.
+    """Return the difference of the mean scores.
 
-    Unclustered it is Welch's t ("The generalization of 'Student's' problem when several different
-    population variances are involved", 1947); clustered, the delete-a-cluster jackknife, which
-    also knows that one user works with both.
+    Without clusters Welch's t ("The generalization of 'Student's' problem when several different
+    population variances are involved", 1947); with clusters the delete-a-cluster jackknife, which
+    accounts for users of both models.
     """
     if clustered:
         return _jackknife(_one_class(first), _one_class(second), clustered=True)
@@ -70,17 +70,17 @@ def difference(first: Arm, second: Arm, *, clustered: bool) -> Difference:
 
 
 def adjusted_difference(first: Arm, second: Arm, *, clustered: bool) -> Difference:
-    """The difference within each task class, averaged with the shares of both sides together.
+    """Return the difference within task classes, weighted by the shares of both sides together.
 
-    Direct standardisation over the classes that both sides have. The error is the delete-one
-    jackknife of the whole figure, by clusters or by runs, so that it holds the uncertainty of the
-    shares, too.
+    Direct standardization over the classes that both sides have. The error is the delete-one
+    jackknife of the whole figure, by clusters or runs, so it includes the uncertainty of the
+    shares.
     """
     return _jackknife(first, second, clustered=clustered)
 
 
 def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
-    """How many classes both sides have, and the share of all runs that lie in them."""
+    """Return the number of classes on both sides, and the share of all runs in them."""
     both = np.intersect1d(first.classes, second.classes)
     classes = np.concatenate([first.classes, second.classes])
     return len(both), float(np.isin(classes, both).mean())
@@ -95,7 +95,7 @@ def _one_class(arm: Arm) -> Arm:
 
 
 def _jackknife(first: Arm, second: Arm, *, clustered: bool) -> Difference:
-    """Degrees of freedom are those of the side with fewer clusters: on the safe side."""
+    """Return the jackknife difference; degrees of freedom are those of the smaller side."""
     units, freedom = _units(first, second, clustered=clustered)
     sums, counts = _cells(first, second, units)
     value = float(_standardised(sums.sum(axis=0), counts.sum(axis=0)))
@@ -113,7 +113,7 @@ def _jackknife(first: Arm, second: Arm, *, clustered: bool) -> Difference:
 
 
 def _units(first: Arm, second: Arm, *, clustered: bool) -> tuple[Codes, int]:
-    """What is left out one by one, and the degrees of freedom."""
+    """Return the units to leave out one by one, and the degrees of freedom."""
     if clustered:
         units = np.concatenate([first.clusters, second.clusters])
         return units, min(first.cluster_count, second.cluster_count) - 1
@@ -122,7 +122,7 @@ def _units(first: Arm, second: Arm, *, clustered: bool) -> tuple[Codes, int]:
 
 
 def _cells(first: Arm, second: Arm, units: Codes) -> tuple[Numbers, Numbers]:
-    """Sums and counts of the scores by unit, class and side."""
+    """Return sums and counts of the scores by unit, class and side."""
     classes = np.concatenate([first.classes, second.classes])
     side = np.repeat([0, 1], [len(first.scores), len(second.scores)])
     _, rows = np.unique(units, return_inverse=True)
@@ -137,7 +137,7 @@ def _cells(first: Arm, second: Arm, units: Codes) -> tuple[Numbers, Numbers]:
 
 
 def _standardised(sums: Numbers, counts: Numbers) -> Numbers:
-    """The weighted difference over the last two axes, class and side; NaN without any class."""
+    """Return the weighted difference over the last two axes, class and side; NaN without any."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = sums / counts
         both = (counts > 0.5).all(axis=-1)

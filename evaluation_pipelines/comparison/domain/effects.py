@@ -1,4 +1,4 @@
-"""How large a difference is, and how many runs it takes to see one."""
+"""Effect sizes, required numbers of runs, and correction for many comparisons."""
 
 import math
 
@@ -8,18 +8,18 @@ from evaluation_pipelines.comparison.domain.differences import Arm
 from evaluation_pipelines.numerics.estimates import Estimate, Numbers, t_quantile
 
 RELEVANT_POINTS = 5.0
-"""5 % of the scale of 0-100: the difference that a comparison should be able to see."""
+"""Smallest relevant difference: 5 % of the scale of 0-100."""
 
 POWER = 0.8
 ALPHA = 0.05
 
 
 def hedges_g(first: Numbers, second: Numbers) -> float | None:
-    """Difference of the means in pooled standard deviations, without the bias of small samples.
+    """Return the difference of the means in pooled standard deviations, unbiased.
 
     Hedges, "Distribution theory for Glass's estimator of effect size and related estimators",
     1981: ``g = J * (mean - mean) / s``, ``J = Γ(m/2) / (sqrt(m/2) Γ((m-1)/2))``, m = n1 + n2 - 2.
-    None without any spread.
+    None without any variance.
     """
     freedom = len(first) + len(second) - 2
     if freedom < 2:
@@ -32,11 +32,12 @@ def hedges_g(first: Numbers, second: Numbers) -> float | None:
 
 
 def superiority(first: Arm, second: Arm, *, clustered: bool) -> Estimate:
-    """Probability that a random run of the first beats one of the second, ties counting half.
+    """Return the probability that a random run of the first beats one of the second.
 
-    The relative effect of Brunner and Munzel, "The nonparametric Behrens-Fisher problem", 2000
-    (Mann and Whitney's U over the pairs), with their interval. Clustered, the placements are
-    summed by cluster: Obuchowski, "Nonparametric analysis of clustered ROC curve data", 1997.
+    Ties count half. The relative effect of Brunner and Munzel, "The nonparametric Behrens-Fisher
+    problem", 2000 (Mann and Whitney's U over the pairs), with their interval. With clusters, the
+    placements are summed by cluster: Obuchowski, "Nonparametric analysis of clustered ROC curve
+    data", 1997.
     """
     above, below = _placements(first.scores, second.scores)
     value = float(above.mean())
@@ -51,7 +52,7 @@ def superiority(first: Arm, second: Arm, *, clustered: bool) -> Estimate:
 
 
 def _placements(first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
-    """For each run the share of the other side that it beats (first) or loses to (second)."""
+    """Return the share of the other side that each run beats (first) or loses to (second)."""
     from scipy.stats import rankdata
 
     ranks = rankdata(np.concatenate([first, second]))
@@ -63,7 +64,7 @@ def _placements(first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
 def _spread(
     _first: Arm, _second: Arm, above: Numbers, below: Numbers
 ) -> tuple[float, float] | None:
-    """Standard error and degrees of freedom (Satterthwaite's) of independent runs."""
+    """Return standard error and degrees of freedom (Satterthwaite's) of independent runs."""
     parts = [float(each.var(ddof=1)) / len(each) for each in (above, below)]
     if sum(parts) < 1e-15:
         return None
@@ -88,17 +89,17 @@ def _clustered_spread(
 
 
 def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: int) -> int | None:
-    """Runs on each side that show a difference of 5 % of the scale in 4 of 5 comparisons.
+    """Return the runs per side that show a difference of 5 % of the scale in 4 of 5 comparisons.
 
     ``(z(1 - alpha/2m) + z(power))² * (s1² + s2²) / points² * design effect``, and a quarter of the
     squared quantile for Student's t (Guenther, "Sample size formulas for normal theory t tests",
-    1981). m is the number of comparisons: Holm's first step asks for the most.
+    1981). m is the number of comparisons: Holm's first step requires the most.
 
     Args:
-        first: scores of one side.
-        second: scores of the other.
-        design_effect: how many times the variance of the difference is that of independent runs.
-        tests: comparisons that are made together.
+        first: Scores of one side.
+        second: Scores of the other.
+        design_effect: Variance of the difference as a multiple of that of independent runs.
+        tests: Number of comparisons made together.
     """
     if min(len(first), len(second)) < 2:
         return None
@@ -111,7 +112,7 @@ def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: in
 
 
 def holm(p_values: list[float | None]) -> list[float | None]:
-    """P-values corrected for being several; unknown ones stay unknown and do not count.
+    """Return p-values corrected for many comparisons; unknown ones stay unknown.
 
     Holm, "A simple sequentially rejective multiple test procedure", 1979.
     """

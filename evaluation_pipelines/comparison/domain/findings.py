@@ -1,4 +1,4 @@
-"""What a comparison says, in words that somebody who decides can use."""
+"""Findings of a comparison in words for decisions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class Finding:
     Attributes:
         group: Label, profile, version, source.
         headline: The answer in one sentence.
-        sentences: What it rests on.
-        is_decided: Whether any model is shown to be better than another.
+        sentences: The facts behind it.
+        is_decided: True if any model is shown to be better than another.
         models: Rows of ``model_comparison``, the best first.
         pairs: Rows of ``model_comparison_pairs``.
-        is_main: Whether it is the group of its label with most runs in the ranking.
+        is_main: True for the group of its label with the most ranked runs.
     """
 
     group: tuple[object, ...]
@@ -56,24 +56,24 @@ class Finding:
 
     @property
     def ranked(self) -> list[Row]:
-        """The models that take part in the ranking."""
+        """The ranked models."""
         return [row for row in self.models if row["state"] == "ranked"]
 
     @property
     def scored_by(self) -> str:
-        """Where the scores come from."""
+        """Source of the scores."""
         _, profile, version, source = self.group
         return scored_by(profile, version, source)
 
 
 def scored_by(profile: object, version: object, source: object) -> str:
-    """Where a score comes from: its source, and the profile where one took part in it."""
+    """Return the source of a score, with its profile if it has one."""
     text = SOURCES.get(str(source), str(source))
     return text if profile is None else f"{text}, profile {profile} version {version}"
 
 
 def findings(comparison: Comparison) -> list[Finding]:
-    """The answers, groups with a ranking first, those with most runs first."""
+    """Return the answers, groups with a ranking first, then by number of runs."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in comparison.models.iter_rows(named=True):
         groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
@@ -88,7 +88,7 @@ def findings(comparison: Comparison) -> list[Finding]:
 
 
 def name_of(row: Mapping[str, Any], side: str = "") -> str:
-    """A model with its provider where that is known."""
+    """Return a model with its provider if that is known."""
     model, provider = row[f"model{side}"], row[f"provider{side}"]
     if model is None:
         return "unknown model"
@@ -140,7 +140,7 @@ def _headline(label: str, ranked: list[Row], min_runs: int) -> str:
 
 
 def _shown(pair: Row) -> str:
-    """One decided pair, the better model first."""
+    """Describe one decided pair, the better model first."""
     first, second = ("_a", "_b") if pair["verdict"] == A_BETTER else ("_b", "_a")
     ends = sorted(abs(pair[name]) for name in ("adjusted_low", "adjusted_high"))
     return (
@@ -151,7 +151,7 @@ def _shown(pair: Row) -> str:
 
 
 def _costs(ranked: list[Row]) -> list[str]:
-    """What runs cost, the cheapest first."""
+    """Describe the cost of runs, the cheapest first."""
     known = sorted(filter(has_cost, ranked), key=lambda row: row["avg_cost_usd"])
     if not known:
         return []
@@ -169,7 +169,7 @@ def _costs(ranked: list[Row]) -> list[str]:
 
 
 def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
-    """What it would take to decide between models in the first place."""
+    """Describe what would decide between the first models."""
     first = {(row["model"], row["provider"]) for row in ranked if row["rank"] == 1}
     said = []
     for pair in pairs:
@@ -180,7 +180,7 @@ def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
 
 
 def _not_decided(pair: Row) -> str:
-    """Why a pair is not decided, and whether more runs would do it."""
+    """Explain why a pair is not decided, and whether more runs would help."""
     names = f"{name_of(pair, '_a')} and {name_of(pair, '_b')}"
     if pair["adjusted_low"] is None:
         return f"{names}: {pair['reason']}."

@@ -1,4 +1,4 @@
-"""The figures of each model: averages with intervals, cost and what it is worth."""
+"""Figures of each model: averages with intervals, cost, score per dollar."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -20,17 +20,17 @@ from evaluation_pipelines.numerics.estimates import (
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 SMALLEST_COVERAGE = 0.8
-"""Where fewer of the runs have a known cost, those that have one may be special."""
+"""If fewer runs have a known cost, those may not be representative."""
 
 Row = dict[str, Any]
 
 
 def model_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
-    """One row per group and model: the columns of ``model_comparison`` that need no other row.
+    """Return one row per group and model: the columns that need no other row.
 
     Args:
         runs: RUNS with a score.
-        min_runs: a row with fewer is ``insufficient``.
+        min_runs: A row with fewer is ``insufficient``.
     """
     return [
         _row(dict(zip((*GROUP, *MODEL), key, strict=True)), part, min_runs)
@@ -39,18 +39,18 @@ def model_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
 
 
 def parts(runs: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
-    """The runs of each group and model, in the order of their names."""
+    """Return the runs of each group and model, sorted by name."""
     grouped = runs.partition_by([*GROUP, *MODEL], as_dict=True, maintain_order=True)
     return sorted(grouped.items(), key=lambda each: tuple(map(_sortable, each[0])))
 
 
 def counted(part: pl.DataFrame) -> pl.DataFrame:
-    """The runs that stand in averages."""
+    """Return the runs that count in averages."""
     return part.filter(~pl.col("is_disqualified"))
 
 
 def state_of(model: str | None, runs: int, min_runs: int) -> str:
-    """Whether a row takes part in the ranking, or why not."""
+    """Return whether a row is ranked, or why not."""
     if model is None:
         return "unknown model"
     if model == MIXED:
@@ -100,19 +100,19 @@ def _mean_known(values: Numbers, codes: Codes | None) -> Estimate:
 
 
 def _numbers(frame: pl.DataFrame, name: str) -> Numbers:
-    """A column with NaN for what is unknown."""
+    """Return a column with NaN for unknown values."""
     return frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
 def spread_out(name: str, estimate: Estimate) -> Row:
-    """An estimate as three columns."""
+    """Return an estimate as three columns."""
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def mark_frontier(rows: Sequence[Row]) -> None:
     """Set ``on_frontier`` of rows of one group: no ranked model costs less and scores more.
 
-    None where the row is not ranked, or too few of its costs are known.
+    None if the row is not ranked, or too few of its costs are known.
     """
     known = [each for each in rows if has_cost(each)]
     for row in rows:
@@ -122,7 +122,7 @@ def mark_frontier(rows: Sequence[Row]) -> None:
 
 
 def has_cost(row: Mapping[str, Any]) -> bool:
-    """Whether a row has a place between cost and quality."""
+    """Return True if a row has both cost and score."""
     covered = (row["cost_coverage"] or 0.0) >= SMALLEST_COVERAGE
     return row["state"] == "ranked" and covered and row["avg_cost_usd"] is not None
 

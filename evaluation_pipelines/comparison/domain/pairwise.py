@@ -1,4 +1,4 @@
-"""Every two models of a group held against each other, and what can be said of them."""
+"""Compare every two models of a group."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -27,11 +27,11 @@ from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, arms
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
 
 _SMALLEST = 2
-"""Fewer runs have no spread."""
+"""With fewer runs there is no variance."""
 
 
 def pair_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
-    """The rows of ``model_comparison_pairs``, without the columns about the time range.
+    """Return the rows of ``model_comparison_pairs``, without the columns of the time range.
 
     Models that are mixed or unknown, or have a single run, are in no pair. Holm's correction is
     over all pairs of a label in which both sides have enough runs.
@@ -86,7 +86,7 @@ def _pair(
 
 
 def _why_not(a: Arm, b: Arm, adjusted: Difference, min_runs: int) -> str | None:
-    """Why nothing can be decided, whatever the p-value."""
+    """Return why nothing can be decided, whatever the p-value."""
     if min(len(a.scores), len(b.scores)) < min_runs:
         return f"fewer than {min_runs} runs on a side"
     if adjusted.value is None:
@@ -97,7 +97,7 @@ def _why_not(a: Arm, b: Arm, adjusted: Difference, min_runs: int) -> str | None:
 
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
-    """How many times the variance is that of independent runs of the same number; at least 1."""
+    """Return the variance as a multiple of that of independent runs; at least 1."""
     if adjusted.error is None or min(len(a.scores), len(b.scores)) < 2:
         return 1.0
     plain = a.scores.var(ddof=1) / len(a.scores) + b.scores.var(ddof=1) / len(b.scores)
@@ -107,7 +107,7 @@ def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
 
 
 def _decided(pairs: Sequence[tuple[Row, Arm, Arm]]) -> list[Row]:
-    """The rows with what Holm's correction leaves of them."""
+    """Return the rows with p-values corrected by Holm's method."""
     fit = [row["adjusted_p"] if row["reason"] is None else None for row, _, _ in pairs]
     tests = max(sum(each is not None for each in fit), 1)
     rows = []
@@ -123,18 +123,18 @@ def _decided(pairs: Sequence[tuple[Row, Arm, Arm]]) -> list[Row]:
 
 
 def is_small(row: Row) -> bool:
-    """Whether the interval of a pair leaves no room for a difference that matters."""
+    """Return True if the interval of a pair excludes a relevant difference."""
     low, high = row["adjusted_low"], row["adjusted_high"]
     return bool(low > -RELEVANT_POINTS and high < RELEVANT_POINTS)
 
 
 def are_too_few(row: Row, needed: int | None) -> bool:
-    """Whether more runs of a pair are needed than there are."""
+    """Return True if a pair needs more runs than it has."""
     return needed is not None and needed > min(row["runs_a"], row["runs_b"])
 
 
 def _may_be_chance(row: Row, needed: int | None) -> str:
-    """What more runs would tell; with enough of them, that a large difference is not likely."""
+    """Explain what more runs would show."""
     if is_small(row):
         return f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
     if are_too_few(row, needed):

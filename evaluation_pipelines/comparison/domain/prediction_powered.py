@@ -1,7 +1,7 @@
-"""What the mean score would be, had people looked at every session: prediction-powered means.
+"""Prediction-powered means: the mean score if people had scored every session.
 
-A judge that is too generous is too generous on average, and a random sample that people scored
-tells by how much. It must be random: people override what looks wrong.
+A judge that is too generous is too generous on average, and a random sample scored by people shows
+by how much. The sample must be random: people override what looks wrong.
 """
 
 import math
@@ -14,18 +14,18 @@ from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, Numbers, 
 
 SMALLEST_SAMPLE = 30
 SMALLEST_ANSWERED = 0.8
-"""Where more of the sample is left unanswered, those who answer choose."""
+"""Below this share of answers, the people who answer select the sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What people said of the sessions that are corrected for.
+    """Scores by people for a set of sessions.
 
     Attributes:
-        places: Which of the sessions people scored because they were drawn at random.
+        places: Indexes of the sessions that people scored because they were drawn at random.
         labels: Their scores, 0-100, in the same order.
-        drawn: How many were drawn, answered or not.
-        chosen: How many others were corrected because somebody chose to.
+        drawn: Number of drawn sessions, answered or not.
+        chosen: Number of other sessions that people chose to override.
     """
 
     places: Sequence[int]
@@ -36,7 +36,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class CorrectedMean:
-    """The mean as the judge has it and as people would, or the reason why that is not told."""
+    """Automatic and corrected mean, or the reason why there is no corrected one."""
 
     naive: Estimate
     corrected: Estimate = UNKNOWN
@@ -45,15 +45,15 @@ class CorrectedMean:
 
 
 def corrected_mean(automatic: Numbers, audit: Audit) -> CorrectedMean:
-    """The mean of what people would have said, from all automatic scores and some of people.
+    """Estimate the mean of scores by people from all automatic scores and some by people.
 
     ``mean(label) + λ (mean(automatic of the others) - mean(automatic of the sample))`` with the λ
-    that makes the error smallest: Angelopoulos, Duchi and Zrnic, "PPI++: Efficient
-    prediction-powered inference", 2023. Runs count as independent here.
+    that minimizes the error: Angelopoulos, Duchi and Zrnic, "PPI++: Efficient prediction-powered
+    inference", 2023. Runs count as independent here.
 
     Args:
-        automatic: automatic scores of all sessions, 0-100.
-        audit: what people said of some.
+        automatic: Automatic scores of all sessions, 0-100.
+        audit: Scores by people for some of them.
     """
     naive, number = mean(automatic).within(0, 100), len(audit.labels)
     reason = _refusal(audit)

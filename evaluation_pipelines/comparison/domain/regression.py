@@ -1,4 +1,4 @@
-"""The regression watch: whether a model scores lower of late than it did before."""
+"""Regression watch: does a model score lower than before?"""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,15 +14,15 @@ RECENT = timedelta(days=7)
 BEFORE = timedelta(days=28)
 SMALLEST_SIDE = 20
 ALERT_POINTS = 3.0
-"""3 % of the scale: a smaller drop is nobody's alarm, however certain."""
+"""3 % of the scale: a smaller drop is no alarm, however certain."""
 
 
 def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
-    """The rows of ``model_regressions``, without ``computed_at``.
+    """Return the rows of ``model_regressions``, without ``computed_at``.
 
     Args:
         runs: RUNS with a score, from 35 days before ``until`` on.
-        until: end of the last 7 days.
+        until: End of the last 7 days.
     """
     rows = [
         _row(dict(zip((*GROUP, *MODEL), key, strict=True)), counted(part), until)

@@ -1,4 +1,4 @@
-"""The runs that are compared: one a session window, with its score, cost and who worked."""
+"""Runs to compare: one per session window, with score, cost, user and agent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from evaluation_pipelines.numerics.estimates import Codes
 from evaluation_pipelines.schemas import UTC_TIME
 
 GROUP = ("classification_label", "profile_id", "profile_version", "effective_source")
-"""Runs of one group are scored alike: only these are compared with each other."""
+"""Columns of a group; only runs of the same group are compared."""
 
 MODEL = ("model", "provider")
 MIXED = "mixed"
@@ -50,11 +50,10 @@ RUNS = pl.Schema(
         "card_id": pl.String(),
     }
 )
-"""A run without a score has source ``none`` and says why in ``reason``.
+"""A run without a score has the source ``none`` and a ``reason``.
 
 ``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts. ``user`` and
-``agent`` are never shown: they tell users of two organizations apart, and a report that is handed
-on names nobody.
+``agent`` distinguish users of different organizations and are never shown.
 """
 
 _SESSION = ["organization_id", "session_key"]
@@ -63,15 +62,14 @@ _BY_PROFILE = ("override", "scorecard", "judge")
 
 
 def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """RUNS of some session windows, in the order of their start.
+    """Return RUNS of session windows, sorted by start.
 
-    A composite or a status is no profile's score, so that these runs have none and no change of
-    a profile parts them. A person who scores a session has seen what disqualified it: then the
-    person's score counts.
+    Composites and statuses belong to no profile, so profile changes do not split their runs. An
+    override counts even if the session was disqualified: the person has seen why.
 
     Args:
-        evaluations: rows of ``session_evaluations``.
-        sessions: the same windows of ``agent_sessions``.
+        evaluations: Rows of ``session_evaluations``.
+        sessions: The same windows of ``agent_sessions``.
     """
     facts = sessions.select(*_SESSION, *_FACTS)
     judged = pl.col("effective_source").is_in(_BY_PROFILE)
@@ -102,22 +100,22 @@ def _cluster(kind: str, name: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Whose runs count as alike: ``kind`` is user or agent, None where there are too few."""
+    """Clusters of runs: ``kind`` is user or agent, None if there are too few."""
 
     kind: str | None
     codes: tuple[Codes, ...]
 
     @property
     def is_used(self) -> bool:
-        """Whether errors are those of clusters."""
+        """True if errors are those of clusters."""
         return self.kind is not None
 
 
 def clusters_of(sides: Sequence[pl.DataFrame]) -> Clusters:
-    """Cluster of every run of some sides, numbered alike on all of them.
+    """Return the cluster of every run of some sides, numbered alike on all of them.
 
-    By user (a run without one by its agent, else by itself) where every side has at least ten of
-    them, else by agent, else not at all: single runs are numbered then.
+    By user (a run without one by its agent, otherwise by itself) if every side has at least ten,
+    otherwise by agent, otherwise single runs are numbered.
     """
     alone = pl.concat_str(*_SESSION, separator="\0")
     for kind, cluster in (
@@ -131,7 +129,7 @@ def clusters_of(sides: Sequence[pl.DataFrame]) -> Clusters:
 
 
 def numbered(sides: Sequence[pl.Series]) -> tuple[Codes, ...]:
-    """Each distinct text as a number, the same on all sides."""
+    """Number distinct texts alike on all sides."""
     texts = np.concatenate([each.to_numpy() for each in sides]).astype(str)
     _, codes = np.unique(texts, return_inverse=True)
     ends = np.cumsum([len(each) for each in sides])[:-1]
@@ -139,7 +137,7 @@ def numbered(sides: Sequence[pl.Series]) -> tuple[Codes, ...]:
 
 
 def arms(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Arm, Arm, str | None]:
-    """Two sides ready to be compared, and whose runs count as alike."""
+    """Return two sides ready to be compared, and their clusters."""
     clusters = clusters_of([first, second])
     classes = numbered([each["task_class"].fill_null("unknown") for each in (first, second)])
     sides = [

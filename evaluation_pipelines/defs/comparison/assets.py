@@ -1,4 +1,4 @@
-"""What people open in the morning: the analysts' database."""
+"""The analysts' database as an asset."""
 
 from datetime import UTC, datetime
 
@@ -41,7 +41,7 @@ from evaluation_pipelines.storage.stores import Stores
     automation_condition=WHEN_INPUTS_SETTLED,
 )
 def analytics_database(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
-    """One read-only DuckDB file with all tables, swapped in as a link; it never locks anybody."""
+    """One read-only DuckDB file with all tables, swapped in as a link; readers never block it."""
     published = publish_analytics(stores, datetime.now(UTC))
     return dg.MaterializeResult(
         metadata={

@@ -1,28 +1,28 @@
-"""The closed books as an asset: made when the tables of a date have changed, and in the night.
+"""Reconciliation as the asset ``evaluation_books``, rebuilt when the tables of a date change.
 
-It has a step of its own, so that a job can select it, and so that books which do not balance hold
-no telemetry back: they are made right after the build of a date and never within it.
+It has a separate step, so that a job can select it, and so that books that do not balance delay no
+telemetry: they are closed right after the build of a date, never in the same step.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 
 import dagster as dg
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, of_open_books
-from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, open_books_alert
+from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import Build, DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
 from evaluation_pipelines.defs.event_storage import log_events
-from evaluation_pipelines.defs.logged_outputs import reported_outputs
+from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.metadata import explaining_tables
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.versions import LastReports
+from evaluation_pipelines.defs.versions import LatestVersions
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.reporting.domain.reconciliation.equations import books_balance
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
@@ -39,8 +39,8 @@ _STATES = markdown_table(
 )
 _DESCRIPTION = (
     f"{EVALUATION_BOOKS.grain.capitalize()}.\n\n"
-    f"The first of these states that holds:\n\n{_STATES}\n\n"
-    "The check `books_balance` adds up what ingest counted, what the tables hold and the states; "
+    f"The state is the first of these that applies:\n\n{_STATES}\n\n"
+    "The check `books_balance` compares the counts of ingest, of the tables and of the states; "
     "books that do not balance are not written."
 )
 
@@ -59,44 +59,45 @@ _DESCRIPTION = (
 def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
-    """Close the books of the dates of a run that ever had telemetry."""
+    """Close the books of the dates of a run that have landed events."""
     landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
     days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
-    book, now = CheckResults(), datetime.now(UTC)
+    checks, now = CheckResults(), datetime.now(UTC)
 
-    def publish(published: Mapping[date, BuiltPartition]) -> None:
-        reports = LastReports(context.instance, list(published))
+    def report(published: Mapping[date, BuiltPartition]) -> None:
+        latest = LatestVersions(context.instance, list(published))
 
         def events() -> Iterator[dg.AssetMaterialization]:
-            for day, made in published.items():
-                more = {"judge_cost_usd": dg.MetadataValue.text(_cost(made))}
-                yield materialization(stores, _BOOKS, day, made, more, reports)
+            for day, built in published.items():
+                more = {"judge_cost_usd": dg.MetadataValue.text(_cost_usd(built))}
+                yield materialization(stores, _BOOKS, day, built, more, latest)
 
         log_events(context, events())
-        for day, made in published.items():
-            book.note_made(day, made)
-            AlertStore(stores.ledger).end_of(OPEN_BOOKS, [str(day)], now)
+        for day, built in published.items():
+            checks.add_built(day, built)
+            AlertStore(stores.ledger).end(OPEN_BOOKS, [str(day)], now)
 
-    outcome = Build(stores, [EVALUATION_BOOKS.name], publish).run(days, LoggedProgress(context.log))
+    outcome = Build(stores, [EVALUATION_BOOKS.name], report).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
-        book.note_failed(each)
-        _show(context, each)
-        alert(stores, of_open_books(each.session_date, each.error), now, context.log)
-    yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
+        checks.add_failed(each)
+        _observe(context, each)
+        raise_alert(stores, open_books_alert(each.session_date, each.error), now, context.log)
+    yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
-        raise dg.Failure(_told(failed), allow_retries=False)
-    yield from reported_outputs(context, [EVALUATION_BOOKS.name])
+        reasons = "; ".join(f"{each.session_date}: {each.error}" for each in failed)
+        raise dg.Failure(reasons, allow_retries=False)
+    yield from logged_outputs(context, [EVALUATION_BOOKS.name])
 
 
-def _cost(made: BuiltPartition) -> str:
-    """What judging the sessions has cost, in USD."""
-    cost = made.frame["judge_cost_usd"]
+def _cost_usd(built: BuiltPartition) -> str:
+    """Return the cost of judging the sessions, or "unknown" if a price is unknown."""
+    cost = built.frame["judge_cost_usd"]
     return "unknown" if cost.null_count() else str(round(float(cost.sum()), 6))
 
 
-def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
-    """Books that do not balance are not written: what they say is shown all the same."""
+def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
+    """Show the tables of books that do not balance, which are not written."""
     if failed.broken is not None:
         context.log_event(
             dg.AssetObservation(
@@ -106,7 +107,3 @@ def _show(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
                 metadata=explaining_tables(failed.broken),
             )
         )
-
-
-def _told(failed: Sequence[DateFailed]) -> str:
-    return "; ".join(f"{each.session_date}: {each.error}" for each in failed)

@@ -1,4 +1,4 @@
-"""Which model is worth its money: the comparison as tables, and the report about it."""
+"""The model comparison as assets: its tables and its report."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.check_results import asset_check_result
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.reporting.comparison_report import write_report
@@ -33,7 +34,6 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     Table,
 )
-from evaluation_pipelines.schemas.checks import CheckResult
 from evaluation_pipelines.storage.stores import Stores
 
 TABLES = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
@@ -80,7 +80,7 @@ def compared_models(
     stores: dg.ResourceParam[Stores],
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Compare all models of the 28 complete days before now, label by label."""
-    found = _compared(stores)
+    found = _compare(stores)
     results = [rule(found) for rule in RULES]
     if all(each.passed or each.severity == "warning" for each in results):
         write_comparison(stores, found)
@@ -94,10 +94,10 @@ def compared_models(
                 },
             )
     for each in results:
-        yield _check_result(each)
+        yield asset_check_result(each)
     if broken := [each for each in results if not each.passed and each.severity == "error"]:
         raise dg.Failure(
-            "The comparison breaks its rules and was not written, the one of before stays: "
+            "The comparison failed its checks and was not written; the previous one stays: "
             + "; ".join(f"{each.rule}: {each.found}" for each in broken),
             allow_retries=False,
         )
@@ -113,8 +113,8 @@ def compared_models(
     automation_condition=WHEN_INPUTS_SETTLED,
 )
 def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
-    """The comparison as a page to read: one HTML file without any other, and as markdown."""
-    found = _compared(stores)
+    """The comparison as a report: one self-contained HTML file, and markdown."""
+    found = _compare(stores)
     report = write_report(stores.settings.reports_dir, found)
     groups = [each for each in findings(found) if each.is_main and each.ranked]
     left_out = [(each.what, each.why, each.sessions) for each in coverage(found)]
@@ -133,21 +133,6 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     )
 
 
-def _compared(stores: Stores) -> Comparison:
+def _compare(stores: Stores) -> Comparison:
     now = datetime.now(UTC)
     return compare_models(stores, Question(*last_days(now)), now)
-
-
-def _check_result(result: CheckResult) -> dg.AssetCheckResult:
-    warns = result.severity == "warning"
-    return dg.AssetCheckResult(
-        passed=result.passed,
-        asset_key=result.table,
-        check_name=result.rule,
-        severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-        metadata={
-            "expected": result.expected,
-            "found": result.found,
-            **({"examples": "\n".join(result.examples)} if result.examples else {}),
-        },
-    )

@@ -1,7 +1,7 @@
-"""The judge's scores as an asset: making a date judges what is due of it, and nothing else.
+"""Judge scores as an asset: materializing a date judges the sessions of it that are due.
 
-It spends money, so it is no part of the builds that new telemetry starts. A backfill may be
-repeated at will: what is scored is not due, and the table is written from the ledger in any case.
+It costs money, so builds of new telemetry do not include it. A backfill may be repeated: scored
+sessions are not due, and the table is written from the ledger in any case.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,8 +9,8 @@ from datetime import date, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.domain.messages import of_unjudged
-from evaluation_pipelines.alerts.send import alert
+from evaluation_pipelines.alerts.domain.messages import unjudged_alert
+from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.judge_scores import publish_scores
@@ -19,11 +19,11 @@ from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
-from evaluation_pipelines.defs.logged_outputs import reported_outputs
+from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.runs import is_of_the_night
-from evaluation_pipelines.defs.versions import LastReports
+from evaluation_pipelines.defs.runs import is_nightly
+from evaluation_pipelines.defs.versions import LatestVersions
 from evaluation_pipelines.judging.judge import judge, utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
@@ -32,7 +32,7 @@ from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
 
 _HELD_FOR = timedelta(hours=1)
-"""The night builds what it has judged, at once; should it die before, others do after this."""
+"""Time in which the nightly run builds the dates it has judged; the sensor builds them later."""
 
 _SCORES = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 
@@ -50,68 +50,79 @@ def judge_scores(
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
     """Judge what is due of the dates of a run, and write their scores from the ledger.
 
-    In the night a judge that does not answer is an alert, and everything else goes on.
+    In a nightly run a judge that does not answer raises an alert, and the later steps go on.
     """
-    is_night = is_of_the_night(context.run)
+    nightly = is_nightly(context.run)
     days = [date.fromisoformat(key) for key in context.partition_keys]
-    log, order = context.log, config.order(context.run.run_id)
-    report = judge(stores, order, days, config.overrides(), LoggedProgress(log))
-    tell(context, report)
-    book = CheckResults()
-    failed = export(context, stores, days, report, book, _HELD_FOR if is_night else None)
-    yield from book.check_results(context.op_execution_context.selected_asset_check_keys)
+    log, request = context.log, config.run_request(context.run.run_id)
+    report = judge(stores, request, days, config.overrides(), LoggedProgress(log))
+    report_run(context, report)
+    checks = CheckResults()
+    failed = publish(context, stores, days, report, checks, _HELD_FOR if nightly else None)
+    yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
     problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
     if report.is_endpoint_down:
-        problems.append(f"the judge stopped early, the rest stays due: {report.stopped}")
-    if problems and not is_night:
+        problems.append(f"the judge stopped early, the rest stays due: {report.stop_reason}")
+    if problems and not nightly:
         raise dg.Failure("; ".join(problems), allow_retries=False)
     if problems:
         now = utc_now()
-        alert(stores, of_unjudged(now.date(), "; ".join(problems)), now, log)
-    yield from reported_outputs(context, [JUDGE_SCORES.name])
+        raise_alert(stores, unjudged_alert(now.date(), "; ".join(problems)), now, log)
+    yield from logged_outputs(context, [JUDGE_SCORES.name])
 
 
-def tell(context: dg.OpExecutionContext | dg.AssetExecutionContext, report: JudgeReport) -> None:
-    """Put what a run did into its log and among the events of the asset."""
-    if report.skipped is not None:
-        context.log.warning("nothing was judged: %s", report.skipped)
+def report_run(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, report: JudgeReport
+) -> None:
+    """Log the report of a judge run, and add it to the events of the asset."""
+    if report.skip_reason is not None:
+        context.log.warning("nothing was judged: %s", report.skip_reason)
     else:
         context.log.info("%s", report.summary())
     metadata = report_metadata(report)
     context.log_event(dg.AssetObservation(JUDGE_SCORES.name, metadata=metadata))
 
 
-def export(
+def publish(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     stores: Stores,
     days: list[date],
     report: JudgeReport,
-    book: CheckResults,
+    checks: CheckResults,
     held_for: timedelta | None = None,
 ) -> list[DateFailed]:
-    """Write the scores of the dates that have sessions; gives those that could not be written.
+    """Write the scores of the dates that have sessions, and log their materializations.
 
-    ``held_for`` is as in ``publish_scores``.
+    Args:
+        context: Context of the step.
+        stores: Lake and ledger.
+        days: Session dates.
+        report: Report of the judge run, shown with each date.
+        checks: Receives the check results.
+        held_for: As in ``publish_scores``.
+
+    Returns:
+        The dates that could not be written.
     """
-    of_run = dg.MetadataValue.text(report.skipped or report.summary())
+    this_run = dg.MetadataValue.text(report.skip_reason or report.summary())
 
-    def publish(published: Mapping[date, BuiltPartition]) -> None:
-        reports = LastReports(context.instance, list(published))
+    def log(published: Mapping[date, BuiltPartition]) -> None:
+        latest = LatestVersions(context.instance, list(published))
 
         def events() -> Iterator[dg.AssetMaterialization]:
-            for day, made in published.items():
-                more = {**scores_metadata(made.frame), "this_run": of_run}
-                yield materialization(stores, _SCORES, day, made, more, reports)
+            for day, built in published.items():
+                more = {**scores_metadata(built.frame), "this_run": this_run}
+                yield materialization(stores, _SCORES, day, built, more, latest)
 
         log_events(context, events())
-        for day, made in published.items():
-            book.note_made(day, made)
+        for day, built in published.items():
+            checks.add_built(day, built)
 
-    there = {*stores.lake.partitions(AGENT_SESSIONS), *ScoreStore(stores.ledger).dates()}
-    failed = publish_scores(stores, set(days) & there, publish, held_for=held_for)
+    known = {*stores.lake.partitions(AGENT_SESSIONS), *ScoreStore(stores.ledger).dates()}
+    failed = publish_scores(stores, set(days) & known, log, held_for=held_for)
     for each in failed:
-        book.note_failed(each)
+        checks.add_failed(each)
     return failed
 
 
@@ -119,5 +130,5 @@ judge_due_job = dg.define_asset_job(
     "judge_due",
     selection=dg.AssetSelection.assets(judge_scores).without_checks()
     | dg.AssetSelection.checks(*(each.key for each in check_specs([_SCORES]))),
-    description="Judges what is due of a range of dates; started by a sensor.",
+    description="Judges what is due in a range of dates; started by a sensor.",
 )

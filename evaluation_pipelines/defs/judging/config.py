@@ -1,48 +1,49 @@
-"""What a judge run can be asked for, when it is launched."""
+"""Run configuration of judge runs."""
 
 import dagster as dg
 from pydantic import Field
 
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import PlanOverrides
-from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
 
 
 class JudgeConfig(dg.Config):
-    """Configuration of a run that judges a range of dates; left alone it judges what is due."""
+    """Configuration of a run over a range of dates; by default it judges what is due."""
 
     force: bool = Field(
-        default=False, description="Judge again what is scored or has failed for good."
+        default=False, description="Judge scored sessions and permanent failures again."
     )
     obsolete: bool = Field(
-        default=False, description="Judge again what was scored by other words than today's."
+        default=False,
+        description="Judge sessions scored with outdated prompts again.",
     )
     include_thin: bool = Field(
-        default=False, description="Judge sessions of which no text was logged, too."
+        default=False, description="Judge sessions without logged text, too."
     )
     profile: str | None = Field(default=None, description="Only this judge profile.")
-    model: str | None = Field(default=None, description="Another model than EVAL_JUDGE_MODEL.")
+    model: str | None = Field(default=None, description="Model instead of EVAL_JUDGE_MODEL.")
     samples: int | None = Field(
         default=None, ge=1, le=15, description="How often each session is scored."
     )
     sample_rate: float | None = Field(
-        default=None, ge=0, le=1, description="Share of the sessions that is judged."
+        default=None, ge=0, le=1, description="Share of the sessions to judge."
     )
     max_sessions: int | None = Field(
-        default=None, ge=0, description="At most so many; EVAL_JUDGE_MAX_SESSIONS holds as well."
+        default=None, ge=0, description="Limit on sessions, in addition to EVAL_JUDGE_MAX_SESSIONS."
     )
     max_cost_usd: float | None = Field(
-        default=None, ge=0, description="At most so much; EVAL_JUDGE_MAX_COST_USD holds as well."
+        default=None, ge=0, description="Limit on cost, in addition to EVAL_JUDGE_MAX_COST_USD."
     )
     triggered_by: str | None = Field(
-        default=None, description="Who asked for it; the id of the run unless it is said."
+        default=None, description="Requester of the run; by default the id of the run."
     )
 
-    def order(self, run_id: str) -> RunRequest:
-        """What the run is asked to do."""
+    def run_request(self, run_id: str) -> RunRequest:
+        """Return the request to judge."""
         return RunRequest(
             triggered_by=self.triggered_by or run_id,
-            asked=ExtraDue(
+            extra=ExtraDue(
                 force=self.force, include_thin=self.include_thin, obsolete=self.obsolete
             ),
             max_sessions=self.max_sessions,
@@ -50,7 +51,7 @@ class JudgeConfig(dg.Config):
         )
 
     def overrides(self) -> PlanOverrides:
-        """What it does otherwise than the settings say."""
+        """Return the values that replace settings."""
         return PlanOverrides(self.profile, self.model, self.samples, self.sample_rate)
 
 
@@ -59,11 +60,11 @@ class SessionConfig(dg.Config):
 
     session: str = Field(description="A session key, or a session id that has one window.")
     organization: str | None = Field(
-        default=None, description="Organization, where several have such a session."
+        default=None, description="Organization, if several have such a session."
     )
     force: bool = Field(
-        default=False, description="Score it again although there is a scoring that has ended."
+        default=False, description="Score it again even if it has a finished scoring."
     )
     by: str | None = Field(
-        default=None, description="Who asks; the id of the run unless it is said."
+        default=None, description="Requester of the score; by default the id of the run."
     )

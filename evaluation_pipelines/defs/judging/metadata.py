@@ -1,4 +1,4 @@
-"""What the interface shows of judge runs and of the scores of a date."""
+"""Metadata of judge runs and of the judge scores of a date."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,47 +6,48 @@ from collections.abc import Mapping
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.defs.metadata import distribution
+from evaluation_pipelines.defs.metadata import histogram_metadata
+from evaluation_pipelines.judging.domain.prompt.rubric import TOTAL_POINTS, USUAL_MEAN
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 
-_LIMITS = (0.0, 100.0)
-_MARKS = {"usual from": 55.0, "to": 75.0}
-_WORDS = 60
+_LIMITS = (0.0, float(TOTAL_POINTS))
+_MARKS = {"usual from": USUAL_MEAN[0], "to": USUAL_MEAN[1]}
+_CELL_LETTERS = 60
 
 
 def report_metadata(report: JudgeReport) -> dict[str, dg.MetadataValue]:
-    """What one run did."""
-    if report.skipped is not None:
-        return {"skipped": dg.MetadataValue.text(report.skipped)}
+    """Return the metadata of one judge run."""
+    if report.skip_reason is not None:
+        return {"skipped": dg.MetadataValue.text(report.skip_reason)}
     metadata: dict[str, dg.MetadataValue] = {
         name: dg.MetadataValue.float(round(value, 6))
         if isinstance(value, float)
         else dg.MetadataValue.int(value)
-        for name, value in report.facts().items()
+        for name, value in report.metrics().items()
     }
     if report.mean is not None:
         metadata["mean_total"] = dg.MetadataValue.float(report.mean)
-        metadata["totals"] = distribution(
+        metadata["totals"] = histogram_metadata(
             report.totals, "total", _LIMITS, _MARKS, f"{len(report.totals)} sessions were scored"
         )
     for name, counted in (
         ("failed_by_reason", report.failed),
         ("deferred_by_reason", report.deferred),
-        ("could_not_go_on", report.lost),
+        ("could_not_go_on", report.discarded),
         ("failure_tags", report.tags),
         ("redactions", report.redactions),
         ("where_sessions_stood", report.states),
     ):
         if counted:
             metadata[name] = _counts(counted)
-    if report.stopped is not None:
-        metadata["stopped"] = dg.MetadataValue.text(report.stopped)
+    if report.stop_reason is not None:
+        metadata["stopped"] = dg.MetadataValue.text(report.stop_reason)
     return metadata
 
 
 def scores_metadata(scores: pl.DataFrame) -> dict[str, dg.MetadataValue]:
-    """The scores of a date (rows of ``judge_scores``): distribution, money, tokens, tags."""
+    """Return totals, cost, tokens and tags of the rows of ``judge_scores`` of a date."""
     done = scores.filter(pl.col("status") == "completed")
     failed = scores.filter(pl.col("status") == "failed")
     totals = done["total_score"].drop_nulls().to_list()
@@ -55,7 +56,7 @@ def scores_metadata(scores: pl.DataFrame) -> dict[str, dg.MetadataValue]:
         "cost_usd": dg.MetadataValue.float(round(float(cost.sum()), 6)),
         "scorings_of_unknown_price": dg.MetadataValue.int(_unpriced(scores)),
         "tokens": dg.MetadataValue.int(_tokens(scores)),
-        "totals": distribution(
+        "totals": histogram_metadata(
             totals, "total", _LIMITS, _MARKS, f"{len(totals)} scorings have a total"
         ),
     }
@@ -85,4 +86,4 @@ def _reasons(failed: pl.DataFrame) -> list[str]:
 
 def _counts(counted: Mapping[str, int]) -> dg.MetadataValue:
     rows = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return dg.MetadataValue.md(markdown_table(("what", "times"), rows, _WORDS))
+    return dg.MetadataValue.md(markdown_table(("what", "times"), rows, _CELL_LETTERS))

@@ -1,14 +1,18 @@
-"""What judges say was missing, as an asset: counted, and put in order by a model if wanted."""
+"""Missing tools as an asset: counted, and optionally prioritized by a model."""
 
 from datetime import UTC, datetime
 
 import dagster as dg
-from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.dagster_private import AUTOMATION_CONDITION_TAG
 from evaluation_pipelines.defs.metadata import column_schema, picture
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
-from evaluation_pipelines.judging.missing_tools import Missing, last_period, write_missing_tools
+from evaluation_pipelines.judging.missing_tools import (
+    MissingTools,
+    last_period,
+    write_missing_tools,
+)
 from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
 from evaluation_pipelines.reporting.domain.charts import bars_svg
 from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
@@ -34,8 +38,8 @@ _ORDERED = ("priority", "tool", "organization_id", "sessions", "priority_reason"
 @dg.asset(
     deps=[JUDGE_SCORES.name, AGENT_SESSIONS.name],
     description=f"{MISSING_TOOLS.grain.capitalize()}.\n\n"
-    "Of the 28 complete days before, and of the 28 before those. "
-    "With `EVAL_JUDGE_ORDERS_MISSING_TOOLS` the night asks a model for `priority`.",
+    "Of the last 28 complete days, and of the 28 days before those. "
+    "With `EVAL_JUDGE_ORDERS_MISSING_TOOLS` the nightly run asks a model for `priority`.",
     group_name="judging",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],
@@ -46,24 +50,24 @@ _ORDERED = ("priority", "tool", "organization_id", "sessions", "priority_reason"
 def missing_tools(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> dg.MaterializeResult[None]:
-    """Count the tools; then ask for their order, if that is switched on, and write it, too."""
+    """Count the tools; then request their priorities, if that is enabled, and add them."""
     now = datetime.now(UTC)
     period = last_period(now)
     found = write_missing_tools(stores, period)
     not_asked: list[str] = []
-    # Once a period: in the night, when what ended yesterday is judged, or when people ask for it.
-    is_awaited = AUTOMATION_CONDITION_TAG not in context.run.tags
-    if is_awaited and stores.settings.judge_orders_missing_tools:
+    # Once a period: in the nightly run, after sessions of yesterday were judged, or by hand.
+    is_nightly_or_manual = AUTOMATION_CONDITION_TAG not in context.run.tags
+    if is_nightly_or_manual and stores.settings.judge_orders_missing_tools:
         not_asked = ask_for_priorities(stores, found.counted, now)
         found = write_missing_tools(stores, period)
-    for line in (*found.counted.lines(), *found.orders, *not_asked):
+    for line in (*found.counted.lines(), *found.priority_notes, *not_asked):
         context.log.info("%s", line)
     rows = stores.lake.read_whole(MISSING_TOOLS).height
     return dg.MaterializeResult(metadata=_metadata(found, not_asked, rows, stores))
 
 
 def _metadata(
-    found: Missing, not_asked: list[str], rows: int, stores: Stores
+    found: MissingTools, not_asked: list[str], rows: int, stores: Stores
 ) -> dict[str, dg.MetadataValue]:
     shown = most_named(found.tools)
     metadata: dict[str, dg.MetadataValue] = {
@@ -77,7 +81,7 @@ def _metadata(
         label = f"sessions in which judges missed it, {found.counted.period}"
         metadata["most missed"] = picture(bars_svg(bars, label), label)
         metadata["tools"] = dg.MetadataValue.md(_table(found))
-    if lines := [*found.orders, *not_asked]:
+    if lines := [*found.priority_notes, *not_asked]:
         metadata["put in order"] = dg.MetadataValue.md(_listed(lines))
     if found.cost_usd is not None:
         metadata["cost_usd"] = dg.MetadataValue.float(found.cost_usd)
@@ -89,7 +93,7 @@ def _metadata(
     return metadata
 
 
-def _table(found: Missing) -> str:
+def _table(found: MissingTools) -> str:
     rows = [
         (
             *(row["tool"], row["organization_id"]),

@@ -1,62 +1,62 @@
-"""One session on demand: a job that people launch with the name of a session."""
+"""Job that scores one session on demand."""
 
 import json
 
 import dagster as dg
 
 from evaluation_pipelines.defs.check_results import CheckResults
-from evaluation_pipelines.defs.judging.assets import export, tell
+from evaluation_pipelines.defs.judging.assets import publish, report_run
 from evaluation_pipelines.defs.judging.config import SessionConfig
 from evaluation_pipelines.judging.domain.score import reader_record
 from evaluation_pipelines.judging.judge import judge_session, utc_now
 from evaluation_pipelines.judging.plans import load_plans, prompt_hashes
-from evaluation_pipelines.judging.runner.run_request import RunRequest
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery
 from evaluation_pipelines.storage.stores import Stores
 
 
-# Not in the pool of the nightly run: somebody waits for the answer, and the ledger sees to it that
-# nothing is scored twice.
+# Not in the pool of the nightly run: a user waits for the answer, and the ledger keeps the session
+# from being scored twice.
 @dg.op
 def score_session(
     context: dg.OpExecutionContext, config: SessionConfig, stores: dg.ResourceParam[Stores]
 ) -> None:
-    """Answer a request for the score of a session, and wait for it."""
+    """Request the score of a session, and wait for it."""
     settings = stores.settings
     if settings.why_no_judge is not None:
         raise dg.Failure(settings.why_no_judge, allow_retries=False)
-    wanted = SessionQuery(config.session, config.organization)
-    order = RunRequest(config.by or context.run_id)
+    query = SessionQuery(config.session, config.organization)
+    request = RunRequest(config.by or context.run_id)
     requested, report = judge_session(
-        stores, load_plans(stores, utc_now()), wanted, order, force=config.force
+        stores, load_plans(stores, utc_now()), query, request, force=config.force
     )
     metadata = _metadata(requested, prompt_hashes(settings))
     context.add_output_metadata(metadata)
     if report is not None and requested.score is not None:
-        tell(context, report)
-        export(context, stores, [requested.score.session_date], report, CheckResults())
+        report_run(context, report)
+        publish(context, stores, [requested.score.session_date], report, CheckResults())
     if requested.answer.http_status >= 400:
         raise dg.Failure(_refusal(requested, config.session), metadata, allow_retries=False)
     score = requested.score
     if score is not None and score.is_open:
-        why = report.summary() if report is not None else "somebody else is at work on it"
-        raise dg.Failure(f"{score.session_key} is not scored yet: {why}", allow_retries=False)
+        reason = report.summary() if report is not None else "another process is scoring it"
+        raise dg.Failure(f"{score.session_key} is not scored yet: {reason}", allow_retries=False)
 
 
-@dg.job(description="Scores one session now; give its key in the configuration.")
+@dg.job(description="Scores one session now; its configuration has the session key.")
 def judge_session_now() -> None:
-    """Answers by the same table as the terminal program."""
+    """Answer by the same status table as the terminal program."""
     score_session()
 
 
 def _refusal(requested: RequestResult, session: str) -> str:
-    why = {
-        "conflict": "it is being scored; wait for that, or do not force",
+    reasons = {
+        "conflict": "it is being scored; wait for the result, or do not force",
         "not_terminal": "it has not ended yet",
-        "unknown": "there is no such session in the lake",
+        "unknown": "the lake has no such session",
     }
     answer = requested.answer
-    return f"{session}: {why[answer.action]} (HTTP {answer.http_status})"
+    return f"{session}: {reasons[answer.action]} (HTTP {answer.http_status})"
 
 
 def _metadata(requested: RequestResult, hashes: dict[str, str]) -> dict[str, dg.MetadataValue]:

@@ -1,6 +1,6 @@
-"""Reputation: sessions and outside signals in ClickHouse, and the scores that follow from them."""
+"""Reputation as assets: signals in ClickHouse, and the scores computed from them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from functools import partial
 
@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 
 from evaluation_pipelines.defs.automation import REPUTATION, WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.check_results import asset_check_result
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
@@ -51,7 +52,7 @@ def _columns(table: Table) -> dict[str, dg.TableSchema]:
     return {"dagster/column_schema": column_schema(table)}
 
 
-# A server that restarts is back within minutes; each try waits EVAL_CLICKHOUSE_PATIENCE_S before.
+# A server that restarts is back within minutes; each attempt waits EVAL_CLICKHOUSE_PATIENCE_S.
 PATIENCE = dg.RetryPolicy(max_retries=3, delay=15, backoff=dg.Backoff.EXPONENTIAL)
 
 _asset = partial(
@@ -59,7 +60,7 @@ _asset = partial(
     group_name=REPUTATION,
     owners=["team:evaluation"],
     code_version="1",
-    # One at a time: an embedded engine belongs to one process.
+    # One step at a time: an embedded engine can be open in one process only.
     pool="clickhouse",
     retry_policy=PATIENCE,
 )
@@ -76,7 +77,7 @@ _asset = partial(
         _check(
             REPUTATION_EVENTS,
             "every_signal_has_its_session",
-            "No signal of a session is left that has no score any more.",
+            "No signal is left of a session without a score.",
         )
     ],
 )
@@ -87,17 +88,17 @@ def reputation_events(
     days, now = [date.fromisoformat(key) for key in context.partition_keys], datetime.now(UTC)
     with open_reputation(stores.settings, now) as store:
         bridged = bridge_sessions(stores, store, days, now)
-        left = signals_without_session(stores, store, days)
-    rule = CheckResult(
+        orphans = signals_without_session(stores, store, days)
+    check = CheckResult(
         REPUTATION_EVENTS.name,
         "every_signal_has_its_session",
-        not left,
+        not orphans,
         "a session with a score for every signal",
-        f"{len(left)} signals without one",
-        tuple(left[:_EXAMPLES]),
+        f"{len(orphans)} signals without one",
+        tuple(orphans[:_EXAMPLES]),
     )
     for day in days:
-        context.add_asset_metadata(_of_date(bridged, day), partition_key=day.isoformat())
+        context.add_asset_metadata(_date_metadata(bridged, day), partition_key=day.isoformat())
     yield dg.MaterializeResult(
         metadata={
             "dates of this run": len(days),
@@ -105,7 +106,7 @@ def reputation_events(
             "new or changed in this run": bridged.written,
             "taken back in this run": bridged.retired,
         },
-        check_results=[_result(rule)],
+        check_results=[asset_check_result(check)],
     )
 
 
@@ -171,7 +172,7 @@ def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materiali
         scores = export_reputation(stores, store)
     named = with_agents(stores, scores)
     best = named.sort("overall_score", descending=True).select(_SCORES_SHOWN)
-    yield _published(scores.height, best, [reputation_is_in_range(scores)])
+    yield _materialized(scores.height, best, reputation_is_in_range(scores))
 
 
 @_asset(
@@ -194,11 +195,11 @@ def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeRes
     with open_reputation(stores.settings, now) as store:
         scores = export_agent_scores(stores, store, now)
     best = scores.sort("score", descending=True, nulls_last=True).select(_AGENTS_SHOWN)
-    yield _published(scores.height, best, [agent_scores_are_in_range(scores)])
+    yield _materialized(scores.height, best, agent_scores_are_in_range(scores))
 
 
-def _of_date(bridged: BridgeResult, day: date) -> dict[str, dg.MetadataValue]:
-    """How many signals there are of the sessions of a date, and some of them."""
+def _date_metadata(bridged: BridgeResult, day: date) -> dict[str, dg.MetadataValue]:
+    """Return the number of signals of the sessions of a date, and some of them."""
     signals = bridged.signals.filter(pl.col("session_date") == day)
     some = signals.sort(REPUTATION_EVENTS.order).select(_SIGNALS_SHOWN).head(_EXAMPLES)
     return {
@@ -207,22 +208,8 @@ def _of_date(bridged: BridgeResult, day: date) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _published(
-    rows: int, best: pl.DataFrame, rules: Sequence[CheckResult]
-) -> dg.MaterializeResult[None]:
+def _materialized(rows: int, best: pl.DataFrame, check: CheckResult) -> dg.MaterializeResult[None]:
     return dg.MaterializeResult(
         metadata={"dagster/row_count": rows, "preview": frame_metadata(best.head(_EXAMPLES))},
-        check_results=list(map(_result, rules)),
-    )
-
-
-def _result(rule: CheckResult) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        passed=rule.passed,
-        check_name=rule.rule,
-        metadata={
-            "expected": rule.expected,
-            "found": rule.found,
-            "examples": "\n".join(rule.examples),
-        },
+        check_results=[asset_check_result(check)],
     )

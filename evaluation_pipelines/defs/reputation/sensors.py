@@ -1,4 +1,4 @@
-"""Files of other systems start the load of their signals."""
+"""Sensor that loads signals from files of other systems."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.stores import Stores
     description="Starts a load when a file of signals or evaluations is new or has changed.",
 )
 def outside_signals_sensor(stores: dg.ResourceParam[Stores]) -> dg.RunRequest | None:
-    """One run for each state of the files, and one more every hour while it has not succeeded."""
+    """Request one run for each state of the files, and one every hour until it succeeds."""
     changed = changed_files(stores)
     if not changed:
         return None

@@ -1,4 +1,4 @@
-"""The nightly audit sample: a few sessions drawn at random for people to look at."""
+"""Nightly audit sample: a few random sessions for people to review."""
 
 from datetime import UTC, datetime
 
@@ -8,14 +8,14 @@ from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_sam
 from evaluation_pipelines.storage.stores import Stores
 
 
-@dg.op(description="Draws the sample of yesterday, and of nights that were missed.")
+@dg.op(description="Draws the sample of yesterday, and those of missed nights.")
 def draw_audit_sample(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
-    """A date that has its sample keeps it: running twice changes nothing."""
+    """Draw missing samples; a date keeps its sample, so running twice changes nothing."""
     now = datetime.now(UTC)
     dates = undrawn_dates(stores, now.date())
     drawn, waiting = draw_samples(stores, dates, now), len(open_samples(stores))
     context.log.info(
-        "%d sessions of %d dates drawn; %d wait for a look: evaluation-pipelines scorecards audit",
+        "%d sessions of %d dates drawn; %d wait for review: evaluation-pipelines scorecards audit",
         drawn,
         len(dates),
         waiting,
@@ -23,13 +23,13 @@ def draw_audit_sample(context: dg.OpExecutionContext, stores: dg.ResourceParam[S
     context.add_output_metadata({"drawn": drawn, "waiting": waiting})
 
 
-@dg.job(description="Draws sessions at random for people to look at.")
+@dg.job(description="Draws random sessions for people to review.")
 def draw_audit_samples() -> None:
-    """One step."""
+    """Draw the audit samples in one step."""
     draw_audit_sample()
 
 
-# When the day before is over everywhere its sessions could still be open.
+# Late enough that no session of yesterday is still open.
 nightly_audit_sample = dg.ScheduleDefinition(
     name="nightly_audit_sample",
     job=draw_audit_samples,

@@ -1,4 +1,4 @@
-"""The calibration watch: whether people and automatic scores still agree."""
+"""Calibration check: whether human and automatic scores agree."""
 
 import dagster as dg
 
@@ -13,12 +13,12 @@ _HEADINGS = ("profile", "version", "sample", "n", "bias", "mean error", "Spearma
 
 @dg.asset_check(
     asset=SCORECARDS.name,
-    description="No profile is corrected in the same direction again and again.",
+    description="No profile is corrected repeatedly in the same direction.",
 )
 def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
-    """Warns when the last five corrections of a profile version point the same way."""
+    """Warn if the last five corrections of a profile version have the same direction."""
     agreed, streaks = calibration(stores)
-    lasting = [each for each in streaks if each.wants_recalibration]
+    lasting = [each for each in streaks if each.needs_recalibration]
     found = "; ".join(
         f"{each.profile_id} version {each.profile_version}: the last {each.length} corrections "
         f"all made the score {'lower' if each.too_high else 'higher'}"
@@ -29,7 +29,7 @@ def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckRe
         severity=dg.AssetCheckSeverity.WARN,
         metadata={
             "expected": "corrections in both directions, or few of them",
-            "found": found or "nothing that asks for a recalibration",
+            "found": found or "no profile version to recalibrate",
             "agreement, automatic minus human": dg.MetadataValue.md(
                 markdown_table(_HEADINGS, [_row(each) for each in agreed])
             ),
@@ -43,11 +43,14 @@ def _row(each: Agreement) -> tuple[object, ...]:
         each.profile_version,
         each.sample,
         each.n,
-        *(_shown(figure) for figure in (each.bias, each.mae, each.spearman, each.kappa)),
+        *(
+            _format_estimate(estimate)
+            for estimate in (each.bias, each.mae, each.spearman, each.kappa)
+        ),
     )
 
 
-def _shown(estimate: AgreementEstimate) -> str:
+def _format_estimate(estimate: AgreementEstimate) -> str:
     if estimate.value is None:
         return "-"
     if estimate.interval is None:

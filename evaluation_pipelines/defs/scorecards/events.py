@@ -1,4 +1,4 @@
-"""Events about effective scores, as the event log of the asset shows them."""
+"""Events about effective scores as observations of their asset."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,45 +8,46 @@ import dagster as dg
 
 from evaluation_pipelines.schemas.announcement import Announcement
 
-SHOWN_ONE_BY_ONE = 50
-"""More new events of one run are counted with their date, as metadata of its materialization.
+MAX_OBSERVATIONS = 50
+"""Observations of one run. If there would be more, the events of a date are only counted, in the
+metadata of its materialization.
 
-A backfill has thousands, and the interface's store takes each as slowly as a whole partition.
+A backfill has thousands of events, and Dagster stores each as slowly as a whole partition.
 """
 
 
 @dataclass(slots=True)
 class Observations:
-    """What a run announces; every event is in the ledger's ``evaluation_events``."""
+    """Observations of a run; the ledger has every event in ``evaluation_events``."""
 
     asset: str
-    _shown: int = 0
+    _count: int = 0
 
-    def of(self, news: Sequence[Announcement]) -> list[dg.AssetObservation]:
-        """The events of a date, one by one, while there is room for all of them."""
-        if self._shown + len(news) > SHOWN_ONE_BY_ONE:
+    def of(self, events: Sequence[Announcement]) -> list[dg.AssetObservation]:
+        """Return an observation for each event of a date, or none if they would be too many."""
+        if self._count + len(events) > MAX_OBSERVATIONS:
             return []
-        self._shown += len(news)
-        return [_one(self.asset, each) for each in news]
+        self._count += len(events)
+        return [_observation(self.asset, each) for each in events]
 
 
-def counted(news: Sequence[Announcement]) -> dict[str, dg.MetadataValue]:
-    """How many events of each kind are new, for the partition they belong to."""
-    kinds = Counter(each.kind for each in news)
+def event_counts(events: Sequence[Announcement]) -> dict[str, dg.MetadataValue]:
+    """Return the number of new events of each kind as metadata of their partition."""
+    kinds = Counter(each.kind for each in events)
     return {f"new {kind}": dg.MetadataValue.int(number) for kind, number in sorted(kinds.items())}
 
 
-def _one(asset: str, each: Announcement) -> dg.AssetObservation:
+def _observation(asset: str, event: Announcement) -> dg.AssetObservation:
     return dg.AssetObservation(
         asset,
-        partition=each.session_date.isoformat(),
-        description=each.kind,
+        partition=event.session_date.isoformat(),
+        description=event.kind,
         metadata={
-            "event": each.kind,
-            "event_id": each.event_id,
-            "session_key": each.session_key,
-            "effective_100": each.effective_100,
-            "payload": dg.MetadataValue.json(each.payload_values()),
+            "event": event.kind,
+            "event_id": event.event_id,
+            "session_key": event.session_key,
+            "effective_100": event.effective_100,
+            "payload": dg.MetadataValue.json(event.payload_values()),
         },
-        tags={"event": each.kind},
+        tags={"event": event.kind},
     )

@@ -1,4 +1,4 @@
-"""What is worked out of all sessions together: what masques are worth."""
+"""Assets built from all sessions: the lift of masques."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ _PREVIEW = (
 
 @dg.asset(
     deps=[AGENT_SESSIONS.name, SESSION_PERFORMANCE.name],
-    description=f"{MASQUE_LIFT.grain.capitalize()}.\n\nObserved: it need not be the cause.",
+    description=f"{MASQUE_LIFT.grain.capitalize()}.\n\nObserved: the masque need not be the cause.",
     group_name="sessions",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],
@@ -27,7 +27,7 @@ _PREVIEW = (
     automation_condition=WHEN_INPUTS_SETTLED,
 )
 def masque_lift(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
-    """One row per masque and kind of task."""
+    """Compare the sessions of each masque with the baseline, by kind of task."""
     lift = write_masque_lift(stores, datetime.now(UTC))
     shown = lift.filter(composite_state="shown")
     return dg.MaterializeResult(

@@ -1,4 +1,4 @@
-"""Checks over the whole lake, all dates at once; the rules of single dates are in ``stages``."""
+"""Checks of the whole lake; the checks of single dates are in ``check_results``."""
 
 import dagster as dg
 from dagster_duckdb import DuckDBResource
@@ -12,12 +12,12 @@ from evaluation_pipelines.storage.stores import Stores
 
 @dg.asset_check(
     asset=SESSION_PERFORMANCE.name,
-    description="On every date of the lake, sessions and scores are the same and of one content.",
+    description="On every date of the lake, sessions and scores match and have the same content.",
 )
 def scores_match_sessions(
     stores: dg.ResourceParam[Stores], duckdb: DuckDBResource
 ) -> dg.AssetCheckResult:
-    """Finds dates of which only one table was built again."""
+    """Find dates of which only one table was rebuilt."""
     with duckdb.get_connection() as connection:
         try:
             for table in (AGENT_SESSIONS, SESSION_PERFORMANCE):
@@ -28,7 +28,7 @@ def scores_match_sessions(
                 view.create_view(table.name)
             unmatched = connection.sql(read_sql("unmatched_scores")).pl()
         finally:
-            connection.close()  # the resource leaves it open when something is raised
+            connection.close()  # the resource leaves it open after an error
     return dg.AssetCheckResult(
         passed=unmatched.is_empty(),
         metadata={
@@ -42,15 +42,15 @@ def scores_match_sessions(
 lake_checks_job = dg.define_asset_job(
     "check_lake",
     selection=dg.AssetSelection.checks(scores_match_sessions, profiles_are_calibrated),
-    description="Checks all dates of the lake against each other, and judges against people.",
+    description="Checks all dates of the lake, and automatic scores against human ones.",
 )
 
-# At a quiet hour: it reads every date there is.
+# At a quiet hour: it reads every date of the lake.
 nightly_lake_check = dg.ScheduleDefinition(
     name="nightly_lake_check",
     job=lake_checks_job,
     cron_schedule="0 3 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Checks all dates of the lake against each other, every night at three.",
+    description="Checks all dates of the lake, every night at three.",
 )

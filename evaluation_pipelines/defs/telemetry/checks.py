@@ -1,4 +1,4 @@
-"""Checks of what ingest reads: whether the telemetry is sound."""
+"""Asset checks of landed events: quarantined lines and parked dates."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,18 +16,18 @@ _WINDOW = timedelta(days=1)
     asset=AGENT_EVENTS_LANDED.name, description="Few lines of the last day were unreadable."
 )
 def quarantine_share_is_low(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
-    """Fails when the share of quarantined lines passes EVAL_QUARANTINE_MAX_SHARE."""
+    """Fail if the share of quarantined lines is above EVAL_QUARANTINE_MAX_SHARE."""
     return _quarantine_share(stores)
 
 
-@dg.asset_check(asset=AGENT_EVENTS_LANDED.name, description="No date waits in vain to be built.")
+@dg.asset_check(asset=AGENT_EVENTS_LANDED.name, description="No date is parked.")
 def no_date_is_parked(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
-    """Fails when a date has failed so often that it is not tried again by itself."""
+    """Fail if a date failed so often that it is not retried automatically."""
     return _parked_dates(stores)
 
 
 def report_checks(instance: dg.DagsterInstance, stores: Stores) -> None:
-    """Check now: no run materializes the landed events, so that none would check them after."""
+    """Run the checks now, since no run materializes landed events and checks them afterwards."""
     for check, result in (
         (quarantine_share_is_low, _quarantine_share(stores)),
         (no_date_is_parked, _parked_dates(stores)),

@@ -1,15 +1,15 @@
-"""Ingest as a job: what has landed becomes parts of ``agent_events_landed``.
+"""Ingest as a job: landing files become parts of ``agent_events_landed``.
 
-The table is an external asset: a backfill cannot ask for telemetry that nobody sent. Ingest
-reports one materialization for each date that got new events.
+The table is an external asset, since a backfill cannot produce telemetry that was never sent.
+Ingest reports one materialization for each date with new events.
 """
 
 from dataclasses import asdict
 from datetime import date
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from evaluation_pipelines.defs.dagster_private import DATA_VERSION_TAG
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
@@ -23,7 +23,7 @@ from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _FILES_SHOWN = 20
-"""In the metadata of a run: those with the most unread bytes; `status` shows all."""
+"""Files with the most unread bytes in the metadata of a run; ``status`` shows all files."""
 
 agent_events_landed = dg.AssetSpec(
     AGENT_EVENTS_LANDED.name,
@@ -38,14 +38,14 @@ agent_events_landed = dg.AssetSpec(
 
 @dg.op(pool="ingest")
 def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
-    """Read everything new in the landing folder, every byte once."""
+    """Read the new lines of the landing folder, every byte once."""
     report = IngestReport()
     try:
         Ingest(stores).run(LoggedProgress(context.log), report)
-    finally:  # what was committed before an error is there, and is told
+    finally:  # dates committed before an error are reported, too
         _report_dates(context, stores, report)
-    for passed in report.passed_over:
-        context.log.warning("not read: %s: %s", passed.path, passed.reason)
+    for skipped in report.skipped:
+        context.log.warning("not read: %s: %s", skipped.path, skipped.reason)
     for path in report.busy:
         context.log.warning("another ingest is reading %s", path)
     report_checks(context.instance, stores)
@@ -53,7 +53,7 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
 
 
 def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValue | int]:
-    """What was read, in numbers, and what is still to be read of each file."""
+    """Return what was read, and how much of each file is unread."""
     lags = sorted(ingest_lags(stores)[0], key=lambda each: -(each.unread_bytes or 0))
     rows = [
         (each.path, each.unread_bytes, each.newest_event and f"{each.newest_event:%F %T}")
@@ -73,21 +73,19 @@ def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValu
 def _report_dates(context: dg.OpExecutionContext, stores: Stores, report: IngestReport) -> None:
     for day in sorted(report.dates):
         if is_partition(day):
-            for event in landed_reports(stores, day):
+            for event in landed_events(stores, day):
                 context.log_event(event)
         else:
             context.log.warning("%s is not a partition (yet): kept, not built", day)
 
 
-def landed_reports(
-    stores: Stores, day: date
-) -> tuple[dg.AssetObservation, dg.AssetMaterialization]:
-    """What tells the instance that a date got new events."""
+def landed_events(stores: Stores, day: date) -> tuple[dg.AssetObservation, dg.AssetMaterialization]:
+    """Return the Dagster events that report new events of a date."""
     parts = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
     rows = sum(each.row_count for each in parts)
     key, partition = agent_events_landed.key, day.isoformat()
     version = {DATA_VERSION_TAG: landed_version(rows)}
-    # Of an external asset, only an observation says that there is a new version.
+    # Dagster reads the version of an external asset from observations only.
     observed = dg.AssetObservation(key, partition=partition, tags=version)
     materialized = dg.AssetMaterialization(
         key,
@@ -98,7 +96,7 @@ def landed_reports(
     return observed, materialized
 
 
-@dg.job(description="Reads everything new in the landing folder; started by its sensor.")
+@dg.job(description="Reads the new lines of the landing folder; started by a sensor.")
 def ingest_landing() -> None:
-    """One run at a time: a second one waits in its pool."""
+    """Ingest in one step; a second run waits in the pool."""
     read_landing_folder()

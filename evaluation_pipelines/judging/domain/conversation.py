@@ -1,10 +1,11 @@
-"""The conversation with a judge, as a state that only replies move on.
+"""Conversation with a judge as an immutable state that changes only by replies.
 
-It does not care how a reply comes: by chat, from a batch, or out of the log of a killed run.
-Replaying that log through ``with_reply`` leads to the state the run was in.
+The source of a reply does not matter: a chat, a batch, or the log of a killed run. Passing that log
+to ``with_reply`` restores the state of the run.
 
-One context per sample: score turn, then at most one reminder when the form was not kept. The sample
-with the lower median of the totals is kept, and the missing-tools turn goes on from it.
+Each sample has a separate context: a score turn, then at most one reminder if the answer does not
+have the requested form. The sample with the lower median of the totals is kept, and the
+missing-tools turn continues its context.
 """
 
 import re
@@ -16,22 +17,10 @@ from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, RubricCriterion, reminder
 from evaluation_pipelines.judging.domain.verdict import Problem, Verdict, analysis_of, parse_verdict
 
-__all__ = [
-    "MISSING_TOOLS_TURN",
-    "Conversation",
-    "FailedConversation",
-    "JudgeRequest",
-    "Judgement",
-    "Message",
-    "Reply",
-]
-
 MISSING_TOOLS_TURN = "missing-tools"
 
-# What endpoints answer instead of, or in the middle of, a whole message.
-_CUT = frozenset(("length", "max_tokens"))
 _REFUSED = frozenset(("content_filter", "refusal"))
-_SOUNDS_REFUSED = re.compile(
+_REFUSAL = re.compile(
     r"\W*(?:i'?m sorry|i am sorry|sorry|i can(?:no|')t|i(?:'m| am) (?:unable|not able)"
     r"|i (?:will not|won't|must decline|decline))\b",
     re.IGNORECASE,
@@ -40,23 +29,23 @@ _SOUNDS_REFUSED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """What can be asked now: the turn's name and all messages of its context."""
+    """A turn that can be sent now, with all messages of its context."""
 
     turn: str
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The result.
+class Judgment:
+    """Result of a conversation.
 
     Attributes:
-        verdict: That of the sample with the lower median of all totals.
-        sample_totals: Totals of the samples that gave one, in the order of their turns.
-        spread: Sample standard deviation of the totals; None for a single one.
-        missing_tools: The answer to the second question, whole; None when it failed.
-        missing_tools_error: Why it failed.
-        sample_errors: Why other samples gave no total.
+        verdict: Verdict of the sample with the lower median of all totals.
+        sample_totals: Totals of the samples with a verdict, in the order of their turns.
+        spread: Sample standard deviation of the totals; ``None`` for a single one.
+        missing_tools: Complete answer to the second question; ``None`` if it failed.
+        missing_tools_error: Reason why it failed.
+        sample_errors: Reasons why samples have no verdict.
     """
 
     verdict: Verdict
@@ -69,7 +58,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class FailedConversation:
-    """No sample gave a verdict: why, and whether asking again another day may help."""
+    """Result without a verdict: the reason, and whether a later attempt may succeed."""
 
     reason: str
     retriable: bool
@@ -77,7 +66,7 @@ class FailedConversation:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """One sample so far: its context and the turn to ask next, or its end."""
+    """A sample: its context, and its next turn or its result."""
 
     messages: tuple[Message, ...]
     next_turn: str | None
@@ -89,14 +78,14 @@ class Conversation:
     """A conversation with the replies that have arrived.
 
     Args:
-        prompts: What is asked.
-        criteria: Those that must each have a line in the answer.
-        samples: How often the score turn is asked, 1 or more.
-        replies: (turn, reply) in the order of arrival.
-        missing_tools_failure: Why the second question will not be answered.
+        prompts: Prompts of both questions.
+        criteria: Criteria that must each have a line in the answer.
+        samples: Number of score turns, at least 1.
+        replies: Pairs of turn and reply, in the order of arrival.
+        missing_tools_failure: Reason why the second question will not be answered.
 
     Raises:
-        ValueError: fewer than one sample.
+        ValueError: ``samples`` is less than 1.
     """
 
     prompts: Prompts
@@ -108,47 +97,51 @@ class Conversation:
 
     def __post_init__(self) -> None:
         if self.samples < 1:
-            raise ValueError(f"{self.samples} samples: ask for at least one")
+            raise ValueError(f"samples must be at least 1, not {self.samples}")
         replies = dict(self.replies)
         states = tuple(self._sample(number, replies) for number in range(1, self.samples + 1))
         object.__setattr__(self, "_samples", states)
 
     def open_requests(self) -> tuple[JudgeRequest, ...]:
-        """What can be asked now: score turns, then reminders; when all are done, the last turn."""
-        waiting = [
+        """Return the turns that can be sent now.
+
+        These are score turns, then reminders; after all samples, the missing-tools turn.
+        """
+        pending = [
             JudgeRequest(each.next_turn, each.messages) for each in self._samples if each.next_turn
         ]
-        if waiting:
-            return tuple(sorted(waiting, key=lambda request: len(request.messages)))
-        kept = self._kept()
+        if pending:
+            return tuple(sorted(pending, key=lambda request: len(request.messages)))
+        kept = self._kept_sample()
         if kept is None or self._missing_tools_done():
             return ()
         question = Message("user", self.prompts.missing_tools)
         return (JudgeRequest(MISSING_TOOLS_TURN, (*kept.messages, question)),)
 
     def with_reply(self, turn: str, reply: Reply) -> "Conversation":
-        """The conversation after a reply.
+        """Return the conversation after a reply.
 
         Raises:
-            ValueError: the turn was not asked, or has been answered.
+            ValueError: ``turn`` is not an open request.
         """
-        asked = [request.turn for request in self.open_requests()]
-        if turn not in asked:
-            raise ValueError(f"turn {turn!r} is not open; open are: {', '.join(asked) or 'none'}")
+        open_turns = self._open_turns()
+        if turn not in open_turns:
+            names = ", ".join(open_turns) or "none"
+            raise ValueError(f"turn {turn!r} is not open; open turns: {names}")
         return replace(self, replies=(*self.replies, (turn, reply)))
 
     def with_missing_tools_failed(self, reason: str) -> "Conversation":
-        """The conversation with its second question given up: the score completes all the same.
+        """Return the conversation with a failed second question; the score is still completed.
 
         Raises:
-            ValueError: that question is not the one that is open.
+            ValueError: The missing-tools turn is not open.
         """
-        if MISSING_TOOLS_TURN not in [request.turn for request in self.open_requests()]:
+        if MISSING_TOOLS_TURN not in self._open_turns():
             raise ValueError(f"turn {MISSING_TOOLS_TURN!r} is not open")
         return replace(self, missing_tools_failure=reason)
 
-    def outcome(self) -> Judgement | FailedConversation | None:
-        """The result; None as long as something is open."""
+    def outcome(self) -> Judgment | FailedConversation | None:
+        """Return the result; ``None`` while a request is open."""
         if self.open_requests():
             return None
         verdicts = [each.result for each in self._samples if isinstance(each.result, Verdict)]
@@ -160,7 +153,7 @@ class Conversation:
             return FailedConversation("; ".join(reasons), any(each.retriable for each in failures))
         totals = tuple(each.total for each in verdicts)
         missing_tools, error = self._missing_tools()
-        return Judgement(
+        return Judgment(
             verdict=_lower_median(verdicts),
             sample_totals=totals,
             spread=statistics.stdev(totals) if len(totals) > 1 else None,
@@ -169,25 +162,28 @@ class Conversation:
             sample_errors=tuple(each.reason for each in failures),
         )
 
+    def _open_turns(self) -> list[str]:
+        return [request.turn for request in self.open_requests()]
+
     def _sample(self, number: int, replies: dict[str, Reply]) -> _Sample:
         turn = f"score-{number}"
         messages: tuple[Message, ...] = (Message("user", self.prompts.score),)
         first = replies.get(turn)
         if first is None:
             return _Sample(messages, turn, None)
-        read = _read(first, self.criteria)
+        parsed = _parse_reply(first, self.criteria)
         messages = (*messages, Message("assistant", first.text))
-        if not isinstance(read, Problem):
-            return _Sample(messages, None, read)
-        messages = (*messages, Message("user", reminder(read.reason, self.criteria)))
+        if not isinstance(parsed, Problem):
+            return _Sample(messages, None, parsed)
+        messages = (*messages, Message("user", reminder(parsed.reason, self.criteria)))
         second = replies.get(f"{turn}-reminder")
         if second is None:
             return _Sample(messages, f"{turn}-reminder", None)
         messages = (*messages, Message("assistant", second.text))
         return _Sample(messages, None, _after_reminder(first, second, self.criteria))
 
-    def _kept(self) -> _Sample | None:
-        """The sample from which the conversation goes on."""
+    def _kept_sample(self) -> _Sample | None:
+        """Return the sample whose context the missing-tools turn continues."""
         verdicts = [each.result for each in self._samples if isinstance(each.result, Verdict)]
         if not verdicts:
             return None
@@ -198,25 +194,25 @@ class Conversation:
         return answered or self.missing_tools_failure is not None
 
     def _missing_tools(self) -> tuple[str | None, str | None]:
-        """Answer and error of the second question."""
+        """Return answer and error of the second question."""
         reply = dict(self.replies).get(MISSING_TOOLS_TURN)
         if reply is None:
             return None, self.missing_tools_failure
-        unusable = _unusable(reply)
-        return (None, unusable.reason) if unusable else (reply.text.strip(), None)
+        failure = _failure(reply)
+        return (None, failure.reason) if failure else (reply.text.strip(), None)
 
 
-def _read(
+def _parse_reply(
     reply: Reply, criteria: Sequence[RubricCriterion]
 ) -> Verdict | Problem | FailedConversation:
-    """A verdict, a problem that a reminder may mend, or the end of the sample."""
-    return _unusable(reply) or parse_verdict(reply.text, criteria)
+    """Return a verdict, a problem for a reminder, or the failure of the sample."""
+    return _failure(reply) or parse_verdict(reply.text, criteria)
 
 
-def _unusable(reply: Reply) -> FailedConversation | None:
-    """Why nothing in a reply counts, whatever it says."""
-    if reply.finish_reason in _CUT:
-        reason = "the judge's answer was cut by the token limit; raise the limit of its answers"
+def _failure(reply: Reply) -> FailedConversation | None:
+    """Return the reason why a reply is unusable regardless of its text."""
+    if reply.is_truncated:
+        reason = "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
         return FailedConversation(reason, retriable=True)
     if reply.finish_reason in _REFUSED:
         return FailedConversation(f"the judge refused ({reply.finish_reason})", retriable=False)
@@ -228,22 +224,22 @@ def _unusable(reply: Reply) -> FailedConversation | None:
 def _after_reminder(
     first: Reply, second: Reply, criteria: Sequence[RubricCriterion]
 ) -> Verdict | FailedConversation:
-    """The numbers of the second reply with the analysis of the first."""
-    read = _read(second, criteria)
-    if isinstance(read, FailedConversation):
-        return read
-    if isinstance(read, Problem):
-        refused = all(map(_sounds_refused, (first.text, second.text)))
-        said = "the judge refused" if refused else "no verdict, even after a reminder"
-        return FailedConversation(f"{said}: {read.reason}", retriable=not refused)
-    return replace(read, analysis=analysis_of(first.text))
+    """Return the numbers of the second reply with the analysis of the first."""
+    parsed = _parse_reply(second, criteria)
+    if isinstance(parsed, FailedConversation):
+        return parsed
+    if isinstance(parsed, Problem):
+        is_refused = _is_refusal(first.text) and _is_refusal(second.text)
+        failure = "the judge refused" if is_refused else "no verdict, even after a reminder"
+        return FailedConversation(f"{failure}: {parsed.reason}", retriable=not is_refused)
+    return replace(parsed, analysis=analysis_of(first.text))
 
 
-def _sounds_refused(text: str) -> bool:
-    return _SOUNDS_REFUSED.match(text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")) is not None
+def _is_refusal(text: str) -> bool:
+    return _REFUSAL.match(text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")) is not None
 
 
 def _lower_median(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of an even number the lower one of the two in the middle; of equal ones the earliest."""
+    """Return the median by total: of two middle ones the lower, of equal ones the earliest."""
     by_total = sorted(verdicts, key=lambda verdict: verdict.total)
     return by_total[(len(by_total) - 1) // 2]

@@ -1,4 +1,4 @@
-"""Which sessions the judge is due to look at, and why each of the others is not."""
+"""Decision which sessions are due to be judged, with the reason for each."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias
 from evaluation_pipelines.judging.domain.score import OPEN, Score, ScoreStatus
 
 RETRY_AFTER = timedelta(hours=20)
-"""Shorter than a day: what failed in one night is tried in the next, whenever that begins."""
+"""Wait before a failed scoring is repeated; under a day, so that each nightly run repeats it."""
 
 MAX_ATTEMPTS = 3
 
 MAX_TAKEOVERS = 10
-"""A scoring whose process dies that often may be what it dies of."""
+"""Maximum number of takeovers of one scoring; it may be the cause of the crashes."""
 
 State: TypeAlias = Literal[
     "excluded",
@@ -31,9 +31,10 @@ State: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the judge must know of a session window; ``is_terminal`` as of the time of the run.
+    """Data about a session window that decides whether it is judged.
 
-    ``excluded_by`` names the rule of the user's that leaves it out.
+    ``is_terminal`` is as of the time of the run. ``excluded_by`` is the name of the configured rule
+    that excludes the session.
     """
 
     organization_id: str
@@ -53,7 +54,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSetup:
-    """By what a session is judged: the version of a judge profile that counts for it, a model."""
+    """Version of a judge profile that applies to a session, with rubric and model."""
 
     profile_id: str
     profile_version: int
@@ -66,7 +67,7 @@ class JudgeSetup:
 
 @dataclass(frozen=True, slots=True)
 class PastScore:
-    """What is known of one scoring of the same session by any version of the same profile."""
+    """An earlier scoring of the same session by any version of the same profile."""
 
     status: ScoreStatus
     profile_version: int
@@ -79,12 +80,12 @@ class PastScore:
 
 @dataclass(frozen=True, slots=True)
 class ExtraDue:
-    """What somebody who starts a run may ask for beyond what is due.
+    """Options that make more sessions due.
 
     Attributes:
-        force: judge again what is scored or has failed for good.
-        include_thin: judge sessions of which no text was logged.
-        obsolete: judge again what was scored by other words than the rubric's of today.
+        force: Judge sessions again that are scored or have failed permanently.
+        include_thin: Judge sessions of which no text was logged.
+        obsolete: Judge sessions again whose scores have another wording of the rubric.
     """
 
     force: bool = False
@@ -94,7 +95,7 @@ class ExtraDue:
 
 @dataclass(frozen=True, slots=True)
 class DueState:
-    """Where a session stands with the judge, and why; ``attempt`` counts from 1 when it is due."""
+    """State of a session and the reason for it; ``attempt`` counts from 1 if it is due."""
 
     state: State
     reason: str
@@ -104,113 +105,111 @@ class DueState:
 NIGHTLY = ExtraDue()
 
 
-def standing(
+def due_state(
     window: Window,
-    judging: JudgeSetup | None,
+    setup: JudgeSetup | None,
     past: Sequence[PastScore],
     as_of: datetime,
-    asked: ExtraDue = NIGHTLY,
+    extra: ExtraDue = NIGHTLY,
 ) -> DueState:
-    """Where a session stands: the first of these that holds, in the order of ``State``.
+    """Return the state of a session: the first one of ``State`` that applies.
 
     Args:
-        window: the session window.
-        judging: what judges it; None when no profile does.
-        past: all its scorings by any version of that profile.
-        as_of: the time of the run.
-        asked: what the run was asked for.
+        window: The session window.
+        setup: Profile and model that judge it; ``None`` if no profile applies.
+        past: All its scorings by any version of that profile.
+        as_of: Time of the run.
+        extra: Options of the run.
     """
     if window.excluded_by is not None:
         return DueState("excluded", f"left out by the rule {window.excluded_by}")
     if not window.is_terminal:
         return DueState("not_terminal", "the session has not ended")
-    if judging is None:
+    if setup is None:
         return DueState("no_profile", f"no judge profile lists {window.classification_label!r}")
-    if window.content_level == "none" and not asked.include_thin:
+    if window.content_level == "none" and not extra.include_thin:
         return DueState("too_thin", "no text of the session was logged")
-    if not in_sample(window.session_key, judging.sample_rate):
-        return DueState("sampled_out", f"not among the {judging.sample_rate:.0%} that are judged")
+    if not in_sample(window.session_key, setup.sample_rate):
+        return DueState("sampled_out", f"not among the {setup.sample_rate:.0%} that are judged")
     if any(each.status in OPEN for each in past):
-        return DueState("in_flight", "a scoring of it is not finished yet")
-    return _standing_of_content(window, judging, past, as_of, asked)
+        return DueState("in_flight", "a scoring of the session is still open")
+    return _content_state(window, setup, past, as_of, extra)
 
 
-def why_not_continued(
-    score: Score, window: Window | None, judging: JudgeSetup | None
-) -> str | None:
-    """Why a scoring that somebody left unfinished cannot go on from its replies; None if it can.
+def why_not_resumable(score: Score, window: Window | None, setup: JudgeSetup | None) -> str | None:
+    """Return why an abandoned scoring cannot continue from its replies; ``None`` if it can.
 
     Args:
-        score: as its last owner left it.
-        window: its session as it is now; None when there is none any more.
-        judging: what judges that session now.
+        score: The scoring as its last owner left it.
+        window: Its session as it is now; ``None`` if it no longer exists.
+        setup: Profile and model that judge the session now.
     """
     if score.takeovers >= MAX_TAKEOVERS:
-        return f"{score.takeovers} processes died while they were at work on it"
+        return f"{score.takeovers} processes died while scoring it"
     if window is None:
-        return "there is no such session any more"
+        return "the session no longer exists"
     if window.content_hash != score.content_hash:
-        return "the session has gone on since"
-    if judging is None:
-        return f"no judge profile lists {window.classification_label!r} any more"
-    now = {
-        "judge profile": (judging.profile_id, score.judge_profile_id),
-        "version of the judge profile": (judging.profile_version, score.judge_profile_version),
-        "judge model": (judging.model, score.judge_model),
-        "wording of the rubric": (judging.prompt_hash, score.prompt_hash),
+        return "the session has changed since"
+    if setup is None:
+        return f"no judge profile lists {window.classification_label!r} anymore"
+    compared = {
+        "judge profile": (setup.profile_id, score.judge_profile_id),
+        "version of the judge profile": (setup.profile_version, score.judge_profile_version),
+        "judge model": (setup.model, score.judge_model),
+        "wording of the rubric": (setup.prompt_hash, score.prompt_hash),
     }
-    changed = [what for what, (present, begun) in now.items() if present != begun]
-    return f"begun with another {' and '.join(changed)}" if changed else None
+    changed = [name for name, (current, started) in compared.items() if current != started]
+    return f"started with another {' and '.join(changed)}" if changed else None
 
 
 def in_sample(session_key: str, sample_rate: float) -> bool:
-    """Whether a session is among the share that is judged: the same answer every time.
+    """Return whether a session is in the sample that is judged; the answer is deterministic.
 
-    The first 8 bytes of the key's SHA-256 are a fraction of 2**64; a higher rate so only adds.
+    The first 8 bytes of the SHA-256 of ``session_key``, as a fraction of 2**64, are compared with
+    ``sample_rate``. A higher rate therefore only adds sessions.
     """
-    place = int.from_bytes(hashlib.sha256(session_key.encode()).digest()[:8], "big")
-    return place < sample_rate * 2**64
+    position = int.from_bytes(hashlib.sha256(session_key.encode()).digest()[:8], "big")
+    return position < sample_rate * 2**64
 
 
 def oldest_first(window: Window) -> tuple[datetime, str, str]:
-    """Sort key of due sessions: what waits longest comes first, whatever the budget leaves out."""
+    """Return the sort key of due sessions: sessions that have waited longest come first."""
     return window.ended_at, window.organization_id, window.session_key
 
 
-def _standing_of_content(
+def _content_state(
     window: Window,
-    judging: JudgeSetup,
+    setup: JudgeSetup,
     past: Sequence[PastScore],
     as_of: datetime,
-    asked: ExtraDue,
+    extra: ExtraDue,
 ) -> DueState:
-    """The same for a session that is to be judged, by what became of its present content."""
-    present = (judging.profile_version, window.content_hash)
-    current = [each for each in past if (each.profile_version, each.content_hash) == present]
+    """Return the state by the scorings of the current content and profile version."""
+    content = (setup.profile_version, window.content_hash)
+    current = [each for each in past if (each.profile_version, each.content_hash) == content]
     failures = [each for each in current if each.status == "failed"]
     attempt = len(failures) + 1
-    if asked.force:
-        return DueState("due", "asked for by force", attempt)
-    words = [each.prompt_hash for each in current if each.status == "completed"]
-    if words and not (asked.obsolete and judging.prompt_hash not in words):
+    if extra.force:
+        return DueState("due", "requested with force", attempt)
+    hashes = [each.prompt_hash for each in current if each.status == "completed"]
+    if hashes and not (extra.obsolete and setup.prompt_hash not in hashes):
         return DueState("scored", "this content is scored")
-    return _after(failures, as_of) or DueState("due", "not scored yet", attempt)
+    return _failed_state(failures, as_of) or DueState("due", "not scored yet", attempt)
 
 
-def _after(failures: Sequence[PastScore], as_of: datetime) -> DueState | None:
-    """Why a session that failed is not tried now; None when nothing stands against it."""
-    final = [each for each in failures if not each.retriable]
-    if final:
-        return DueState("failed", f"failed for good: {final[-1].error_message}")
+def _failed_state(failures: Sequence[PastScore], as_of: datetime) -> DueState | None:
+    """Return the state of a session that must not be retried now; ``None`` if it may be."""
+    permanent = [each for each in failures if not each.retriable]
+    if permanent:
+        return DueState("failed", f"failed permanently: {permanent[-1].error_message}")
+    if not failures:
+        return None
+    error = failures[-1].error_message
     if len(failures) >= MAX_ATTEMPTS:
-        return DueState("failed", f"given up after {len(failures)} attempts: {_last(failures)}")
+        return DueState("failed", f"given up after {len(failures)} attempts: {error}")
     ended = [each.completed_at for each in failures if each.completed_at is not None]
-    again = max(ended, default=None)
-    if again is not None and again + RETRY_AFTER > as_of:
-        when = (again + RETRY_AFTER).astimezone(UTC)
-        return DueState("failed", f"tried again from {when:%Y-%m-%d %H:%M} UTC: {_last(failures)}")
+    retry_at = max(ended) + RETRY_AFTER if ended else as_of
+    if retry_at > as_of:
+        when = retry_at.astimezone(UTC)
+        return DueState("failed", f"retried from {when:%Y-%m-%d %H:%M} UTC: {error}")
     return None
-
-
-def _last(failures: Sequence[PastScore]) -> str:
-    return str(failures[-1].error_message)

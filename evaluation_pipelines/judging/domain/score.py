@@ -1,4 +1,4 @@
-"""A judge score as the ledger keeps it, and the states it goes through."""
+"""Judge score as stored in the ledger, and its states."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ from typing import Any, Literal, TypeAlias
 ScoreStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 
 OPEN: tuple[ScoreStatus, ...] = ("pending", "in_progress")
-"""A scoring that is still to come to its end; a session has one at most for a profile and model."""
+"""States of a scoring in progress; a session has at most one per profile and model."""
 
 TERMINAL: tuple[ScoreStatus, ...] = ("completed", "failed")
-"""Nothing leaves these."""
+"""Final states."""
 
 Phase: TypeAlias = Literal["analyzing_methodology", "identifying_missing_tools"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedTurn:
-    """One reply of the judge, kept as soon as it arrived.
+    """A reply of the judge, stored as soon as it arrives.
 
-    ``cost_usd`` and token counts are None where the endpoint or the price table does not say;
-    ``input_tokens`` leaves out those that were read from the cache.
-    ``at_us`` is the time of arrival in microseconds since 1970.
+    ``cost_usd`` and the token counts are ``None`` if the endpoint or the price table does not
+    provide them. ``input_tokens`` excludes tokens read from the cache. ``at_us`` is the time of
+    arrival in microseconds since 1970.
     """
 
     turn: str
@@ -41,11 +41,16 @@ class LoggedTurn:
 class Score:
     """One row of ``session_scores``: a scoring of one content of one session window.
 
-    Times are microseconds since 1970, money is USD, unknown is None. ``scored_at_us`` is when it
-    was asked for. ``judge_cost_usd`` is what the replies cost; ``booked_cost_usd`` is what counts
-    against the budget: with it what requests without a reply may have cost, those under way
-    included. ``reserved_cost_usd`` is set aside for what has yet to be asked, and counts as long as
-    the lease holds. ``booked_at_us`` is when either changed last.
+    Times are in microseconds since 1970, money is in USD, unknown values are ``None``.
+
+    Attributes:
+        scored_at_us: Time of the request.
+        judge_cost_usd: Cost of the replies.
+        booked_cost_usd: Amount that counts against the budget: the cost of the replies, and the
+            possible cost of requests without a reply, including those in flight.
+        reserved_cost_usd: Amount reserved for requests that are not sent yet; it counts while the
+            lease is valid.
+        booked_at_us: Time of the last change of either amount.
     """
 
     score_id: str
@@ -99,15 +104,15 @@ class Score:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still to come to its end."""
+        """True if the scoring has not ended."""
         return self.status in OPEN
 
     def is_leased(self, now_us: int) -> bool:
-        """Whether somebody is at work on it."""
+        """Return whether a process holds a valid lease."""
         return self.lease_expires_at_us is not None and self.lease_expires_at_us > now_us
 
 
-_FOR_THE_STORE = (
+_INTERNAL_FIELDS = (
     "turn_log",
     "lease_owner",
     "lease_expires_at_us",
@@ -119,12 +124,15 @@ _FOR_THE_STORE = (
 
 
 def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any]:
-    """Every field that concerns a reader, and whether the score was made by today's rubric.
+    """Return the public fields of a score, and ``current_prompt_used``.
+
+    ``current_prompt_used`` says whether the score was made with the current rubric.
 
     Args:
-        score: the row.
-        current_prompt_hash: hash of its rubric as it is now; None when there is no such rubric any
-            more, so that the score cannot be of today's.
+        score: The row.
+        current_prompt_hash: Hash of its rubric now; ``None`` if the rubric no longer exists.
     """
-    fields = {name: getattr(score, name) for name in score.__slots__ if name not in _FOR_THE_STORE}
+    fields = {
+        name: getattr(score, name) for name in score.__slots__ if name not in _INTERNAL_FIELDS
+    }
     return fields | {"current_prompt_used": score.prompt_hash == current_prompt_hash}

@@ -1,6 +1,6 @@
-"""Requests for the score of one session: what is done, and how HTTP says it.
+"""Answers to requests for the score of one session, with their HTTP status codes.
 
-The terminal, the user interface and a service answer by the same table:
+The command line, the user interface and a service follow the same table:
 
 | existing | force | result | HTTP |
 |---|---|---|---|
@@ -10,7 +10,7 @@ The terminal, the user interface and a service answer by the same table:
 | completed, failed | yes | new scoring | 202 |
 | pending, in_progress | yes | refused: conflict | 409 |
 
-Before it: an unknown session is 404, one that is still running 400.
+Checked first: an unknown session is 404, a session that has not ended is 400.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ Action: TypeAlias = Literal["create", "existing", "conflict", "not_terminal", "u
 
 UNAUTHORIZED = 401
 STORE_FAILED = 500
-"""After one more try."""
+"""The ledger failed twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """What to do with a request, and the status code that tells it."""
+    """Action for a request, and its HTTP status code."""
 
     action: Action
     http_status: int
@@ -39,10 +39,10 @@ def answer_request(
     """Answer a request to score a session.
 
     Args:
-        existing: status of the newest scoring of its current content by its current profile.
-        force: score again although there is one that came to its end.
-        is_known: whether there is such a session.
-        is_terminal: whether it has ended.
+        existing: Status of the newest scoring of its current content by its current profile.
+        force: Whether to score again if a scoring has ended already.
+        is_known: Whether the session exists.
+        is_terminal: Whether the session has ended.
     """
     if not is_known:
         return RequestAnswer("unknown", 404)
@@ -56,5 +56,5 @@ def answer_request(
 
 
 def answer_lookup(existing: ScoreStatus | None) -> RequestAnswer:
-    """Answer a request to see the score of a session; ``existing`` is that of its newest one."""
+    """Answer a request to read a score; ``existing`` is the status of the newest scoring."""
     return RequestAnswer("unknown", 404) if existing is None else RequestAnswer("existing", 200)

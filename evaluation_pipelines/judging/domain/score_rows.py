@@ -1,4 +1,4 @@
-"""The judge's scores as a table of the lake, and the rules it is held to."""
+"""Rows of the table ``judge_scores`` and its checks."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,12 +19,12 @@ _TIMES = ("scored_at", "started_at", "completed_at")
 def score_rows(
     scores: Iterable[Score], prompt_hashes: Mapping[str, str], contents: Mapping[Any, str]
 ) -> pl.DataFrame:
-    """The scorings of a date as rows of ``judge_scores``.
+    """Return the scorings of a session date as rows of ``judge_scores``.
 
     Args:
-        scores: all of them.
-        prompt_hashes: rubric -> hash of its words as they are now.
-        contents: (organization_id, session_key) -> content hash of each window of the date.
+        scores: All scorings of the date.
+        prompt_hashes: Current prompt hash by rubric.
+        contents: Content hash of each window of the date by (organization_id, session_key).
     """
     rows = [_row(each, prompt_hashes, contents) for each in scores]
     frame = pl.DataFrame(rows, schema=JUDGE_SCORES.schema, orient="row")
@@ -32,7 +32,7 @@ def score_rows(
 
 
 def totals_are_in_range(scores: pl.DataFrame, table: Table) -> CheckResult:
-    """Every completed scoring has a total from 0 to 100, every other one has none."""
+    """Check that completed scorings have a total from 0 to 100, and others have none."""
     total, done = pl.col("total_score"), pl.col("status") == "completed"
     fits = pl.when(done).then(total.is_between(0, 100)).otherwise(total.is_null())
     broken = scores.filter(~fits.fill_null(value=False))
@@ -40,21 +40,24 @@ def totals_are_in_range(scores: pl.DataFrame, table: Table) -> CheckResult:
         table.name,
         "totals_are_in_range",
         broken.is_empty(),
-        "a total from 0 to 100 for what is completed, and none for what is not",
+        "a total from 0 to 100 for completed scorings, and none for others",
         f"{broken.height} scorings with another total",
         tuple(broken["score_id"].head(EXAMPLES)),
     )
 
 
 def every_scoring_has_its_session(scores: pl.DataFrame, table: Table) -> CheckResult:
-    """Every scoring has its session window; a warning, since late attribution cuts anew."""
+    """Check that every scoring has a session window.
+
+    A failure is a warning, because late attribution may change the windows.
+    """
     orphans = scores.filter(pl.col("is_current").is_null())
     return CheckResult(
         table.name,
         "every_scoring_has_its_session",
         orphans.is_empty(),
         f"a session window for each of {scores.height} scorings",
-        f"{orphans.height} scorings without one",
+        f"{orphans.height} scorings without a session window",
         tuple(orphans["session_key"].head(EXAMPLES)),
         "warning",
     )

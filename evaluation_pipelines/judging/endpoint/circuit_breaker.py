@@ -1,12 +1,12 @@
-"""A circuit breaker: stops asking an endpoint that is down, and finds out when it is up again."""
+"""Circuit breaker that stops requests to an endpoint that is down."""
 
 from collections.abc import Callable
 
 
 class CircuitOpenError(Exception):
-    """The endpoint is down or refuses everything: no session is to blame, all stay due.
+    """The endpoint is down or refuses every call; no session caused it, and all stay due.
 
-    ``cost_usd`` is what the request cost that found it out: 0, or None for unknown.
+    ``cost_usd`` is the cost of the request that detected it: 0, or ``None`` if unknown.
     """
 
     def __init__(self, reason: str, cost_usd: float | None = 0.0) -> None:
@@ -15,56 +15,67 @@ class CircuitOpenError(Exception):
 
 
 class CircuitBreaker:
-    """Opens after some failures in a row; from then on one probe at a time is let through.
+    """Opens after several failures in a row; then it admits one probe at a time.
 
-    A probe follows a pause after the last failure. When it succeeds all is well again.
+    A probe is admitted after a pause since the last failure. A probe that succeeds closes the
+    breaker.
     """
 
     def __init__(self, failures: int, pause_s: float, monotonic: Callable[[], float]) -> None:
-        """Begin closed: everything is let through."""
-        self._most_failures = failures
+        """Create a closed breaker.
+
+        Args:
+            failures: Failed calls in a row after which it opens.
+            pause_s: Seconds between the last failure and the next probe.
+            monotonic: Clock in seconds.
+        """
+        self._max_failures = failures
         self._pause_s = pause_s
         self._monotonic = monotonic
         self._failures = 0
         self._probe_at_s: float | None = None
-        self._probing = False
+        self._is_probing = False
         self._reason = ""
 
     def check(self) -> None:
-        """Raise CircuitOpenError where ``enter`` would."""
-        due = self._probe_at_s is None or self._monotonic() >= self._probe_at_s
-        if self._probing or not due:
+        """Raise ``CircuitOpenError`` if ``enter`` would."""
+        is_admitted = self._probe_at_s is None or self._monotonic() >= self._probe_at_s
+        if self._is_probing or not is_admitted:
             raise CircuitOpenError(self._reason)
 
     def enter(self) -> bool:
-        """Let a request through; whether it is a probe, which must report or be abandoned.
+        """Admit a request.
+
+        Returns:
+            True if the request is a probe. The result of a probe must be recorded, or the probe
+            abandoned.
 
         Raises:
-            CircuitOpenError: with the reason for which it opened.
+            CircuitOpenError: The breaker is open; the message says why.
         """
         self.check()
-        self._probing = self._probe_at_s is not None
-        return self._probing
+        self._is_probing = self._probe_at_s is not None
+        return self._is_probing
 
-    def succeeded(self) -> None:
-        """Close: the endpoint answers."""
-        self._failures, self._probe_at_s, self._probing = 0, None, False
+    def record_success(self) -> None:
+        """Close the breaker: the endpoint answers."""
+        self._failures, self._probe_at_s, self._is_probing = 0, None, False
 
-    def failed(self, reason: str, *, was_probe: bool = False) -> None:
-        """Count a call that failed; opens at the limit, and at once when it was a probe."""
+    def record_failure(self, reason: str, *, was_probe: bool = False) -> None:
+        """Count a failed call; open at the limit, or immediately if the call was a probe."""
         if self._probe_at_s is not None and not was_probe:
-            return  # it set out before the breaker opened and tells nothing new
+            return  # the call was sent before the breaker opened
         self._failures += 1
-        if self._failures >= self._most_failures:
+        if self._failures >= self._max_failures:
             in_a_row = f"{self._failures} calls in a row failed"
             self.open(f"the judge endpoint is down: {in_a_row}, the last one: {reason}")
 
     def open(self, reason: str) -> None:
-        """Open at once: the next calls would fail just so."""
-        self._reason, self._probing = reason, False
-        self._failures = max(self._failures, self._most_failures)
+        """Open immediately: the next calls would fail in the same way."""
+        self._reason, self._is_probing = reason, False
+        self._failures = max(self._failures, self._max_failures)
         self._probe_at_s = self._monotonic() + self._pause_s
 
     def abandon_probe(self) -> None:
-        """The probe was given up before it could tell anything; another one may follow."""
-        self._probing = False
+        """End a probe that was canceled before it had a result; another one may follow."""
+        self._is_probing = False

@@ -1,4 +1,22 @@
-"""Asks a judge behind any OpenAI-compatible endpoint, and never more of it than is good."""
+"""Client of a judge behind any OpenAI-compatible endpoint.
+
+Retries of one call are decided here, in ``JudgeClient.ask``, and nowhere else: the ``openai``
+library is told not to retry (``transport.py``).
+
+* Retried: connection errors, timeouts, status 408, 409, 429 and 5xx (except ``429`` with
+  ``insufficient_quota``), and answers with status 200 that are not a chat completion.
+* How often: ``CallLimits.attempts`` requests per call, 3 by default.
+* Waits: a random 50 to 100 % of ``first_wait_s`` (1 s), doubled for each further attempt, at most
+  ``longest_wait_s`` (30 s). A ``Retry-After`` header replaces the wait (plus up to 10 %) and holds
+  back all requests; if it exceeds ``longest_retry_after_s`` (120 s), the call is not retried.
+* A retry of a request that may have been charged is sent only if ``may_pay_again`` allows it.
+* Not retried: every other status, and a failed probe of the circuit breaker. Refused, empty and
+  truncated replies are answers.
+
+Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
+``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
+is resumed; ``docs/retries.md`` lists those of builds, Dagster runs and alerts.
+"""
 
 import asyncio
 import random
@@ -18,14 +36,14 @@ from evaluation_pipelines.judging.endpoint.rate_limit import RateLimit
 from evaluation_pipelines.judging.endpoint.replies import (
     ParsedCompletion,
     read_completion,
-    sound_text,
+    storable_text,
 )
 from evaluation_pipelines.judging.endpoint.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and whom to ask; local servers need no key."""
+    """Address, model and key of a judge; local servers need no key."""
 
     base_url: str
     model: str
@@ -34,21 +52,22 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """How an endpoint is treated; None is no limit.
+    """Limits for the calls of one endpoint; ``None`` is no limit.
 
     Attributes:
-        concurrency: Requests under way at the same time.
-        requests_per_minute: In any 60 seconds.
-        tokens_per_minute: The same; estimated before, corrected after a request.
-        timeout_s: Of one request, from start to end.
-        max_output_tokens: Longest reply.
-        temperature: None leaves it to the model.
-        attempts: Requests for one answer.
-        first_wait_s: Before the second attempt; doubled for each one after.
-        longest_wait_s: Of those waits.
-        longest_retry_after_s: An endpoint that asks to wait longer is not asked again.
-        breaker_failures: Calls in a row that fail before the endpoint counts as down.
-        breaker_pause_s: After which one call tries whether it is up again.
+        concurrency: Maximum number of requests in flight.
+        requests_per_minute: Maximum number of requests in any 60 seconds.
+        tokens_per_minute: Maximum number of tokens in any 60 seconds; estimated before a request
+            and corrected after it.
+        timeout_s: Time limit of one request, from start to end.
+        max_output_tokens: Maximum length of a reply.
+        temperature: Sampling temperature; ``None`` leaves it to the model.
+        attempts: Maximum number of requests per call.
+        first_wait_s: Wait before the second attempt; doubled for each further one.
+        longest_wait_s: Maximum of these waits.
+        longest_retry_after_s: Longest ``Retry-After`` that is followed; a longer one ends the call.
+        breaker_failures: Failed calls in a row after which the endpoint counts as down.
+        breaker_pause_s: Time after which one call probes an endpoint that is down.
     """
 
     concurrency: int = 8
@@ -67,7 +86,7 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The clocks of a client; tests have their own."""
+    """Clocks and randomness of a client; tests replace them."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -77,15 +96,15 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAnswer:
-    """A reply and what it took.
+    """A reply with its cost.
 
     Attributes:
-        reply: What the judge says; refused, empty and cut replies too.
-        usage: None when the endpoint does not tell.
-        cost_usd: Of the request that was answered; None when usage or price is unknown.
-        latency_ms: From sending that request to the end of its answer, without waits.
-        attempts: Requests that were sent.
-        maybe_charged_attempts: Those of them that failed and may have been charged all the same.
+        reply: Text and finish reason; refused, empty and truncated replies too.
+        usage: Tokens; ``None`` if the endpoint does not report them.
+        cost_usd: Cost of the request that was answered; ``None`` if usage or price is unknown.
+        latency_ms: Duration of that request, without waits.
+        attempts: Number of requests that were sent.
+        maybe_charged_attempts: Number of failed requests that may have been charged.
     """
 
     reply: Reply
@@ -96,7 +115,7 @@ class JudgeAnswer:
     maybe_charged_attempts: int
 
 
-# The endpoint is well: it answers, and the next call may fare better.
+# The endpoint is up: it answers, and the next call may succeed.
 _ABOUT_ONE_CALL = frozenset((Fault.CONTENT_FILTER, Fault.TOO_LONG))
 
 
@@ -105,21 +124,21 @@ async def _always() -> bool:
 
 
 class JudgeClient:
-    """One endpoint for one run; use as ``async with``."""
+    """Client of one endpoint for one run; use as ``async with``."""
 
     def __init__(
         self, endpoint: Endpoint, limits: CallLimits, pricing: Pricing, timing: Timing | None = None
     ) -> None:
-        """Prepare; nothing is opened before ``async with``."""
+        """Configure the client; connections are opened by ``async with``."""
         self._endpoint = endpoint
         self._limits = limits
         self._pricing = pricing
         self._timing = timing or Timing()
         clock, sleep = self._timing.monotonic, self._timing.sleep
         per_minute = (limits.requests_per_minute, limits.tokens_per_minute)
-        self._rate = RateLimit(*per_minute, clock, sleep)
+        self._rate_limit = RateLimit(*per_minute, clock, sleep)
         self._breaker = CircuitBreaker(limits.breaker_failures, limits.breaker_pause_s, clock)
-        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._semaphore = asyncio.Semaphore(limits.concurrency)
         self._transport: Transport | None = None
 
     async def __aenter__(self) -> Self:
@@ -143,18 +162,19 @@ class JudgeClient:
     async def ask(
         self, messages: Sequence[Message], may_pay_again: Callable[[], Awaitable[bool]] = _always
     ) -> JudgeAnswer:
-        """Send a conversation and wait for the answer, with retries.
+        """Send a conversation and wait for the answer; retry as the module docstring says.
 
-        Who cancels this must book a request that was under way as one of unknown cost.
+        A caller that cancels this must book a request in flight at unknown cost.
 
         Args:
-            messages: All of it, the last one from the user.
-            may_pay_again: Asked before a retry of a request that may have been charged.
+            messages: The whole conversation, the last message from the user.
+            may_pay_again: Called before a retry of a request that may have been charged; ``False``
+                prevents the retry.
 
         Raises:
-            JudgeCallError: no attempt succeeded, or a retry would not help.
-            CircuitOpenError: the endpoint is down or refuses everybody.
-            BudgetReachedError: ``may_pay_again`` said no; what was charged is booked.
+            JudgeCallError: All attempts failed, or a retry would not help.
+            CircuitOpenError: The endpoint is down or refuses every call.
+            BudgetReachedError: ``may_pay_again`` returned ``False``; the charges are booked.
         """
         maybe_charged = 0
         for attempt in range(1, self._limits.attempts + 1):
@@ -164,10 +184,12 @@ class JudgeClient:
                 error.attempts = attempt
                 wait_s = self._wait_s(error, attempt)
                 if wait_s is None:
-                    self._give_up(error)
+                    self._record_failed_call(error)
                     raise
                 if error.maybe_charged and not await may_pay_again():
-                    raise BudgetReachedError(f"no money for a retry: {error.reason}") from error
+                    raise BudgetReachedError(
+                        f"the budget does not allow a retry: {error.reason}"
+                    ) from error
                 maybe_charged += error.maybe_charged
                 await self._timing.sleep(wait_s)
             else:
@@ -179,26 +201,26 @@ class JudgeClient:
         raise AssertionError("the last attempt returns or raises")
 
     async def _request(self, messages: Sequence[Message]) -> tuple[ParsedCompletion, float]:
-        """One request: what came back, and how long it took (ms)."""
+        """Send one request; return its completion and its duration in milliseconds."""
         tokens = estimated_message_tokens(messages) + self._limits.max_output_tokens
-        async with self._slots:
+        async with self._semaphore:
             self._breaker.check()
-            passed = await self._rate.enter(tokens)
+            admitted = await self._rate_limit.acquire(tokens)
             is_probe = self._breaker.enter()
-            began = self._timing.monotonic()
+            started = self._timing.monotonic()
             try:
                 completion = read_completion(await self._send(messages))
             except JudgeCallError as error:
-                self._note(error, is_probe=is_probe)
+                self._record_failed_request(error, is_probe=is_probe)
                 raise
             except BaseException:
                 if is_probe:
                     self._breaker.abandon_probe()
                 raise
-            latency_ms = (self._timing.monotonic() - began) * 1000
-        self._breaker.succeeded()
+            latency_ms = (self._timing.monotonic() - started) * 1000
+        self._breaker.record_success()
         if completion.usage is not None:
-            self._rate.correct(passed, completion.usage.all_tokens)
+            self._rate_limit.correct(admitted, completion.usage.all_tokens)
         return completion, latency_ms
 
     async def _send(self, messages: Sequence[Message]) -> bytes:
@@ -207,7 +229,7 @@ class JudgeClient:
         body: dict[str, Any] = {
             "model": self._endpoint.model,
             "messages": [
-                {"role": each.role, "content": sound_text(each.content)} for each in messages
+                {"role": each.role, "content": storable_text(each.content)} for each in messages
             ],
             "max_completion_tokens": self._limits.max_output_tokens,
         }
@@ -215,27 +237,27 @@ class JudgeClient:
             body["temperature"] = self._limits.temperature
         return await self._transport.send(body, self._timing.now)
 
-    def _note(self, error: JudgeCallError, *, is_probe: bool) -> None:
-        """Tell the breaker about a failed request.
+    def _record_failed_request(self, error: JudgeCallError, *, is_probe: bool) -> None:
+        """Update the circuit breaker after a failed request.
 
         Raises:
-            CircuitOpenError: instead of the error, where no call is to blame for it.
+            CircuitOpenError: In place of the error if no single call caused it.
         """
         if error.fault is Fault.MISCONFIGURED:
             self._breaker.open(error.reason)
             raise CircuitOpenError(error.reason, error.cost_usd) from error
         if error.fault in _ABOUT_ONE_CALL:
-            self._breaker.succeeded()
+            self._breaker.record_success()
         elif is_probe:
-            self._breaker.failed(error.reason, was_probe=True)
+            self._breaker.record_failure(error.reason, was_probe=True)
             raise CircuitOpenError(error.reason, error.cost_usd) from error
 
-    def _give_up(self, error: JudgeCallError) -> None:
+    def _record_failed_call(self, error: JudgeCallError) -> None:
         if error.fault not in _ABOUT_ONE_CALL:
-            self._breaker.failed(error.reason)
+            self._breaker.record_failure(error.reason)
 
     def _wait_s(self, error: JudgeCallError, attempt: int) -> float | None:
-        """How long to wait before the next attempt; None when there is none."""
+        """Return the seconds to wait before the next attempt; ``None`` for no further attempt."""
         limits, jitter = self._limits, self._timing.jitter()
         if not error.retriable or attempt == limits.attempts:
             return None
@@ -244,5 +266,5 @@ class JudgeClient:
             return longest * (1 + jitter) / 2
         if error.retry_after_s > limits.longest_retry_after_s:
             return None
-        self._rate.hold(error.retry_after_s)
+        self._rate_limit.pause(error.retry_after_s)
         return error.retry_after_s * (1 + jitter / 10)

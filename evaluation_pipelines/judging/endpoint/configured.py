@@ -1,4 +1,4 @@
-"""The judge that the settings name, its price and its budget."""
+"""Client, pricing and budget limits of the judge, built from the settings."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from evaluation_pipelines.telemetry.prices import PriceTable
 
 
 def judge_pricing(settings: Settings, model: str, now: datetime) -> Pricing:
-    """The price that is set for ``EVAL_JUDGE_MODEL``; of any other model the list price."""
+    """Return the configured price of ``EVAL_JUDGE_MODEL``, or the list price of another model."""
     paid, output = settings.judge_input_usd_per_mtok, settings.judge_output_usd_per_mtok
     if model == settings.judge_model and paid is not None and output is not None:
         return Price(paid, output, settings.judge_cached_usd_per_mtok)
@@ -19,9 +19,16 @@ def judge_pricing(settings: Settings, model: str, now: datetime) -> Pricing:
 
 
 def judge_client(settings: Settings, now: datetime, model: str | None = None) -> JudgeClient | None:
-    """A client of the judge, another model than the one that is set if wanted.
+    """Return a client of the judge.
 
-    None when no judge is configured: ``settings.why_no_judge`` says what to set.
+    Args:
+        settings: The settings.
+        now: The time that selects the list price.
+        model: The model to ask; ``None`` is the configured one.
+
+    Returns:
+        The client, not yet open; ``None`` if no judge is configured. ``settings.why_no_judge`` says
+        what to set.
     """
     found = settings.judge_endpoint
     if found is None:
@@ -41,7 +48,7 @@ def judge_client(settings: Settings, now: datetime, model: str | None = None) ->
 
 
 def judge_budget_limits(settings: Settings) -> BudgetLimits:
-    """The limits of a run, as they are set."""
+    """Return the budget limits of a run."""
     return BudgetLimits(
         max_sessions=settings.judge_max_sessions,
         max_run_usd=settings.judge_max_cost_usd,
@@ -50,15 +57,15 @@ def judge_budget_limits(settings: Settings) -> BudgetLimits:
 
 
 class ListPrice:
-    """List price of one model at a time; the domain's ``Pricing``."""
+    """List price of one model at one time; implements ``Pricing``."""
 
     def __init__(self, model: str, at_us: int) -> None:
-        """Take the price that holds at ``at_us`` (microseconds since 1970)."""
+        """Use the price that is valid at ``at_us`` (microseconds since 1970)."""
         self._model = model
         self._at_us = at_us
 
     def cost_usd(self, usage: JudgeUsage) -> float | None:
-        """US dollars for the tokens of one call; None when the table lacks the model."""
+        """Return the cost of one call in US dollars; ``None`` if the table lacks the model."""
         return PriceTable().cost_usd(
             self._model,
             usage.input_tokens - usage.cache_write_tokens,

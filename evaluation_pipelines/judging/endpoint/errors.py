@@ -1,10 +1,10 @@
-"""Why a judge gave no answer: what went wrong, whether to ask again, whether it was charged."""
+"""Errors of judge calls: their cause, whether a retry may help, and whether they were charged."""
 
 from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What kind of thing went wrong, for counting."""
+    """Kind of a failure."""
 
     TIMEOUT = "timeout"
     CONNECTION = "connection"
@@ -18,16 +18,16 @@ class Fault(StrEnum):
 
 
 class JudgeCallError(Exception):
-    """One call failed, after its retries.
+    """A call failed after its retries.
 
     Attributes:
-        fault: The kind.
-        reason: A sentence for people; holds neither key nor prompt.
-        retriable: Whether the same call may succeed later.
-        status: HTTP status, None when no answer came.
-        attempts: Requests that were sent.
-        maybe_charged: Whether the last one may have been charged all the same.
-        retry_after_s: How long the endpoint asks to wait; None when it does not say.
+        fault: Kind of the failure.
+        reason: A sentence for users; contains neither the key nor the prompt.
+        retriable: True if the same call may succeed later.
+        status: HTTP status; ``None`` if there was no answer.
+        attempts: Number of requests that were sent.
+        maybe_charged: True if the last request may have been charged.
+        retry_after_s: Wait that the endpoint asks for; ``None`` if it does not say.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class JudgeCallError(Exception):
 
     @property
     def cost_usd(self) -> float | None:
-        """0 when the last request was certainly not charged, else unknown."""
+        """Cost of the last request: 0 if it was certainly not charged, otherwise unknown."""
         return None if self.maybe_charged else 0.0
 
 
 class BudgetReachedError(Exception):
-    """A call failed and a retry of it does not fit into the budget: its session stays due.
+    """A call failed and its retry does not fit into the budget; the session stays due.
 
-    The request that failed is booked already.
+    The cost of the failed request is already booked.
     """
 
     cost_usd = 0.0

@@ -1,4 +1,4 @@
-"""Sends chat completions through the ``openai`` library, and names whatever goes wrong."""
+"""HTTP transport of chat completions through the ``openai`` library."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.replies import shown, status_error
+from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
 
 if TYPE_CHECKING:
     import openai
 
 _LONGEST_CONNECT_S = 10.0
-# The library insists on a key, local servers do not.
+# The library requires a key, local servers do not.
 _NO_KEY = "none"
 
 
@@ -23,15 +23,15 @@ class Transport:
     def __init__(
         self, base_url: str, api_key: str | None, timeout_s: float, connections: int
     ) -> None:
-        """Open nothing yet; connections come with the requests.
+        """Configure the connections; they are opened by the first requests.
 
         Args:
-            base_url: Without ``/chat/completions``.
-            api_key: None where none is needed.
-            timeout_s: Of one request, from start to end.
-            connections: At the same time.
+            base_url: Address without ``/chat/completions``.
+            api_key: API key; ``None`` if the endpoint needs none.
+            timeout_s: Time limit of one request, from start to end.
+            connections: Maximum number of open connections.
         """
-        # Imported here: it takes longer than all else of the terminal.
+        # Imported here: it takes longer than the rest of the command line's start.
         import httpx2
         import openai
 
@@ -40,13 +40,13 @@ class Transport:
         self._client = openai.AsyncOpenAI(
             base_url=base_url,
             api_key=api_key or _NO_KEY,
-            max_retries=0,
+            max_retries=0,  # client.py retries
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s / 2, _LONGEST_CONNECT_S)),
             http_client=openai.DefaultAsyncHttpx2Client(
                 limits=httpx2.Limits(
                     max_connections=connections, max_keepalive_connections=connections
                 ),
-                # A transcript goes where it was meant to go.
+                # A transcript is sent only to the configured address.
                 follow_redirects=False,
             ),
         )
@@ -56,18 +56,18 @@ class Transport:
         await self._client.close()
 
     async def send(self, body: dict[str, Any], now: Callable[[], datetime]) -> bytes:
-        """The body of the answer to one request, whatever it holds.
+        """Send one request and return the body of its answer, unparsed.
 
         Raises:
-            JudgeCallError: no answer came, or not with status 200.
+            JudgeCallError: No complete answer arrived, or its status is not 200.
         """
         import httpx2
         import openai
 
-        # The plain request: ``chat.completions.create`` would walk through all of the prompt to
-        # learn what is a plain document already, and decode an answer that is not trusted.
+        # A plain request: ``chat.completions.create`` would traverse the whole prompt to convert
+        # what is a plain document already, and decode an answer that is not trusted.
         try:
-            # The library's own limit is for each read: a server that drips could take for ever.
+            # The library limits each read: a server that sends byte by byte could take forever.
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._client.post(
                     "/chat/completions", cast_to=httpx2.Response, body=body
@@ -76,33 +76,39 @@ class Transport:
             wait_s = _retry_after_s(error.response.headers, now)
             raise status_error(error.status_code, error.body, wait_s, self._secret) from None
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise self._no_answer(error) from None
+            raise self._connection_error(error) from None
         return answer.content
 
-    def _no_answer(self, error: "openai.APIConnectionError | TimeoutError") -> JudgeCallError:
+    def _connection_error(
+        self, error: "openai.APIConnectionError | TimeoutError"
+    ) -> JudgeCallError:
         import httpx2
         import openai
 
         cause = error.__cause__
-        unsent = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
-        if not unsent and isinstance(error, openai.APITimeoutError | TimeoutError):
-            what = f"the endpoint gave no whole answer within {self._timeout_s:g} s"
-            return JudgeCallError(Fault.TIMEOUT, what, retriable=True, maybe_charged=True)
-        how = "the endpoint cannot be reached" if unsent else "the endpoint broke off its answer"
-        detail = shown(str(cause) or type(cause).__name__, self._secret)
+        is_unsent = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
+        if not is_unsent and isinstance(error, openai.APITimeoutError | TimeoutError):
+            reason = f"the endpoint sent no complete answer within {self._timeout_s:g} s"
+            return JudgeCallError(Fault.TIMEOUT, reason, retriable=True, maybe_charged=True)
+        problem = (
+            "the endpoint cannot be reached"
+            if is_unsent
+            else "the endpoint closed the connection before its answer was complete"
+        )
+        detail = one_line_excerpt(str(cause) or type(cause).__name__, self._secret)
         return JudgeCallError(
-            Fault.CONNECTION, f"{how}: {detail}", retriable=True, maybe_charged=not unsent
+            Fault.CONNECTION, f"{problem}: {detail}", retriable=True, maybe_charged=not is_unsent
         )
 
 
 def _retry_after_s(headers: Any, now: Callable[[], datetime]) -> float | None:
-    """Seconds to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds or a date)."""
+    """Return the wait in seconds from ``retry-after-ms`` or ``Retry-After`` (seconds or a date)."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) / unit
         except ValueError:
             continue
-        if seconds >= 0:  # and no nan
+        if seconds >= 0:  # false for NaN
             return seconds
     try:
         when = parsedate_to_datetime(headers.get("retry-after", ""))

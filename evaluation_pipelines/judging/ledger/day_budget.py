@@ -1,6 +1,6 @@
-"""What all judging of a day has spent and set aside, and that no more is set aside than may be.
+"""Enforcement of the daily budget: spent and reserved money of all judging of a day (UTC).
 
-Steps within a transaction; ``lock_for_budget`` comes first in it.
+The functions run within a transaction; ``lock_day_budget`` must come first in it.
 """
 
 from datetime import datetime
@@ -18,61 +18,79 @@ _SCORE = SESSION_SCORES.c
 _PRIORITY = TOOL_PRIORITIES.c
 
 
-def wait_for_turn(connection: sa.Connection, stake: DayReservation | None) -> None:
-    """Begin a transaction that sets something aside under a limit: one at a time."""
-    if stake is not None and stake.most_of_day_usd is not None:
+def lock_day_budget(connection: sa.Connection, reservation: DayReservation | None) -> None:
+    """Serialize transactions that reserve money under a daily limit."""
+    if reservation is not None and reservation.max_day_usd is not None:
         lock_for_budget(connection)
 
 
-def set_aside(
+def reserve(
     connection: sa.Connection,
     score_id: str,
-    stake: DayReservation | None,
+    reservation: DayReservation | None,
     now: datetime,
     booked_usd: float = 0.0,
     reserved_usd: float = 0.0,
 ) -> dict[str, Any]:
-    """Values of a scoring for which a stake is set aside beside what it has; nothing if unknown.
+    """Return the column values of a scoring that reserves more money.
+
+    Args:
+        connection: Connection of the transaction.
+        score_id: The scoring.
+        reservation: The money to reserve; ``None`` if the price is unknown.
+        now: The time.
+        booked_usd: Amount that the scoring has booked already.
+        reserved_usd: Amount that the scoring has reserved already.
+
+    Returns:
+        Values for ``session_scores``; empty if the price is unknown.
 
     Raises:
-        DayBudgetReachedError: it does not fit into what is left of the day.
+        DayBudgetReachedError: The reservation does not fit into the rest of the daily budget.
     """
-    if stake is None:
+    if reservation is None:
         return {}
-    expect_room(connection, stake, now, score_id, booked_usd + reserved_usd)
+    check_day_budget(connection, reservation, now, score_id, booked_usd + reserved_usd)
     return {
-        "booked_cost_usd": booked_usd + stake.asked_usd,
-        "reserved_cost_usd": reserved_usd + stake.later_usd,
+        "booked_cost_usd": booked_usd + reservation.now_usd,
+        "reserved_cost_usd": reserved_usd + reservation.later_usd,
         "booked_at_us": to_us(now),
     }
 
 
-def expect_room(
+def check_day_budget(
     connection: sa.Connection,
-    stake: DayReservation,
+    reservation: DayReservation,
     now: datetime,
     score_id: str | None = None,
     already_usd: float = 0.0,
 ) -> None:
-    """Let a stake pass that fits into what is left of the day.
+    """Raise an error if a reservation does not fit into the rest of the daily budget.
 
-    ``score_id`` is the scoring that it is for, and that has ``already_usd``; None is no scoring.
+    Args:
+        connection: Connection of the transaction.
+        reservation: The money to reserve.
+        now: The time.
+        score_id: The scoring that reserves it; ``None`` if it is not for a scoring.
+        already_usd: Amount that this scoring has booked or reserved already.
 
     Raises:
-        DayBudgetReachedError: it does not fit.
+        DayBudgetReachedError: The reservation does not fit.
     """
-    if stake.most_of_day_usd is not None:
-        others_usd, is_held = _others(connection, score_id, now)
-        refused = stake.refusal(others_usd + already_usd)
+    if reservation.max_day_usd is not None:
+        others_usd, is_held = _usage_of_others(connection, score_id, now)
+        refused = reservation.refusal(others_usd + already_usd)
         if refused is not None:
-            fits_some_day = stake.refusal(0.0) is None
-            raise DayBudgetReachedError(refused, is_held=is_held and fits_some_day)
+            fits_empty_budget = reservation.refusal(0.0) is None
+            raise DayBudgetReachedError(refused, is_held=is_held and fits_empty_budget)
 
 
-def _others(connection: sa.Connection, score_id: str | None, now: datetime) -> tuple[float, bool]:
-    """What is spent and set aside today for all else, and whether any scoring is under way.
+def _usage_of_others(
+    connection: sa.Connection, score_id: str | None, now: datetime
+) -> tuple[float, bool]:
+    """Return the money that others spent and reserved today, and whether any scoring is leased.
 
-    A scoring that goes on over midnight counts whole for the day on which it ends.
+    A scoring that continues past midnight counts completely for the day on which it ends.
     """
     is_leased = _SCORE.lease_expires_at_us > to_us(now)
     counted = sa.func.coalesce(_SCORE.booked_cost_usd, 0.0) + sa.case(

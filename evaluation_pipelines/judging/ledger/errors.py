@@ -1,19 +1,19 @@
-"""What can go wrong with scorings in the ledger."""
+"""Errors of scorings in the ledger."""
 
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 
 
 class ScoringOpenError(LedgerError):
-    """The session is being scored by the same profile and model already, or was a moment ago."""
+    """The same profile and model score the session already, or did so a moment ago."""
 
 
 class DayBudgetReachedError(LedgerError):
-    """What is to be set aside for a scoring does not fit into the budget of the day.
+    """A reservation does not fit into the budget of the day.
 
     Attributes:
-        refused: Which limit, and a sentence about it.
-        is_held: Whether it may fit when scorings under way, whosever they are, have ended.
+        refused: The limit that was reached, with a sentence about it.
+        is_held: True if it may fit after scorings in progress, of any run, have ended.
     """
 
     def __init__(self, refused: Deferred, *, is_held: bool) -> None:
@@ -27,8 +27,8 @@ class UnknownScoreError(LedgerError):
 
 
 class ScoreEndedError(LedgerError):
-    """The scoring is completed or has failed: nothing about it changes any more."""
+    """The scoring is completed or failed and cannot be changed."""
 
 
 class ScoreLeaseLostError(LedgerError):
-    """Somebody else is at work on the scoring, or nobody is."""
+    """Another process holds the lease of the scoring, or no process does."""

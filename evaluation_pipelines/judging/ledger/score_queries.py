@@ -1,7 +1,8 @@
-"""What is asked of ``session_scores`` and ``scoring_events``; nothing here changes them."""
+"""Read queries on ``session_scores`` and ``scoring_events``."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
@@ -10,14 +11,13 @@ import sqlalchemy as sa
 from evaluation_pipelines.judging.domain.due import PastScore
 from evaluation_pipelines.judging.domain.score import OPEN, LoggedTurn, Score
 from evaluation_pipelines.judging.ledger.errors import UnknownScoreError
-from evaluation_pipelines.judging.ledger.score_records import ScoringEvent, WindowScorings
 from evaluation_pipelines.storage.ledger.engine import chunks, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import SCORING_EVENTS, SESSION_SCORES
 from evaluation_pipelines.times import to_us
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
-"""(organization_id, session_key, judge_profile_id) -> scorings, the oldest first."""
+"""Scorings by (organization_id, session_key, judge_profile_id), oldest first."""
 
 Subject: TypeAlias = tuple[str, str, str, str]
 """(organization_id, session_key, judge_profile_id, content_hash)"""
@@ -28,36 +28,64 @@ _OLDEST_FIRST = (_SCORE.scored_at_us, _SCORE.score_id)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class ScoringEvent:
+    """One event of a scoring; fields that do not apply to its type are ``None``."""
+
+    event_id: int
+    type: str
+    score_id: str
+    session_id: str
+    session_key: str
+    timestamp_us: int
+    phase: str | None
+    total_score: int | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowScorings:
+    """Number and cost of the scorings of a session window.
+
+    ``cost_usd`` is ``None`` if one of the prices is unknown.
+    """
+
+    organization_id: str
+    session_key: str
+    scorings: int
+    cost_usd: float | None
+
+
 class ScoreQueries:
-    """Reads the scores; every method sees one state of the ledger."""
+    """Reader of scores; every method sees one consistent state of the ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
         self._as_of = ledger.as_of
 
     def get(self, score_id: str) -> Score:
-        """One scoring as it stands now.
+        """Return the current state of one scoring.
 
         Raises:
-            UnknownScoreError: no such scoring.
+            UnknownScoreError: No scoring has this id.
         """
         found = self._select(_SCORE.score_id == score_id)
         if not found:
-            raise UnknownScoreError(f"The ledger knows no scoring {score_id}.")
+            raise UnknownScoreError(f"The ledger has no scoring {score_id}.")
         return found[0]
 
     def by_session(self, organization_id: str, session_key: str) -> list[Score]:
-        """All scorings of a session window, the oldest first."""
+        """Return all scorings of a session window, oldest first."""
         return self._select(
             _SCORE.session_key == session_key, _SCORE.organization_id == organization_id
         )
 
     def on_date(self, session_date: date) -> list[Score]:
-        """All scorings of the sessions of a date, the oldest first."""
+        """Return all scorings of the sessions of a date, oldest first."""
         return self._select(_SCORE.session_date == session_date)
 
     def by_window(self, session_date: date) -> list[WindowScorings]:
-        """Scorings of a date, whatever became of them, by session window and in its order."""
+        """Return number and cost of all scorings of a date, sorted by session window."""
         window = _SCORE.organization_id, _SCORE.session_key
         unpriced = sa.func.count(_SCORE.latency_ms) - sa.func.count(_SCORE.judge_cost_usd)
         cost = sa.func.coalesce(sa.func.sum(_SCORE.judge_cost_usd), 0.0)
@@ -67,13 +95,13 @@ class ScoreQueries:
             return [WindowScorings(*row) for row in connection.execute(query.order_by(*window))]
 
     def dates(self) -> list[date]:
-        """The dates with scorings, oldest first."""
+        """Return the dates that have scorings, oldest first."""
         query = sa.select(_SCORE.session_date).distinct().order_by(_SCORE.session_date)
         with reading(self._engine) as connection:
             return list(connection.scalars(query))
 
     def newest_changes(self) -> dict[date, tuple[int, int | None]]:
-        """For each date with scorings: how many, and when the newest changed last (us)."""
+        """Return number of scorings and time of the last change (microseconds) by date."""
         changed = sa.func.coalesce(
             _SCORE.completed_at_us, _SCORE.started_at_us, _SCORE.scored_at_us
         )
@@ -83,11 +111,11 @@ class ScoreQueries:
             return {day: (int(number), newest) for day, number, newest in rows}
 
     def open_scores(self) -> list[Score]:
-        """All scorings that have not come to their end, held by somebody or not; oldest first."""
+        """Return all scorings that have not ended, leased or not, oldest first."""
         return self._select(_SCORE.status.in_(OPEN))
 
     def past(self, session_dates: Collection[date]) -> PastByProfile:
-        """What was scored of the sessions of some dates, in short."""
+        """Return the past scorings of the sessions of ``session_dates``."""
         columns = [
             _SCORE[name]
             for name in (
@@ -103,38 +131,38 @@ class ScoreQueries:
                 "prompt_hash",
             )
         ]
-        found: PastByProfile = defaultdict(list)
+        past: PastByProfile = defaultdict(list)
         with reading(self._engine) as connection:
             for chunk in chunks(session_dates):
                 query = sa.select(*columns).where(_SCORE.session_date.in_(chunk))
                 for row in connection.execute(query.order_by(*_OLDEST_FIRST)):
-                    *key, status, version, content, retriable, ended_us, error, words = row
+                    *key, status, version, content, retriable, ended_us, error, prompt_hash = row
                     ended = None if ended_us is None else _EPOCH + timedelta(microseconds=ended_us)
-                    found[key[0], key[1], key[2]].append(
-                        PastScore(status, version, content, words, retriable, ended, error)
+                    past[key[0], key[1], key[2]].append(
+                        PastScore(status, version, content, prompt_hash, retriable, ended, error)
                     )
-        return dict(found)
+        return dict(past)
 
     def obsolete(self, prompt_hashes: Mapping[str, str]) -> list[Score]:
-        """Completed scores that were made by other words than those of today, the oldest first.
+        """Return completed scores that used an older wording of their rubric, oldest first.
 
         Args:
-            prompt_hashes: rubric -> hash of its templates as they are now; scores by a rubric that
-                is missing here are obsolete too.
+            prompt_hashes: Current prompt hash by rubric; scores by a rubric that is not in it are
+                obsolete as well.
         """
-        return self._select(_SCORE.status == "completed", ~_by_words(prompt_hashes))
+        return self._select(_SCORE.status == "completed", ~_has_prompt_hash(prompt_hashes))
 
     def scored_last(self, prompt_hashes: Mapping[str, str]) -> dict[Subject, int]:
-        """When (us) each session's content was scored last by the words of today."""
+        """Return the time of the last scoring with a current prompt hash (microseconds)."""
         subject = _SCORE.organization_id, _SCORE.session_key, _SCORE.judge_profile_id
         columns = (*subject, _SCORE.content_hash)
         query = sa.select(*columns, sa.func.max(_SCORE.completed_at_us)).group_by(*columns)
-        query = query.where(_SCORE.status == "completed", _by_words(prompt_hashes))
+        query = query.where(_SCORE.status == "completed", _has_prompt_hash(prompt_hashes))
         with reading(self._engine) as connection:
             return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
 
     def lease_owners(self) -> list[str]:
-        """Who holds scorings that have not come to their end, or has left them with a lease."""
+        """Return the lease owners of scorings that have not ended, expired leases included."""
         query = (
             sa.select(_SCORE.lease_owner)
             .where(_SCORE.status.in_(OPEN), _SCORE.lease_owner.is_not(None))
@@ -144,17 +172,17 @@ class ScoreQueries:
             return list(connection.scalars(query.order_by(_SCORE.lease_owner)))
 
     def events(self, score_id: str) -> list[ScoringEvent]:
-        """What happened to a scoring, in its order."""
+        """Return the events of a scoring in order."""
         return self._events(_EVENT.score_id == score_id)
 
     def events_after(self, event_id: int) -> list[ScoringEvent]:
-        """Everything that happened after an event, for those who follow along."""
+        """Return all events after ``event_id``, for consumers that follow the events."""
         return self._events(_EVENT.event_id > event_id)
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[Score]:
         query = sa.select(SESSION_SCORES).where(*conditions).order_by(*_OLDEST_FIRST)
         if self._as_of is not None:
-            # How far the others had come by then is not kept.
+            # The ledger does not keep earlier states of unfinished scorings.
             query = query.where(_SCORE.completed_at_us <= to_us(self._as_of))
         with reading(self._engine) as connection:
             return [score_of(row) for row in connection.execute(query).mappings()]
@@ -165,7 +193,7 @@ class ScoreQueries:
             return [ScoringEvent(**row) for row in connection.execute(query).mappings()]
 
 
-def _by_words(prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
+def _has_prompt_hash(prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
     of_rubrics = [
         sa.and_(_SCORE.rubric == rubric, _SCORE.prompt_hash == prompt_hash)
         for rubric, prompt_hash in prompt_hashes.items()
@@ -174,6 +202,6 @@ def _by_words(prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
 
 
 def score_of(row: sa.RowMapping) -> Score:
-    """A row as a value."""
+    """Return a row as a ``Score``."""
     turns = tuple(LoggedTurn(**each) for each in row["turn_log"])
     return Score(**{**row, "turn_log": turns})

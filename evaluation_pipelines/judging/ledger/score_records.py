@@ -1,4 +1,4 @@
-"""The values that go into ``session_scores`` and ``scoring_events`` and come out of them."""
+"""Values that are written to ``session_scores``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,13 @@ from evaluation_pipelines.judging.domain.score import LoggedTurn, Phase
 
 @dataclass(frozen=True, slots=True)
 class NewScore:
-    """A scoring about to begin: which content of which session, and by what it is judged.
+    """A scoring to create: the session, its content and the judge.
 
-    ``score_id`` is a new UUID. ``seen`` is how many scorings of the session by the profile its
-    maker knows of: should there be another one by now, it is refused. None asks no such thing.
+    Attributes:
+        score_id: A new UUID.
+        known_scorings: Number of scorings of the session by the profile that the caller has seen.
+            If the ledger has another number by then, the scoring is refused. ``None`` skips this
+            check. Not a column.
     """
 
     score_id: str
@@ -30,12 +33,12 @@ class NewScore:
     prompt_hash: str
     samples: int
     score_triggered_by: str
-    seen: int | None = None
+    known_scorings: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PromptFacts:
-    """What is worth knowing of the transcript that the judge was shown."""
+    """Properties of the transcript that was sent to the judge."""
 
     content_level: str
     redactions: Mapping[str, int]
@@ -45,10 +48,15 @@ class PromptFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReply:
-    """A reply of the judge that is to be kept; see ``ScoreStore.log_turn``.
+    """A reply of the judge to store; see ``ScoreStore.log_turn``.
 
-    ``booked_usd`` is all that is spent on the scoring by now, calls under way included, and
-    ``reserved_usd`` what is set aside beside it; None is unknown.
+    Attributes:
+        score_id: The scoring.
+        owner: The lease owner that stores the reply.
+        turn: The reply.
+        booked_usd: Cost of the scoring so far, requests in flight included; ``None`` if unknown.
+        reserved_usd: Money reserved in addition to ``booked_usd``; ``None`` if unknown.
+        next_phase: Phase that begins with the reply, for ``scoring_events``; ``None`` if none does.
     """
 
     score_id: str
@@ -61,7 +69,7 @@ class ReceivedReply:
 
 @dataclass(frozen=True, slots=True)
 class ScoreResult:
-    """What a scoring that came to a good end says."""
+    """Result of a completed scoring."""
 
     total_score: int
     criteria_scores: Mapping[str, int]
@@ -77,7 +85,7 @@ class ScoreResult:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a scoring came to nothing, and whether another attempt may help."""
+    """Reason of a failed scoring; ``retriable`` is true if another attempt may succeed."""
 
     reason: str
     retriable: bool
@@ -85,32 +93,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who is at work on a scoring, and for how many seconds without a sign of life."""
+    """Lease on scorings: its owner, and the seconds until it expires unless it is renewed."""
 
     owner: str
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScoringEvent:
-    """One event of a scoring; what does not belong to its type is None."""
-
-    event_id: int
-    type: str
-    score_id: str
-    session_id: str
-    session_key: str
-    timestamp_us: int
-    phase: str | None
-    total_score: int | None
-    error_message: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class WindowScorings:
-    """How often a session window was scored, and for how much; None when a price is unknown."""
-
-    organization_id: str
-    session_key: str
-    scorings: int
-    cost_usd: float | None

@@ -1,4 +1,4 @@
-"""What a model was asked about missing tools, what it said and what that cost."""
+"""Questions to a model about the priorities of missing tools, with answers and costs."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.pricing import Usage
-from evaluation_pipelines.judging.ledger.day_budget import expect_room, wait_for_turn
+from evaluation_pipelines.judging.ledger.day_budget import check_day_budget, lock_day_budget
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import TOOL_PRIORITIES
@@ -18,7 +18,7 @@ _ROW = TOOL_PRIORITIES.c
 
 @dataclass(frozen=True, slots=True)
 class PriorityQuestion:
-    """The question about the missing tools of an organization in a period: asked once."""
+    """Question about the missing tools of an organization in a period; it is asked once."""
 
     organization_id: str
     period_start: date
@@ -28,9 +28,9 @@ class PriorityQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PriorityAnswer:
-    """How a question ended: with an answer, or with the reason why there is none.
+    """Outcome of a question: an answer, or the reason why it failed.
 
-    Money is USD, unknown is None; ``booked_cost_usd`` is what counts against the budget.
+    Costs are in USD, ``None`` if unknown; ``booked_cost_usd`` counts against the budget.
     """
 
     answer: str | None
@@ -42,7 +42,7 @@ class PriorityAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AskedPriorities:
-    """A question that was asked; neither ``answer`` nor ``error_message`` while it is under way."""
+    """A question in the ledger; without ``answer`` and ``error_message`` it is in progress."""
 
     organization_id: str
     judge_model: str
@@ -53,48 +53,56 @@ class AskedPriorities:
 
 
 class PriorityStore:
-    """Operations on ``tool_priorities``; every method is one transaction."""
+    """Reader and writer of ``tool_priorities``; every method is one transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
         self._as_of = ledger.as_of
 
     def begin(
-        self, question: PriorityQuestion, stake: DayReservation | None, now: datetime
+        self, question: PriorityQuestion, reservation: DayReservation | None, now: datetime
     ) -> bool:
-        """Book the most that a question can cost; False when somebody has asked it already.
+        """Insert a question and book the most that it can cost.
 
-        ``stake`` None is an unknown price.
+        Args:
+            question: The question.
+            reservation: Its highest cost; ``None`` if the price is unknown.
+            now: The time.
+
+        Returns:
+            False if the question has been asked already.
 
         Raises:
-            DayBudgetReachedError: it does not fit into what is left of the day.
+            DayBudgetReachedError: The cost does not fit into the daily budget.
         """
         values = {name: getattr(question, name) for name in question.__slots__}
         values["asked_at_us"] = to_us(now)
-        values["booked_cost_usd"] = None if stake is None else stake.asked_usd
+        values["booked_cost_usd"] = None if reservation is None else reservation.now_usd
         with writing(self._engine) as connection:
-            wait_for_turn(connection, stake)
-            if stake is not None:
-                expect_room(connection, stake, now)
+            lock_day_budget(connection, reservation)
+            if reservation is not None:
+                check_day_budget(connection, reservation, now)
             insert = insert_into(connection, TOOL_PRIORITIES).values(values)
             added = insert.on_conflict_do_nothing().returning(_ROW.asked_at_us)
             return connection.execute(added).one_or_none() is not None
 
-    def book_more(self, question: PriorityQuestion, stake: DayReservation, now: datetime) -> None:
+    def book_more(
+        self, question: PriorityQuestion, reservation: DayReservation, now: datetime
+    ) -> None:
         """Book another request for a question.
 
         Raises:
-            DayBudgetReachedError: it does not fit into what is left of the day.
+            DayBudgetReachedError: The cost does not fit into the daily budget.
         """
         with writing(self._engine) as connection:
-            wait_for_turn(connection, stake)
-            expect_room(connection, stake, now)
-            more = _ROW.booked_cost_usd + stake.asked_usd
+            lock_day_budget(connection, reservation)
+            check_day_budget(connection, reservation, now)
+            booked_usd = _ROW.booked_cost_usd + reservation.now_usd
             update = sa.update(TOOL_PRIORITIES).where(_is(question))
-            connection.execute(update.values(booked_cost_usd=more))
+            connection.execute(update.values(booked_cost_usd=booked_usd))
 
     def end(self, question: PriorityQuestion, answer: PriorityAnswer) -> None:
-        """Note how a question ended."""
+        """Store the outcome of a question."""
         usage = answer.usage
         values = {
             "answer": answer.answer,
@@ -108,8 +116,8 @@ class PriorityStore:
         with writing(self._engine) as connection:
             connection.execute(sa.update(TOOL_PRIORITIES).where(_is(question)).values(values))
 
-    def of_period(self, period_start: date, period_end: date) -> list[AskedPriorities]:
-        """What was asked about a period, by organization."""
+    def in_period(self, period_start: date, period_end: date) -> list[AskedPriorities]:
+        """Return the questions about a period, sorted by organization."""
         columns = [_ROW[name] for name in AskedPriorities.__slots__]
         query = sa.select(*columns).where(
             _ROW.period_start == period_start, _ROW.period_end == period_end

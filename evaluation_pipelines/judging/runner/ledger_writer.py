@@ -1,4 +1,4 @@
-"""The score store for coroutines: one thread that does what is asked, the urgent first."""
+"""Asynchronous access to the score store through one thread, by urgency."""
 
 import asyncio
 import threading
@@ -15,99 +15,109 @@ from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, ScoreLea
 from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 
-_Given = ParamSpec("_Given")
-_Got = TypeVar("_Got")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
-_URGENT, _USUAL, _LAST = range(3)
+_URGENT, _NORMAL, _LAST = range(3)
 
 
 class LedgerWriter:
-    """Runs methods of a score store, one at a time.
+    """Runs methods of a score store one at a time.
 
-    What was asked for is done, whoever is cancelled meanwhile: a reply that has arrived is kept.
+    A method that was submitted runs even if its caller is canceled: a received reply is stored.
     """
 
     def __init__(self, store: ScoreStore) -> None:
         self.store = store
-        self._steps: PriorityQueue[tuple[int, int, Callable[[], None] | None]] = PriorityQueue()
-        self._order = count()
+        self._calls: PriorityQueue[tuple[int, int, Callable[[], None] | None]] = PriorityQueue()
+        self._sequence = count()
         self._replies: deque[tuple[ReceivedReply, Future[None]]] = deque()
         self._thread = threading.Thread(target=self._work, name="ledger")
         self._thread.start()
 
-    async def do(
-        self, step: Callable[_Given, _Got], *args: _Given.args, **kwargs: _Given.kwargs
-    ) -> _Got:
-        """Run a method of the store."""
-        return await self._done(_USUAL, partial(step, *args, **kwargs))
+    async def run(
+        self,
+        method: Callable[_Parameters, _Result],
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
+    ) -> _Result:
+        """Run a method of the store and return its result."""
+        return await self._submit(_NORMAL, partial(method, *args, **kwargs))
 
-    async def soon(
-        self, step: Callable[_Given, _Got], *args: _Given.args, **kwargs: _Given.kwargs
-    ) -> _Got:
-        """The same before all else that waits, replies apart that came earlier."""
-        return await self._done(_URGENT, partial(step, *args, **kwargs))
+    async def run_urgent(
+        self,
+        method: Callable[_Parameters, _Result],
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
+    ) -> _Result:
+        """Run a method before all waiting ones, except replies that arrived earlier."""
+        return await self._submit(_URGENT, partial(method, *args, **kwargs))
 
-    async def keep(self, arrived: ReceivedReply) -> None:
-        """Keep a reply, before all else that waits: a slot is held meanwhile.
+    async def log_reply(self, reply: ReceivedReply) -> None:
+        """Store a reply before all waiting methods, since its call holds a permit until then.
 
-        Replies that wait together are kept in one transaction. Raises as ``ScoreStore.log_turn``.
+        Replies that wait together are stored in one transaction. Raises as
+        ``ScoreStore.log_turn``.
         """
-        answer: Future[None] = Future()
-        self._replies.append((arrived, answer))
-        self._put(_URGENT, self._keep_replies)
-        await asyncio.shield(asyncio.wrap_future(answer))
+        stored: Future[None] = Future()
+        self._replies.append((reply, stored))
+        self._put(_URGENT, self._log_replies)
+        await asyncio.shield(asyncio.wrap_future(stored))
 
-    def later(
-        self, step: Callable[_Given, object], *args: _Given.args, **kwargs: _Given.kwargs
+    def run_later(
+        self,
+        method: Callable[_Parameters, object],
+        *args: _Parameters.args,
+        **kwargs: _Parameters.kwargs,
     ) -> None:
-        """Run a method of the store after all others, for one who cannot wait.
+        """Run a method after all others, for a caller that cannot wait.
 
-        Should the scoring be somebody else's by then, there is nothing left to do.
+        Nothing happens if another process holds the lease of the scoring by then.
         """
 
-        def do_it() -> None:
+        def call() -> None:
             with suppress(ScoreLeaseLostError, ScoreEndedError):
-                step(*args, **kwargs)
+                method(*args, **kwargs)
 
-        self._put(_LAST, do_it)
+        self._put(_LAST, call)
 
     def close(self) -> None:
-        """Wait until everything that was asked for is done."""
+        """Wait until all submitted methods have run."""
         self._put(_LAST, None)
         self._thread.join()
 
-    def _keep_replies(self) -> None:
+    def _log_replies(self) -> None:
         waiting = []
         with suppress(IndexError):
             while True:
                 waiting.append(self._replies.popleft())
         if not waiting:
-            return  # those before us have kept ours, too
+            return  # an earlier call has stored this reply as well
         try:
-            problems = self.store.log_turns([arrived for arrived, _ in waiting])
-        except Exception as error:  # noqa: BLE001 - whoever waits for the answer gets it
+            problems = self.store.log_turns([reply for reply, _ in waiting])
+        except Exception as error:  # noqa: BLE001 - raised in the coroutines that wait
             problems = [error] * len(waiting)
-        for (_, answer), problem in zip(waiting, problems, strict=True):
+        for (_, stored), problem in zip(waiting, problems, strict=True):
             if problem is None:
-                answer.set_result(None)
+                stored.set_result(None)
             else:
-                answer.set_exception(problem)
+                stored.set_exception(problem)
 
-    async def _done(self, urgency: int, step: Callable[[], _Got]) -> _Got:
-        answer: Future[_Got] = Future()
-        self._put(urgency, partial(_fulfil, answer, step))
-        return await asyncio.shield(asyncio.wrap_future(answer))
+    async def _submit(self, urgency: int, call: Callable[[], _Result]) -> _Result:
+        result: Future[_Result] = Future()
+        self._put(urgency, partial(_fulfill, result, call))
+        return await asyncio.shield(asyncio.wrap_future(result))
 
-    def _put(self, urgency: int, step: Callable[[], None] | None) -> None:
-        self._steps.put((urgency, next(self._order), step))
+    def _put(self, urgency: int, call: Callable[[], None] | None) -> None:
+        self._calls.put((urgency, next(self._sequence), call))
 
     def _work(self) -> None:
-        while (step := self._steps.get()[2]) is not None:
-            step()
+        while (call := self._calls.get()[2]) is not None:
+            call()
 
 
-def _fulfil(answer: Future[_Got], step: Callable[[], _Got]) -> None:
+def _fulfill(result: Future[_Result], call: Callable[[], _Result]) -> None:
     try:
-        answer.set_result(step())
-    except BaseException as error:  # noqa: BLE001 - whoever waits for the answer gets it
-        answer.set_exception(error)
+        result.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - raised in the coroutine that waits
+        result.set_exception(error)

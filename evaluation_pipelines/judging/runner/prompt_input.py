@@ -1,20 +1,19 @@
-"""What the judge is shown of a session, the conversation that comes of it, and what is kept."""
+"""Prompt input of sessions, read and rendered ahead of the calls."""
 
+import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
+from typing import Literal
 from uuid import uuid4
 
 import polars as pl
 
 from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall
-from evaluation_pipelines.judging.domain.conversation import (
-    MISSING_TOOLS_TURN,
-    Conversation,
-    Judgement,
-    Reply,
-)
+from evaluation_pipelines.judging.domain.conversation import MISSING_TOOLS_TURN, Conversation
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
 from evaluation_pipelines.judging.domain.prompt.tokens import (
@@ -24,34 +23,84 @@ from evaluation_pipelines.judging.domain.prompt.tokens import (
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
 from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.find_due import Candidate
-from evaluation_pipelines.judging.ledger.score_records import PromptFacts, ScoreResult
+from evaluation_pipelines.judging.ledger.score_records import PromptFacts
+from evaluation_pipelines.judging.session_windows import WindowKey, read_events, window_key
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.queries import QueryError
 
-
-@dataclass(frozen=True, slots=True)
-class PromptInput:
-    """Everything that is needed to judge one session."""
-
-    candidate: Candidate
-    score_id: str
-    conversation: Conversation
-    shown: PromptFacts
-
-    def remaining_calls(self, max_output_tokens: int) -> "PlannedCalls":
-        """What is still to be asked when all goes well: neither reminders nor retries."""
-        return planned_calls(self.conversation, max_output_tokens)
+_CHUNK = 32
+"""Sessions whose events are read together; bounds the memory of the sessions that wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCalls:
-    """Calls of a conversation: those that are open now, and those that follow."""
+    """Planned calls of a conversation: those that are open now, and those that follow."""
 
     now: tuple[PlannedCall, ...]
     later: tuple[PlannedCall, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PromptInput:
+    """Input for judging one session."""
+
+    candidate: Candidate
+    score_id: str
+    conversation: Conversation
+    facts: PromptFacts
+
+    def remaining_calls(self, max_output_tokens: int) -> PlannedCalls:
+        """Return the calls that remain without reminders and retries.
+
+        They are the open requests, and the last turn if it is not open yet.
+        """
+        requests = self.conversation.open_requests()
+        sent = [estimated_message_tokens(each.messages) for each in requests]
+        now = tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
+        if any(each.turn == MISSING_TOOLS_TURN for each in requests) or not requests:
+            return PlannedCalls(now)
+        question = estimated_tokens(self.conversation.prompts.missing_tools)
+        last = max(sent) + max_output_tokens + question
+        return PlannedCalls(now, (PlannedCall(last, max_output_tokens),))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFailure:
+    """A session without prompt input.
+
+    Attributes:
+        candidate: The session.
+        kind: ``unreadable`` (the events of its date cannot be read), ``changed`` (new events have
+            arrived since it was selected) or ``unusable`` (no prompt can be built from it).
+        reason: A sentence for users.
+    """
+
+    candidate: Candidate
+    kind: Literal["unreadable", "changed", "unusable"]
+    reason: str
+
+
+async def produce_prompts(
+    lake: Lake, settings: Settings, candidates: Sequence[Candidate]
+) -> AsyncIterator[PromptInput | PromptFailure]:
+    """Yield the prompt input of all candidates in order; reading and rendering run in threads."""
+    unreadable: dict[date, str] = {}
+    for start in range(0, len(candidates), _CHUNK):
+        chunk = candidates[start : start + _CHUNK]
+        events = await _read_chunk(lake, chunk, unreadable)
+        for each in chunk:
+            window = each.window
+            if window.session_date in unreadable:
+                yield PromptFailure(each, "unreadable", unreadable[window.session_date])
+            elif window_key(window) not in events:
+                yield PromptFailure(each, "changed", "the session has continued since")
+            else:
+                yield await _prepare_in_thread(each, events.pop(window_key(window)), settings)
+
+
 def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> PromptInput:
-    """Turn the events of a window into a conversation, with the replies that it has already."""
+    """Build the conversation of a window, including the replies that it has already."""
     unfinished = candidate.unfinished
     score_id = str(uuid4()) if unfinished is None else unfinished.score_id
     transcript = build_transcript(
@@ -61,58 +110,53 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
         partial(redact, emails=settings.judge_redact_emails),
     )
     plan = candidate.plan
-    prompts = render_prompts(plan.rubric, plan.criteria, transcript, boundary_of(score_id))
-    samples = plan.judging.samples if unfinished is None else unfinished.samples
+    prompts = render_prompts(plan.rubric, plan.criteria, transcript, _fence_boundary(score_id))
+    samples = plan.setup.samples if unfinished is None else unfinished.samples
     turns = () if unfinished is None else unfinished.turn_log
-    shown = PromptFacts(
+    facts = PromptFacts(
         transcript.content_level,
         transcript.redactions,
         transcript.truncated,
         transcript.injection_suspected,
     )
-    conversation = replayed(Conversation(prompts, plan.criteria, samples), turns)
-    return PromptInput(candidate, score_id, conversation, shown)
+    conversation = _replay(Conversation(prompts, plan.criteria, samples), turns)
+    return PromptInput(candidate, score_id, conversation, facts)
 
 
-def boundary_of(score_id: str) -> str:
-    """The boundary of a scoring's fence: nobody could know it when the session was recorded.
+def _fence_boundary(score_id: str) -> str:
+    """Return the fence boundary of a scoring, which was unknown when the session was recorded.
 
-    It follows from the random id of the scoring, so that a restart asks in the very same words.
+    It is derived from the random id of the scoring, so that a restart sends the same prompt.
     """
     return hashlib.sha256(f"boundary of {score_id}".encode()).hexdigest()[:32]
 
 
-def replayed(conversation: Conversation, turns: Iterable[LoggedTurn]) -> Conversation:
-    """The conversation after the replies of a turn log."""
+def _replay(conversation: Conversation, turns: Iterable[LoggedTurn]) -> Conversation:
     for turn in turns:
         conversation = conversation.with_reply(turn.turn, Reply(turn.text, turn.finish_reason))
     return conversation
 
 
-def planned_calls(conversation: Conversation, max_output_tokens: int) -> PlannedCalls:
-    """The open requests, and the last one if it is not among them."""
-    requests = conversation.open_requests()
-    sent = [estimated_message_tokens(each.messages) for each in requests]
-    now = tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
-    if any(each.turn == MISSING_TOOLS_TURN for each in requests) or not requests:
-        return PlannedCalls(now)
-    question = estimated_tokens(conversation.prompts.missing_tools)
-    last = max(sent) + max_output_tokens + question
-    return PlannedCalls(now, (PlannedCall(last, max_output_tokens),))
+async def _read_chunk(
+    lake: Lake, chunk: Sequence[Candidate], unreadable: dict[date, str]
+) -> dict[WindowKey, pl.DataFrame]:
+    """Return the events of some windows; dates that cannot be read are added to ``unreadable``."""
+    found: dict[WindowKey, pl.DataFrame] = {}
+    for day in sorted({each.window.session_date for each in chunk}):
+        windows = [each.window for each in chunk if each.window.session_date == day]
+        try:
+            found |= await asyncio.to_thread(read_events, lake, day, windows)
+        except (LakeError, QueryError) as error:
+            unreadable[day] = str(error)
+    return found
 
 
-def completion_of(judgement: Judgement) -> ScoreResult:
-    """What the ledger keeps of a judgement."""
-    verdict = judgement.verdict
-    return ScoreResult(
-        total_score=verdict.total,
-        criteria_scores=verdict.criteria,
-        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
-        sample_totals=list(judgement.sample_totals),
-        sample_errors=list(judgement.sample_errors),
-        score_spread=judgement.spread,
-        score_analysis=verdict.analysis,
-        missing_tools_analysis=judgement.missing_tools,
-        missing_tools_error=judgement.missing_tools_error,
-        inconsistent_total=verdict.inconsistent_total,
-    )
+async def _prepare_in_thread(
+    candidate: Candidate, events: pl.DataFrame, settings: Settings
+) -> PromptInput | PromptFailure:
+    """Prepare one session; an error in it must not stop the others."""
+    try:
+        return await asyncio.to_thread(prepare, candidate, events, settings)
+    except Exception as error:  # noqa: BLE001 - any error here is limited to this session
+        reason = f"no prompt can be built from the session: {type(error).__name__}: {error}"
+        return PromptFailure(candidate, "unusable", reason)

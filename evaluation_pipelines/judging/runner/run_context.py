@@ -1,16 +1,17 @@
-"""What all scorings of one run share: the ledger, the endpoint, the money and the clock."""
+"""Resources shared by all scorings of one run: ledger, endpoint, budget, clock."""
 
 import asyncio
 import gc
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+import heapq
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
 from typing import Self
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, Pricing, most_usd
+from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, Pricing, worst_case_usd
 from evaluation_pipelines.judging.domain.budget.run_budget import (
     Budget,
     Deferred,
@@ -21,105 +22,153 @@ from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.endpoint.configured import judge_client, judge_pricing
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
-from evaluation_pipelines.judging.runner.priority_semaphore import PrioritySemaphore
 from evaluation_pipelines.judging.runner.prompt_input import PlannedCalls
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 
 
 class BudgetGate:
-    """Admits sessions to the budget of the run.
-
-    Who must wait waits until money has become free again.
-    """
+    """Admission of sessions to the budget of the run."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._freed = asyncio.Event()
+        self._released = asyncio.Event()
 
     async def admit(self, most: float | None) -> Reservation | Deferred:
-        """Reserve the most that a session can cost, or say why it does not fit.
+        """Reserve the most that a session can cost.
 
-        Much of what is reserved for sessions under way is given back when they are done: only what
-        does not fit beside nothing is deferred.
+        A session that fits only after others release what they have reserved waits for that.
+
+        Args:
+            most: US dollars; ``None`` if the price is unknown.
+
+        Returns:
+            The reservation, or the limit that the session does not fit into even when nothing else
+            is reserved.
         """
         while True:
-            freed = self._freed
+            released = self._released
             answer = self.budget.admit(most)
             if isinstance(answer, Reservation):
                 return answer
             if answer.limit is not Limit.RUN_COST or self.budget.reserved_usd == 0:
                 return answer
-            await freed.wait()
+            await released.wait()
 
-    def note_freed(self) -> None:
-        """Something was settled or given back: let those who wait try again."""
-        self._freed.set()
-        self._freed = asyncio.Event()
+    def notify_released(self) -> None:
+        """Wake the waiting sessions after money was settled or released."""
+        self._released.set()
+        self._released = asyncio.Event()
+
+
+class PrioritySemaphore:
+    """Semaphore that prefers the waiter with the most turns still to come.
+
+    In any other order a run ends with a few long conversations while most permits are idle.
+    """
+
+    def __init__(self, permits: int) -> None:
+        self._free = permits
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = 0
+
+    @asynccontextmanager
+    async def acquire(self, turns_left: int) -> AsyncIterator[None]:
+        """Hold a permit for a conversation with ``turns_left`` turns to come."""
+        await self._wait_for_permit(turns_left)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _wait_for_permit(self, turns_left: int) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._arrivals += 1
+        heapq.heappush(self._waiters, (-turns_left, self._arrivals, granted))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled():
+                self._release()  # the permit was granted before the cancellation
+            raise
+
+    def _release(self) -> None:
+        while self._waiters:
+            *_, granted = heapq.heappop(self._waiters)
+            if not granted.done():
+                granted.set_result(None)
+                return
+        self._free += 1
 
 
 @dataclass(slots=True)
 class RunContext:
-    """One run's tools; use as ``async with``.
+    """Resources of one run; use as ``async with``.
 
-    There is one client a model, opened when it is needed first. ``slots`` bounds the calls whose
-    reply is not in the ledger yet.
+    A client is opened for each model when it is first needed. ``call_semaphore`` limits the calls
+    whose reply is not yet in the ledger.
     """
 
     ledger: LedgerWriter
-    till: BudgetGate
+    budget_gate: BudgetGate
     lake: Lake
     settings: Settings
     lease: Lease
     clock: Callable[[], datetime]
-    slots: PrioritySemaphore = field(init=False)
-    _warm: asyncio.Task[object] = field(init=False)
+    call_semaphore: PrioritySemaphore = field(init=False)
+    _library_import: asyncio.Task[object] = field(init=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict)
     _prices: dict[str, Pricing] = field(default_factory=dict)
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     def __post_init__(self) -> None:
-        self.slots = PrioritySemaphore(self.settings.judge_concurrency)
+        self.call_semaphore = PrioritySemaphore(self.settings.judge_concurrency)
 
     async def __aenter__(self) -> Self:
         await self._open.__aenter__()
-        # It takes a second, in which the first sessions can be read.
-        self._warm = asyncio.create_task(asyncio.to_thread(import_module, "openai"))
+        # The import takes a second, in which the first sessions can be read.
+        self._library_import = asyncio.create_task(asyncio.to_thread(import_module, "openai"))
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._warm
+        await self._library_import
         await self._open.aclose()
         gc.unfreeze()
 
     async def client(self, model: str) -> JudgeClient:
-        """Who asks that model.
+        """Return the open client of a model.
 
         Raises:
-            RuntimeError: no endpoint is configured; look at ``why_no_judge`` before a run.
+            RuntimeError: No endpoint is configured; check ``why_no_judge`` before a run.
         """
-        await self._warm
+        await self._library_import
         if not self._clients:
-            # All that is loaded by now stays loaded: to look through it for garbage, again and
-            # again while replies wait, took a tenth of the time of a run.
+            # Objects loaded by now stay loaded: scanning them in every garbage collection took a
+            # tenth of the time of a run.
             gc.freeze()
         if model not in self._clients:
-            made = judge_client(self.settings, self.clock(), model)
-            if made is None:
+            client = judge_client(self.settings, self.clock(), model)
+            if client is None:
                 raise RuntimeError(f"{self.settings.why_no_judge}")
-            self._clients[model] = made
-            await self._open.enter_async_context(made)
+            self._clients[model] = client
+            await self._open.enter_async_context(client)
         return self._clients[model]
 
-    def most_usd(self, model: str, *calls: PlannedCall) -> float | None:
-        """The most that calls of a model can cost; None when its price is unknown."""
+    def worst_case_usd(self, model: str, *calls: PlannedCall) -> float | None:
+        """Return the most that calls of a model can cost; ``None`` if its price is unknown."""
         if model not in self._prices:
             self._prices[model] = judge_pricing(self.settings, model, self.clock())
-        return most_usd(calls, self._prices[model])
+        return worst_case_usd(calls, self._prices[model])
 
-    def stake(self, model: str, calls: PlannedCalls) -> DayReservation | None:
-        """What calls of a model need to have set aside; None when its price is unknown."""
-        now, later = self.most_usd(model, *calls.now), self.most_usd(model, *calls.later)
+    def day_reservation(self, model: str, calls: PlannedCalls) -> DayReservation | None:
+        """Return the reservation that calls of a model need; ``None`` if its price is unknown."""
+        now, later = (
+            self.worst_case_usd(model, *calls.now),
+            self.worst_case_usd(model, *calls.later),
+        )
         if now is None or later is None:
             return None
         return DayReservation(now, later, self.settings.judge_max_cost_per_day_usd)

@@ -1,4 +1,4 @@
-"""What one judge run did, in numbers; every candidate is in exactly one of them."""
+"""Report of one judge run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from evaluation_pipelines.judging.domain.score import Score
 
 
 class LeftOpenReason(StrEnum):
-    """Why a session is left half done, for another run."""
+    """Reason why a started scoring is left to another run."""
 
     ENDPOINT_DOWN = "endpoint_down"
     NO_MONEY = "no_money"
@@ -18,41 +18,44 @@ class LeftOpenReason(StrEnum):
 
 @dataclass(slots=True)
 class JudgeReport:
-    """Sums over a run.
+    """Counts of one run; each candidate is in exactly one of the counts of candidates.
 
     Attributes:
-        candidates: Sessions that were to be judged.
-        totals: Total of each session that was scored, in the order they were done.
-        failed: Reason -> scorings that failed.
-        deferred: Reason -> sessions that are left for another run, untouched or half done.
-        explained: The same reasons, each in a sentence about the first session it kept out.
-        elsewhere: Sessions that another run took meanwhile.
-        changed: Sessions that went on meanwhile, and are due when they have ended again.
-        unreadable: Dates whose sessions could not be read, with the reason.
-        lost: Reason -> scorings that somebody left unfinished and that could not go on.
-        continued: Scorings that went on from the replies of an earlier run.
-        states: Where all windows stood at the beginning.
-        dates: Session dates of which a scoring came to an end.
-        tags: Failure tag -> how often it was found.
-        truncated, injection_suspected, inconsistent: Scorings with that mark.
-        redactions: Kind of secret -> how many were taken out.
+        candidates: Sessions to judge.
+        totals: Total score of each scored session, in order of completion.
+        failed: Failed scorings by reason.
+        deferred: Sessions left to another run by reason, started or not.
+        explanations: The same reasons, each with a sentence about its first session.
+        taken_by_another_run: Sessions that another run scores.
+        changed: Sessions with new events since they were selected; due after they have ended again.
+        unreadable: Dates whose sessions could not be read, with the error.
+        discarded: Unfinished scorings of other runs that could not be resumed, by reason.
+        continued: Scorings that were resumed from the replies of an earlier run.
+        states: Session windows by their state at the beginning of the run.
+        dates: Session dates of the scorings that ended.
+        tags: Number of scorings by failure tag.
+        truncated: Scorings with a truncated transcript.
+        injection_suspected: Scorings with a suspected prompt injection.
+        inconsistent: Scorings whose total is not the sum of the criteria.
+        redactions: Redacted secrets by kind.
         calls: Replies.
-        cost_usd: What the replies cost, as far as it is known.
-        unpriced: Replies of which it is not.
-        booked_usd: What counts against the budget.
-        stopped: Why the run ended early; None when it did not.
-        skipped: Why nothing was judged at all; None when something might have been.
+        input_tokens, cached_tokens, output_tokens: Reported tokens.
+        cost_usd: Cost of the replies with a known cost.
+        unpriced: Replies with an unknown cost.
+        booked_usd: Amount that counts against the budget.
+        stop_reason: Why the run ended early; ``None`` if it did not.
+        skip_reason: Why nothing was judged; ``None`` if the run was possible.
     """
 
     candidates: int = 0
     totals: list[int] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
     deferred: Counter[str] = field(default_factory=Counter)
-    explained: dict[str, str] = field(default_factory=dict)
-    elsewhere: int = 0
+    explanations: dict[str, str] = field(default_factory=dict)
+    taken_by_another_run: int = 0
     changed: int = 0
     unreadable: dict[date, str] = field(default_factory=dict)
-    lost: Counter[str] = field(default_factory=Counter)
+    discarded: Counter[str] = field(default_factory=Counter)
     continued: int = 0
     states: Counter[str] = field(default_factory=Counter)
     dates: set[date] = field(default_factory=set)
@@ -68,65 +71,70 @@ class JudgeReport:
     cost_usd: float = 0.0
     unpriced: int = 0
     booked_usd: float = 0.0
-    stopped: str | None = None
-    skipped: str | None = None
+    stop_reason: str | None = None
+    skip_reason: str | None = None
 
     @property
     def mean(self) -> float | None:
-        """Mean total; None when nothing was scored."""
+        """Mean total; ``None`` if no session was scored."""
         return sum(self.totals) / len(self.totals) if self.totals else None
 
     @property
-    def ended(self) -> int:
-        """Candidates that are dealt with, one way or another."""
+    def handled(self) -> int:
+        """Number of candidates with any outcome."""
         return (
             len(self.totals)
             + self.failed.total()
             + self.deferred.total()
-            + self.elsewhere
+            + self.taken_by_another_run
             + self.changed
         )
 
     @property
     def is_endpoint_down(self) -> bool:
-        """Whether it stopped early because nobody answered."""
+        """Whether the run stopped early because the endpoint was down."""
         return self.deferred[LeftOpenReason.ENDPOINT_DOWN] > 0
 
     def summary(self) -> str:
-        """The run in a sentence."""
-        if self.skipped is not None:
-            return f"nothing was judged: {self.skipped}"
-        if self.candidates == 0 and not (self.lost or self.unreadable):
+        """Return the run in a sentence."""
+        if self.skip_reason is not None:
+            return f"nothing was judged: {self.skip_reason}"
+        if self.candidates == 0 and not (self.discarded or self.unreadable):
             return "nothing is due"
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
             f"{len(self.totals)} of {self.candidates} sessions scored{mean}",
             *(
-                f"{number} {what}"
-                for what, number in (
+                f"{number} {outcome}"
+                for outcome, number in (
                     ("failed", self.failed.total()),
                     ("deferred", self.deferred.total()),
-                    ("taken by another run", self.elsewhere),
-                    ("changed meanwhile", self.changed),
-                    ("left unfinished by others and given up", self.lost.total()),
+                    ("taken by another run", self.taken_by_another_run),
+                    ("changed during the run", self.changed),
+                    ("unfinished ones that could not be resumed", self.discarded.total()),
                 )
                 if number
             ),
             f"{self.calls} calls",
             f"${self.cost_usd:.4f}" + (f" and {self.unpriced} unpriced" if self.unpriced else ""),
         ]
-        told = [f"{day} could not be read: {why}" for day, why in self.unreadable.items()]
-        told += [] if self.stopped is None else [f"stopped: {self.stopped}"]
-        told += [why for why in self.explained.values() if why != self.stopped]
-        return "; ".join([", ".join(parts), *told])
+        problems = [f"{day} could not be read: {why}" for day, why in self.unreadable.items()]
+        problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
+        problems += [why for why in self.explanations.values() if why != self.stop_reason]
+        return "; ".join([", ".join(parts), *problems])
 
-    def note_deferred(self, kind: str, reason: str) -> None:
-        """A session is left for another run."""
+    def count_deferred(self, kind: str, reason: str) -> None:
+        """Count a session that is left to another run."""
         self.deferred[kind] += 1
-        self.explained.setdefault(kind, reason)
+        self.explanations.setdefault(kind, reason)
 
-    def note_reply(self, cost_usd: float | None, tokens: tuple[int, int, int] | None) -> None:
-        """A reply came; ``tokens`` are input, cached and output ones, None when not told."""
+    def count_reply(self, cost_usd: float | None, tokens: tuple[int, int, int] | None) -> None:
+        """Count a reply.
+
+        Args:
+            cost_usd: Its cost; ``None`` if unknown.
+            tokens: Input, cached and output tokens; ``None`` if not reported.
+        """
         self.calls += 1
         self.cost_usd += cost_usd or 0.0
         self.unpriced += cost_usd is None
@@ -135,31 +143,31 @@ class JudgeReport:
             self.cached_tokens += tokens[1]
             self.output_tokens += tokens[2]
 
-    def note_end(self, score: Score) -> None:
-        """A scoring came to its end."""
+    def count_ended(self, score: Score) -> None:
+        """Count a completed or failed scoring."""
         self.dates.add(score.session_date)
         self.truncated += bool(score.truncated)
         self.injection_suspected += bool(score.injection_suspected)
         self.inconsistent += bool(score.inconsistent_total)
         self.redactions.update(dict(score.redactions or {}))
         if score.total_score is None:
-            self.failed[_short(score.error_message or "")] += 1
+            self.failed[_shorten(score.error_message or "")] += 1
         else:
             self.totals.append(score.total_score)
             self.tags.update(score.failure_tags or ())
 
-    def note_loss(self, score: Score, reason: str) -> None:
-        """A scoring that somebody left unfinished could not go on."""
+    def count_discarded(self, score: Score, reason: str) -> None:
+        """Count an unfinished scoring that could not be resumed."""
         self.dates.add(score.session_date)
-        self.lost[reason] += 1
+        self.discarded[reason] += 1
 
-    def facts(self) -> Mapping[str, int | float]:
-        """The numbers that are worth a place in a table of runs."""
+    def metrics(self) -> Mapping[str, int | float]:
+        """Return the counts that are stored as metadata of a run."""
         return {
             "scored": len(self.totals),
             "failed": self.failed.total(),
             "deferred": self.deferred.total(),
-            "taken_by_another_run": self.elsewhere,
+            "taken_by_another_run": self.taken_by_another_run,
             "changed_meanwhile": self.changed,
             "continued": self.continued,
             "calls": self.calls,
@@ -174,6 +182,6 @@ class JudgeReport:
         }
 
 
-def _short(reason: str) -> str:
-    """Reasons are counted: what an endpoint says in many ways is cut."""
+def _shorten(reason: str) -> str:
+    """Truncate a reason: reasons are counted, and endpoints word the rest in many ways."""
     return reason if len(reason) <= 160 else f"{reason[:159]}…"

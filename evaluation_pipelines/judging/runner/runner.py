@@ -1,4 +1,4 @@
-"""The work of one judge run: sessions beside each other, as far as endpoint and money go."""
+"""Concurrent scoring of the sessions of one judge run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,228 +16,240 @@ from evaluation_pipelines.judging.ledger.errors import (
     ScoringOpenError,
 )
 from evaluation_pipelines.judging.ledger.score_records import Failure, PromptFacts
-from evaluation_pipelines.judging.runner.prompt_input import PromptInput
-from evaluation_pipelines.judging.runner.prompt_producer import PromptFailure, produce_prompts
+from evaluation_pipelines.judging.runner.prompt_input import (
+    PromptFailure,
+    PromptInput,
+    produce_prompts,
+)
 from evaluation_pipelines.judging.runner.run_context import RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.judging.runner.run_request import RunRequest
 from evaluation_pipelines.judging.runner.session_scoring import LeftOpen, SessionScoring
 from evaluation_pipelines.progress import Progress
 
-_MOST_REFUSALS = 20
-"""Sessions in a row that do not fit into the money before the rest is not looked at."""
+_MAX_REFUSALS = 20
+"""Sessions in a row that do not fit into the budget after which the run stops."""
 
-_LOOK_AGAIN_S = 0.25
-"""Money of the day that others hold may become free at any time, and nobody tells."""
+_DAY_BUDGET_POLL_S = 0.25
+"""Other runs may release money of the daily budget at any time, without a notification."""
 
-_ELSEWHERE = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
+_TAKEN_BY_ANOTHER_RUN = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
 
 
 @dataclass(slots=True)
 class Runner:
-    """Judges the candidates of one run with what its desk holds, and counts in its report."""
+    """Judges the candidates of one run and counts the results in its report."""
 
-    desk: RunContext
+    context: RunContext
     report: JudgeReport
-    order: RunRequest
+    triggered_by: str
     progress: Progress
     _refusals: int = 0
-    _why_stopped: str = "run_stopped"
-    _line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _stop_kind: str = "run_stopped"
+    _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def judge(self, candidates: Sequence[Candidate]) -> None:
-        """Judge them all, in their order; what is not reached or does not fit is deferred."""
+        """Judge ``candidates`` in order; those not started or not affordable are deferred."""
         self.progress.begin("judging sessions", len(candidates))
-        desk = self.desk
-        concurrency = desk.settings.judge_concurrency
-        # Twice as many as can be asked at once: when all replies come together, their ends and
-        # the beginnings of others are noted one by one, and slots must not wait for that.
+        context = self.context
+        concurrency = context.settings.judge_concurrency
+        # Twice the number of concurrent calls: when all replies arrive together, scorings are ended
+        # and started in the ledger one by one, and the calls must not wait for that.
         workers = 2 * concurrency
         queue: asyncio.Queue[PromptInput | None] = asyncio.Queue(concurrency)
-        async with desk, asyncio.TaskGroup() as tasks:
-            sign_of_life = tasks.create_task(self._renew())
+        async with context, asyncio.TaskGroup() as tasks:
+            renewal = tasks.create_task(self._renew_leases())
             working = [tasks.create_task(self._work(queue)) for _ in range(workers)]
-            async for found in produce_prompts(desk, candidates):
-                if self.report.stopped is not None:
+            async for prompt in produce_prompts(context.lake, context.settings, candidates):
+                if self.report.stop_reason is not None:
                     break
-                if isinstance(found, PromptInput):
-                    await queue.put(found)
+                if isinstance(prompt, PromptInput):
+                    await queue.put(prompt)
                 else:
-                    await self._pass_over(found)
+                    await self._count_prompt_failure(prompt)
             for _ in working:
                 await queue.put(None)
             await asyncio.wait(working)
-            sign_of_life.cancel()
-        rest = len(candidates) - self.report.ended
+            renewal.cancel()
+        rest = len(candidates) - self.report.handled
         if rest:
-            self.report.deferred[self._why_stopped] += rest
+            self.report.deferred[self._stop_kind] += rest
 
-    async def _pass_over(self, found: PromptFailure) -> None:
-        """Count a session that cannot be shown, or is not to be now."""
-        match found.why:
+    async def _count_prompt_failure(self, failed: PromptFailure) -> None:
+        match failed.kind:
             case "unreadable":
-                self.report.unreadable[found.candidate.window.session_date] = found.reason
-                self._defer("unreadable", found.reason)
+                self.report.unreadable[failed.candidate.window.session_date] = failed.reason
+                self._defer("unreadable", failed.reason)
             case "changed":
                 self.report.changed += 1
-                self._tell()
-            case "odd":
-                # What was begun by another version of this program may go on some day.
-                is_retriable = found.candidate.unfinished is not None
-                await self._give_up(found.candidate, Failure(found.reason, is_retriable))
+                self._advance()
+            case "unusable":
+                # Another version of this program may be able to resume a scoring that it started.
+                is_retriable = failed.candidate.unfinished is not None
+                await self._fail(failed.candidate, Failure(failed.reason, is_retriable))
 
-    async def _give_up(self, candidate: Candidate, failure: Failure) -> None:
-        desk, unfinished = self.desk, candidate.unfinished
+    async def _fail(self, candidate: Candidate, failure: Failure) -> None:
+        context, unfinished = self.context, candidate.unfinished
         score_id = str(uuid4()) if unfinished is None else unfinished.score_id
         try:
-            await self._take(candidate, score_id, None, None)
-            ended = await desk.ledger.do(
-                desk.ledger.store.fail, score_id, desk.lease.owner, failure, desk.clock()
+            await self._create_or_claim(candidate, score_id, None, None)
+            ended = await context.ledger.run(
+                context.ledger.store.fail, score_id, context.lease.owner, failure, context.clock()
             )
-            self.report.note_end(ended)
-        except _ELSEWHERE:
-            self.report.elsewhere += 1
-        self._tell()
+            self.report.count_ended(ended)
+        except _TAKEN_BY_ANOTHER_RUN:
+            self.report.taken_by_another_run += 1
+        self._advance()
 
     async def _work(self, queue: asyncio.Queue[PromptInput | None]) -> None:
-        while (material := await queue.get()) is not None:
-            if self.report.stopped is None:
-                await self._score(material)
+        while (prompt_input := await queue.get()) is not None:
+            if self.report.stop_reason is None:
+                await self._score(prompt_input)
 
-    async def _score(self, material: PromptInput) -> None:
-        model = material.candidate.plan.judging.model
-        calls = material.remaining_calls(self.desk.settings.judge_max_output_tokens)
-        stake = self.desk.stake(model, calls)
-        begun = await self._begin(material, stake)
-        if begun is None:
+    async def _score(self, prompt_input: PromptInput) -> None:
+        model = prompt_input.candidate.plan.setup.model
+        calls = prompt_input.remaining_calls(self.context.settings.judge_max_output_tokens)
+        day_reservation = self.context.day_reservation(model, calls)
+        started = await self._start(prompt_input, day_reservation)
+        if started is None:
             return
-        reservation, score = begun
+        reservation, score = started
         try:
-            asked = 0.0 if stake is None else stake.asked_usd
+            now_usd = 0.0 if day_reservation is None else day_reservation.now_usd
+            open_requests = prompt_input.conversation.open_requests()
             scoring = SessionScoring(
-                self.desk,
+                self.context,
                 score,
-                material.conversation,
+                prompt_input.conversation,
                 reservation,
                 self.report,
-                before_usd=(score.booked_cost_usd or 0.0) - asked,
-                planned=frozenset(each.turn for each in material.conversation.open_requests()),
-                later_usd=None if stake is None else stake.later_usd,
+                earlier_usd=(score.booked_cost_usd or 0.0) - now_usd,
+                planned_turns=frozenset(each.turn for each in open_requests),
+                later_usd=None if day_reservation is None else day_reservation.later_usd,
             )
-            await self._judged(scoring)
-        except _ELSEWHERE:
-            self.report.elsewhere += 1
+            await self._run_scoring(scoring)
+        except _TAKEN_BY_ANOTHER_RUN:
+            self.report.taken_by_another_run += 1
         finally:
-            self._give_back(reservation)
-        self._tell()
+            self._release(reservation)
+        self._advance()
 
-    async def _begin(
-        self, material: PromptInput, stake: DayReservation | None
+    async def _start(
+        self, prompt_input: PromptInput, day_reservation: DayReservation | None
     ) -> tuple[Reservation, Score] | None:
-        """Set aside the most that a session can cost, and take it; None when that is not to be.
+        """Reserve the most that a session can cost and take its lease.
 
-        Money of the day that scorings under way hold, of whatever run, is waited for.
+        If scorings in progress, of any run, hold the money of the day, wait for it.
+
+        Returns:
+            The reservation and the leased scoring; ``None`` if the session is not scored now.
         """
-        begun = await self._try_to_begin(material, stake)
-        if _is_held(begun):
-            async with self._line:  # one asks again and again, all others stand behind it
-                while _is_held(begun):
-                    await asyncio.sleep(_LOOK_AGAIN_S)
-                    begun = await self._try_to_begin(material, stake)
-        if isinstance(begun, DayBudgetReachedError):
-            self._refuse(begun.refused)
+        started = await self._try_to_start(prompt_input, day_reservation)
+        if _is_held(started):
+            async with self._day_budget_lock:  # one session polls, the others wait for the lock
+                while _is_held(started):
+                    await asyncio.sleep(_DAY_BUDGET_POLL_S)
+                    started = await self._try_to_start(prompt_input, day_reservation)
+        if isinstance(started, DayBudgetReachedError):
+            self._count_refusal(started.refused)
             return None
-        return begun
+        return started
 
-    async def _try_to_begin(
-        self, material: PromptInput, stake: DayReservation | None
+    async def _try_to_start(
+        self, prompt_input: PromptInput, day_reservation: DayReservation | None
     ) -> tuple[Reservation, Score] | DayBudgetReachedError | None:
-        if self.report.stopped is not None:
+        if self.report.stop_reason is not None:
             return None
-        reservation = await self.desk.till.admit(None if stake is None else stake.all_usd)
+        worst_case_usd = None if day_reservation is None else day_reservation.total_usd
+        reservation = await self.context.budget_gate.admit(worst_case_usd)
         if isinstance(reservation, Deferred):
-            self._refuse(reservation)
+            self._count_refusal(reservation)
             return None
-        begun = None
+        started = None
         try:
-            if self.report.stopped is None:
-                taken = self._take(material.candidate, material.score_id, material.shown, stake)
-                begun = reservation, await taken
+            if self.report.stop_reason is None:
+                score = await self._create_or_claim(
+                    prompt_input.candidate,
+                    prompt_input.score_id,
+                    prompt_input.facts,
+                    day_reservation,
+                )
+                started = reservation, score
                 self._refusals = 0
         except DayBudgetReachedError as error:
             return error
-        except _ELSEWHERE:
-            self.report.elsewhere += 1
-            self._tell()
+        except _TAKEN_BY_ANOTHER_RUN:
+            self.report.taken_by_another_run += 1
+            self._advance()
         finally:
-            if begun is None:
-                self._give_back(reservation)
-        return begun
+            if started is None:
+                self._release(reservation)
+        return started
 
-    def _give_back(self, reservation: Reservation) -> None:
+    def _release(self, reservation: Reservation) -> None:
         reservation.close()
-        self.desk.till.note_freed()
+        self.context.budget_gate.notify_released()
 
-    async def _judged(self, scoring: SessionScoring) -> None:
+    async def _run_scoring(self, scoring: SessionScoring) -> None:
         try:
             ended = await scoring.run()
         except asyncio.CancelledError:
-            # A run that is stopped says what it has booked; its leases it gives back at its end.
-            desk, score_id = self.desk, scoring.score.score_id
-            now, booked = desk.clock(), scoring.booked_usd
-            desk.ledger.later(desk.ledger.store.leave, score_id, desk.lease.owner, now, booked)
+            # A canceled run still books its cost; its leases are released at the end of the run.
+            context, score_id = self.context, scoring.score.score_id
+            ledger, owner = context.ledger, context.lease.owner
+            now, booked = context.clock(), scoring.booked_usd
+            ledger.run_later(ledger.store.leave, score_id, owner, now, booked)
             raise
         if isinstance(ended, LeftOpen):
-            self.report.note_deferred(ended.why, ended.reason)
-            if ended.why is LeftOpenReason.ENDPOINT_DOWN:
-                self._stop(ended.why, ended.reason)
+            self.report.count_deferred(ended.kind, ended.reason)
+            if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
+                self._stop(ended.kind, ended.reason)
         else:
-            self.report.note_end(ended)
+            self.report.count_ended(ended)
 
-    async def _take(
+    async def _create_or_claim(
         self,
         candidate: Candidate,
         score_id: str,
-        shown: PromptFacts | None,
-        stake: DayReservation | None,
+        facts: PromptFacts | None,
+        day_reservation: DayReservation | None,
     ) -> Score:
-        """Begin the scoring in the ledger, or take it over."""
-        ledger, lease, now = self.desk.ledger, self.desk.lease, self.desk.clock()
-        unfinished = candidate.unfinished
+        """Create the scoring in the ledger, or take over the unfinished one."""
+        ledger, lease, now = self.context.ledger, self.context.lease, self.context.clock()
+        store, unfinished = ledger.store, candidate.unfinished
         if unfinished is not None:
             self.report.continued += bool(unfinished.turn_log)
-            return await ledger.do(ledger.store.claim, score_id, lease, now, shown, stake)
-        new = candidate.new_score(score_id, self.order.triggered_by)
-        return await ledger.do(ledger.store.create, new, now, lease, shown, stake)
+            return await ledger.run(store.claim, score_id, lease, now, facts, day_reservation)
+        new = candidate.new_score(score_id, self.triggered_by)
+        return await ledger.run(store.create, new, now, lease, facts, day_reservation)
 
-    def _refuse(self, refused: Deferred) -> None:
+    def _count_refusal(self, refused: Deferred) -> None:
         self._defer(refused.limit, refused.reason)
         self._refusals += 1
         is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
-        if is_final or self._refusals >= _MOST_REFUSALS:
-            # As it was told of the first: those after it only name other sums.
-            self._stop(refused.limit, self.report.explained[refused.limit])
+        if is_final or self._refusals >= _MAX_REFUSALS:
+            # The reason of the first refusal: later ones differ only in their amounts.
+            self._stop(refused.limit, self.report.explanations[refused.limit])
 
     def _defer(self, kind: str, reason: str) -> None:
-        self.report.note_deferred(kind, reason)
-        self._tell()
+        self.report.count_deferred(kind, reason)
+        self._advance()
 
-    def _stop(self, why: str, reason: str) -> None:
-        """Begin nothing more; what is under way goes on."""
-        if self.report.stopped is None:
-            self._why_stopped, self.report.stopped = why, reason
+    def _stop(self, kind: str, reason: str) -> None:
+        """Start no further session; those in progress continue."""
+        if self.report.stop_reason is None:
+            self._stop_kind, self.report.stop_reason = kind, reason
 
-    async def _renew(self) -> None:
-        """Say that we live, often enough that nobody takes our scorings over."""
-        desk = self.desk
+    async def _renew_leases(self) -> None:
+        """Renew the leases of the run three times per lease duration."""
+        context = self.context
         while True:
-            await asyncio.sleep(desk.lease.seconds / 3)
-            await desk.ledger.do(desk.ledger.store.renew, desk.lease, desk.clock())
+            await asyncio.sleep(context.lease.seconds / 3)
+            await context.ledger.run(context.ledger.store.renew, context.lease, context.clock())
 
-    def _tell(self) -> None:
+    def _advance(self) -> None:
         self.progress.advance(1)
         self.progress.tell(f"${self.report.cost_usd:.4f} spent")
 
 
-def _is_held(begun: object) -> bool:
-    return isinstance(begun, DayBudgetReachedError) and begun.is_held
+def _is_held(started: object) -> bool:
+    return isinstance(started, DayBudgetReachedError) and started.is_held

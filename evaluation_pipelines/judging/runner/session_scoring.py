@@ -1,4 +1,4 @@
-"""One session with the judge, from its first open request to the end."""
+"""Scoring of one session, from its first open request to its end."""
 
 import asyncio
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from evaluation_pipelines.judging.domain.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
     FailedConversation,
-    Judgement,
     JudgeRequest,
+    Judgment,
 )
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
@@ -19,8 +19,7 @@ from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenErr
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
-from evaluation_pipelines.judging.runner.prompt_input import completion_of
+from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply, ScoreResult
 from evaluation_pipelines.judging.runner.run_context import RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.times import to_us
@@ -28,9 +27,9 @@ from evaluation_pipelines.times import to_us
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """A session that is left half done: another run goes on from its replies."""
+    """An unfinished scoring that another run continues from its replies."""
 
-    why: LeftOpenReason
+    kind: LeftOpenReason
     reason: str
 
 
@@ -40,83 +39,88 @@ class _NoMoneyError(Exception):
 
 @dataclass(slots=True)
 class SessionScoring:
-    """Asks what is open, keeps each reply before it counts, and brings the scoring to its end.
+    """Scoring of one session: sends the open requests and stores each reply before it is used.
 
     Attributes:
-        before_usd: What earlier runs have booked for it.
-        planned: Turns for which money is reserved already, besides the last one.
-        later_usd: The most that the last call was planned to cost, where it was not open from the
-            beginning; None for an unknown price.
+        context: Resources of the run.
+        score: The scoring, leased by this run.
+        conversation: Conversation with the replies received so far.
+        reservation: Money reserved in the budget of the run.
+        report: Report that counts the replies.
+        earlier_usd: Amount that earlier runs have booked for the scoring.
+        planned_turns: Turns for which money is reserved, without a last one that is not open yet.
+        later_usd: Highest planned cost of the last call, 0 if it was open at the beginning;
+            ``None`` if the price is unknown.
     """
 
-    desk: RunContext
+    context: RunContext
     score: Score
     conversation: Conversation
     reservation: Reservation
     report: JudgeReport
-    before_usd: float
-    planned: frozenset[str]
+    earlier_usd: float
+    planned_turns: frozenset[str]
     later_usd: float | None
 
     async def run(self) -> Score | LeftOpen:
         """Judge the session.
 
         Returns:
-            The scoring as it ended, completed or failed; or why it is left half done.
+            The completed or failed scoring, or the reason why it is left unfinished.
 
         Raises:
-            ScoreLeaseLostError: somebody else has taken it over.
+            ScoreLeaseLostError: Another process has taken the scoring over.
         """
         while (outcome := self.conversation.outcome()) is None:
             requests = self.conversation.open_requests()
-            asked = [self._ask(each) for each in requests]
-            # All of them are waited for: what has been paid is kept, whatever became of the others.
-            answers = await asyncio.gather(*asked, return_exceptions=True)
+            calls = [self._ask(each) for each in requests]
+            # All calls are awaited: a reply that was paid for is kept even if another call fails.
+            answers = await asyncio.gather(*calls, return_exceptions=True)
             problems = [
                 (request, answer)
                 for request, answer in zip(requests, answers, strict=True)
                 if answer is not None
             ]
-            # What says nothing about the session comes first: it shall not be to blame.
-            for request, problem in sorted(problems, key=lambda each: _is_about(each[1])):
-                ended = await self._cope(request, problem)
+            # Problems of the endpoint or the budget come first: they must not fail the session.
+            for request, problem in sorted(problems, key=lambda each: _is_of_session(each[1])):
+                ended = await self._handle_problem(request, problem)
                 if ended is not None:
                     return ended
         return await self._end(outcome)
 
     @property
     def booked_usd(self) -> float | None:
-        """What counts against the budget by now; None when the price is unknown."""
+        """Amount that counts against the budget so far; ``None`` if the price is unknown."""
         if self.later_usd is None:
             return None
-        return self.before_usd + self.reservation.spent_usd
+        return self.earlier_usd + self.reservation.spent_usd
 
     def _is_last_turn(self) -> bool:
         return any(each.turn == MISSING_TOOLS_TURN for each in self.conversation.open_requests())
 
     async def _ask(self, request: JudgeRequest) -> None:
-        model, limit = self.score.judge_model, self.desk.settings.judge_max_output_tokens
+        model, limit = self.score.judge_model, self.context.settings.judge_max_output_tokens
         call = PlannedCall(estimated_message_tokens(request.messages), limit)
-        most = self.desk.most_usd(model, call)
+        most = self.context.worst_case_usd(model, call)
         await self._reserve(request, most)
         metered = MeteredCall(self.reservation, most)
-        # The slot is held until the reply is kept: a kill costs no more replies than there are
-        # slots.
+        # The permit is held until the reply is stored: a killed process loses no more replies than
+        # there are permits.
         turns_left = 1 if request.turn == MISSING_TOOLS_TURN else 2
-        async with self.desk.slots.taken(turns_left):
+        async with self.context.call_semaphore.acquire(turns_left):
             answer = await self._answer(request, metered)
-            await self._keep(request, answer)
+            await self._log_reply(request, answer)
 
     async def _answer(self, request: JudgeRequest, metered: MeteredCall) -> JudgeAnswer:
-        """Ask, and book what that cost."""
-        client = await self.desk.client(self.score.judge_model)
+        """Send a request and book its cost."""
+        client = await self.context.client(self.score.judge_model)
 
         async def may_pay_again() -> bool:
             if not metered.may_pay_again():
                 return False
-            if await self._set_aside(metered.most_usd) is None:
+            if await self._reserve_in_ledger(metered.worst_case_usd) is None:
                 return True
-            metered.give_up()
+            metered.cancel_retry()
             return False
 
         try:
@@ -124,17 +128,17 @@ class SessionScoring:
         except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
             metered.settle(error.cost_usd)
             raise
-        except BaseException:  # cancelled, or an error of ours: nobody knows what it cost
+        except BaseException:  # canceled, or a bug: the cost is unknown
             metered.settle(None)
             raise
         finally:
-            self.desk.till.note_freed()
+            self.context.budget_gate.notify_released()
         metered.settle(answer.cost_usd)
         return answer
 
     async def _reserve(self, request: JudgeRequest, most: float | None) -> None:
-        """Reserve what was not planned: reminders, and what they add to the last call."""
-        if most is None or request.turn in self.planned:
+        """Reserve money for unplanned calls: reminders, and what they add to the last call."""
+        if most is None or request.turn in self.planned_turns:
             return
         is_last = request.turn == MISSING_TOOLS_TURN
         unplanned = max(most - (self.later_usd or 0.0), 0.0) if is_last else most
@@ -142,27 +146,34 @@ class SessionScoring:
             return
         refused = self.reservation.extend(unplanned)
         if refused is None:
-            refused = await self._set_aside(unplanned)
+            refused = await self._reserve_in_ledger(unplanned)
             if refused is not None:
-                self.reservation.give_back(unplanned)
+                self.reservation.release(unplanned)
         if refused is not None:
             raise _NoMoneyError(refused.reason)
 
-    async def _set_aside(self, most: float | None) -> Deferred | None:
-        """Have it in the ledger that a call may cost so much; why not, where it does not fit."""
+    async def _reserve_in_ledger(self, most: float | None) -> Deferred | None:
+        """Reserve the highest cost of a call in the daily budget.
+
+        Returns:
+            The limit that was reached; ``None`` if the cost fits or is unknown.
+        """
         if most is None:
             return None
-        desk = self.desk
-        stake = DayReservation(most, most_of_day_usd=desk.settings.judge_max_cost_per_day_usd)
-        step, owner = desk.ledger.store.set_aside_more, desk.lease.owner
+        context = self.context
+        day_usd = context.settings.judge_max_cost_per_day_usd
+        reservation = DayReservation(most, max_day_usd=day_usd)
+        method, owner = context.ledger.store.reserve_more, context.lease.owner
         try:
-            await desk.ledger.soon(step, self.score.score_id, owner, stake, desk.clock())
+            await context.ledger.run_urgent(
+                method, self.score.score_id, owner, reservation, context.clock()
+            )
         except DayBudgetReachedError as error:
             return error.refused
         return None
 
-    async def _keep(self, request: JudgeRequest, answer: JudgeAnswer) -> None:
-        """Note a reply in the ledger; only then the conversation goes on from it."""
+    async def _log_reply(self, request: JudgeRequest, answer: JudgeAnswer) -> None:
+        """Store a reply in the ledger before the conversation continues from it."""
         usage = answer.usage
         turn = LoggedTurn(
             turn=request.turn,
@@ -174,19 +185,19 @@ class SessionScoring:
             cost_usd=answer.cost_usd,
             latency_ms=answer.latency_ms,
             attempts=answer.attempts,
-            at_us=to_us(self.desk.clock()),
+            at_us=to_us(self.context.clock()),
         )
         self.conversation = self.conversation.with_reply(request.turn, answer.reply)
-        await self.desk.ledger.keep(self._arrived(turn))
+        await self.context.ledger.log_reply(self._received(turn))
         tokens = (
             None
             if usage is None
             else (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
         )
-        self.report.note_reply(answer.cost_usd, tokens)
+        self.report.count_reply(answer.cost_usd, tokens)
 
-    def _arrived(self, turn: LoggedTurn) -> ReceivedReply:
-        """A reply with all that counts against the budget now: calls under way, calls to come."""
+    def _received(self, turn: LoggedTurn) -> ReceivedReply:
+        """Return a reply with the current cost of the scoring: calls in flight, calls to come."""
         is_last, settled, held = (
             self._is_last_turn(),
             self.booked_usd,
@@ -195,20 +206,22 @@ class SessionScoring:
         later = 0.0 if is_last else min(self.later_usd or 0.0, held)
         return ReceivedReply(
             self.score.score_id,
-            self.desk.lease.owner,
+            self.context.lease.owner,
             turn,
             booked_usd=None if settled is None else settled + held - later,
             reserved_usd=None if settled is None else later,
             next_phase="identifying_missing_tools" if is_last else None,
         )
 
-    async def _cope(self, request: JudgeRequest, problem: BaseException) -> Score | LeftOpen | None:
-        """What a call without a reply means for the scoring; None: it goes on without it."""
+    async def _handle_problem(
+        self, request: JudgeRequest, problem: BaseException
+    ) -> Score | LeftOpen | None:
+        """End the scoring after a failed call; return ``None`` if it can continue."""
         match problem:
             case CircuitOpenError():
-                return await self._leave(LeftOpenReason.ENDPOINT_DOWN, str(problem))
+                return await self._leave_open(LeftOpenReason.ENDPOINT_DOWN, str(problem))
             case BudgetReachedError() | _NoMoneyError():
-                return await self._leave(LeftOpenReason.NO_MONEY, str(problem))
+                return await self._leave_open(LeftOpenReason.NO_MONEY, str(problem))
             case JudgeCallError() if request.turn == MISSING_TOOLS_TURN:
                 self.conversation = self.conversation.with_missing_tools_failed(problem.reason)
                 return None
@@ -218,31 +231,47 @@ class SessionScoring:
                 )
         raise problem
 
-    async def _end(self, outcome: Judgement | FailedConversation) -> Score:
+    async def _end(self, outcome: Judgment | FailedConversation) -> Score:
         if isinstance(outcome, FailedConversation):
             return await self._fail(Failure(outcome.reason, outcome.retriable))
-        ledger = self.desk.ledger
-        return await ledger.do(
+        ledger = self.context.ledger
+        return await ledger.run(
             ledger.store.complete,
             self.score.score_id,
-            self.desk.lease.owner,
-            completion_of(outcome),
-            self.desk.clock(),
+            self.context.lease.owner,
+            _score_result(outcome),
+            self.context.clock(),
             self.booked_usd,
         )
 
     async def _fail(self, failure: Failure) -> Score:
-        ledger, owner = self.desk.ledger, self.desk.lease.owner
-        now, booked = self.desk.clock(), self.booked_usd
-        return await ledger.do(ledger.store.fail, self.score.score_id, owner, failure, now, booked)
+        ledger, owner = self.context.ledger, self.context.lease.owner
+        now, booked = self.context.clock(), self.booked_usd
+        return await ledger.run(ledger.store.fail, self.score.score_id, owner, failure, now, booked)
 
-    async def _leave(self, why: LeftOpenReason, reason: str) -> LeftOpen:
-        ledger, owner = self.desk.ledger, self.desk.lease.owner
-        now, booked = self.desk.clock(), self.booked_usd
-        await ledger.do(ledger.store.leave, self.score.score_id, owner, now, booked)
-        return LeftOpen(why, reason)
+    async def _leave_open(self, kind: LeftOpenReason, reason: str) -> LeftOpen:
+        ledger, owner = self.context.ledger, self.context.lease.owner
+        now, booked = self.context.clock(), self.booked_usd
+        await ledger.run(ledger.store.leave, self.score.score_id, owner, now, booked)
+        return LeftOpen(kind, reason)
 
 
-def _is_about(problem: BaseException) -> bool:
-    """Whether a problem is one of the session's own."""
+def _is_of_session(problem: BaseException) -> bool:
+    """Return whether the session, not the endpoint or the budget, caused a problem."""
     return isinstance(problem, JudgeCallError)
+
+
+def _score_result(judgment: Judgment) -> ScoreResult:
+    verdict = judgment.verdict
+    return ScoreResult(
+        total_score=verdict.total,
+        criteria_scores=verdict.criteria,
+        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
+        sample_totals=list(judgment.sample_totals),
+        sample_errors=list(judgment.sample_errors),
+        score_spread=judgment.spread,
+        score_analysis=verdict.analysis,
+        missing_tools_analysis=judgment.missing_tools,
+        missing_tools_error=judgment.missing_tools_error,
+        inconsistent_total=verdict.inconsistent_total,
+    )

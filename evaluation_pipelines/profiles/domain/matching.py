@@ -1,4 +1,4 @@
-"""Which profiles score which sessions, and in which version."""
+"""Assignment of judge profiles and their versions to sessions."""
 
 import math
 from collections.abc import Sequence
@@ -20,39 +20,42 @@ ASSIGNMENTS = pl.Schema(
 
 
 def applies(profile: JudgeProfile, label: str) -> bool:
-    """Whether a profile scores sessions with a label."""
+    """Return whether a profile scores sessions with ``label``."""
     return label in profile.match_labels or ANY_LABEL in profile.match_labels
 
 
 def ranked(profiles: Sequence[JudgeProfile], label: str) -> list[JudgeProfile]:
-    """The enabled profiles that apply to a label, the best match first.
+    """Return the enabled profiles that apply to ``label``, best match first.
 
-    One that lists the label comes before one that takes all; then the one with the fewest labels
-    (all labels are the most), the highest version, the first id.
+    A profile that lists the label precedes one that applies to all labels. Ties are resolved by the
+    fewest labels (all labels count as the most), then the highest version, then the first id.
     """
-    fitting = [each for each in profiles if each.enabled and applies(each, label)]
-    return sorted(fitting, key=lambda each: (_breadth(each, label), -each.version, each.id))
+    applicable = [each for each in profiles if each.enabled and applies(each, label)]
+    return sorted(applicable, key=lambda each: (_breadth(each, label), -each.version, each.id))
 
 
 def assign(sessions: pl.DataFrame, registry: Registry) -> pl.DataFrame:
-    """The profiles of each session, each in the version that counts for it: ASSIGNMENTS.
+    """Return the profiles of each session, in the version that applies to it.
 
-    Labels, order and whether a profile is enabled are those of its newest version. A version
-    counts for sessions that ended after it was registered, for older ones only when history is to
-    be scored again; the first version of a profile counts for all sessions.
+    Labels, order and ``enabled`` are those of a profile's newest version. A version applies to
+    sessions that ended after it was registered, and to older ones only with ``rescore_history``.
+    The first version of a profile applies to all sessions.
 
     Args:
-        sessions: with ``organization_id, session_key, classification_label, ended_at``.
-        registry: all registered versions.
+        sessions: Rows with ``organization_id, session_key, classification_label, ended_at``.
+        registry: All registered versions.
+
+    Returns:
+        Table with the columns of ``ASSIGNMENTS``.
     """
     newest = [each.profile for each in registry.newest()]
     labels = sessions["classification_label"].unique(maintain_order=True).to_list()
     frames = [ASSIGNMENTS.to_frame()]
     for label in labels:
-        of_label = sessions.filter(pl.col("classification_label") == label)
+        labeled = sessions.filter(pl.col("classification_label") == label)
         for rank, profile in enumerate(ranked(newest, label)):
             frames.append(
-                of_label.select(
+                labeled.select(
                     "organization_id",
                     "session_key",
                     profile_id=pl.lit(profile.id),
@@ -68,8 +71,8 @@ def _version_for(history: Sequence[Registered]) -> pl.Expr:
     version = pl.lit(first, pl.Int64)
     for each in history[1:]:
         number = pl.lit(each.profile.version, pl.Int64)
-        counts = pl.lit(value=True) if each.rescore_history else _ended_after(each)
-        version = pl.when(counts).then(number).otherwise(version)
+        has_effect = pl.lit(value=True) if each.rescore_history else _ended_after(each)
+        version = pl.when(has_effect).then(number).otherwise(version)
     return version
 
 

@@ -1,8 +1,8 @@
-"""Judge profiles: what is scored for which sessions, how, and on which scale.
+"""Judge profiles: criteria, method and scale for the sessions with certain labels.
 
-A profile is written as YAML by people and kept under version control. What changes the meaning of
-a score (its criteria, weights, scale, method, rubric, thresholds, disqualifiers) may change only
-together with ``version``; the rest (name, labels, sampling, ...) may change freely.
+A profile is a YAML file under version control. Fields that change the meaning of a score (criteria,
+scale, method, rubric, thresholds, disqualifiers) may change only together with ``version``. All
+other fields, such as name, labels and sampling, may change freely.
 """
 
 import hashlib
@@ -32,25 +32,25 @@ HEURISTICS = (
     "performance.composite",
     "tool_effectiveness",
 )
-"""The criteria that are computed and not judged."""
+"""Criteria that are computed and not judged."""
 
 VERSIONED = ("criteria", "scale", "method", "rubric", "thresholds", "disqualifiers")
-"""The fields that may only change together with the version."""
+"""Fields that may only change together with the version."""
 
-_LONGEST_PATTERN = 1000
+_MAX_PATTERN = 1000
 
 
 class ProfileError(UserError, ValueError):
-    """A profile cannot be used; the message names the field, the fault and what is allowed."""
+    """An invalid profile; the message names the field, the problem and the allowed values."""
 
 
 class _Model(BaseModel):
-    # Mistyped fields are faults: a threshold that nobody reads would look as if it counted.
+    # A mistyped field is an error: an unknown threshold would be ignored without notice.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Criterion(_Model):
-    """One thing that is scored; weights count in proportion, whatever they add up to."""
+    """One criterion; weights are relative and need not add up to a fixed sum."""
 
     id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.]{0,63}$")]
     name: str = ""
@@ -59,24 +59,24 @@ class Criterion(_Model):
 
 
 class Scale(_Model):
-    """The lowest and the highest score."""
+    """Lowest and highest score."""
 
     min: float = 0.0
     max: float = 100.0
 
     @model_validator(mode="after")
-    def _is_a_range(self) -> Self:
+    def _check_range(self) -> Self:
         if self.min >= self.max:
             raise ValueError(f"min must be below max, not {self.min} and {self.max}")
         return self
 
     def to_100(self, score: float) -> float:
-        """A score on this scale as one of 0-100."""
+        """Convert a score on this scale to 0-100."""
         return (score - self.min) / (self.max - self.min) * 100
 
 
 class Thresholds(_Model):
-    """Where a heuristic gives its best and its worst score; linear in between.
+    """Limits between which a heuristic score falls linearly from best to worst.
 
     ``response_time`` is in active seconds per prompt, ``token_efficiency`` in output tokens per
     input token, ``tool_count`` in calls per prompt.
@@ -90,7 +90,7 @@ class Thresholds(_Model):
     tool_count_worst: float = 10.0
 
     @model_validator(mode="after")
-    def _best_is_below_worst(self) -> Self:
+    def _check_limits(self) -> Self:
         for best, worst in (
             ("response_time_best_s", "response_time_worst_s"),
             ("token_efficiency_best", "token_efficiency_worst"),
@@ -108,7 +108,7 @@ _RUBRIC_CRITERIA = tuple(
 
 
 class JudgeProfile(_Model):
-    """One version of a judge profile, as its file says it."""
+    """One version of a judge profile, with the fields of its file."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     version: Annotated[int, Field(ge=1)]
@@ -117,7 +117,7 @@ class JudgeProfile(_Model):
     method: Method
     rubric: str | None = None
     criteria: tuple[Criterion, ...] = ()
-    disqualifiers: tuple[Annotated[str, Field(min_length=1, max_length=_LONGEST_PATTERN)], ...] = ()
+    disqualifiers: tuple[Annotated[str, Field(min_length=1, max_length=_MAX_PATTERN)], ...] = ()
     scale: Scale = Scale()
     quality_risk_fraction: Annotated[float, Field(ge=0, le=1)] = DEFAULT_RISK_FRACTION
     thresholds: Thresholds = Thresholds()
@@ -128,43 +128,45 @@ class JudgeProfile(_Model):
     enabled: bool = True
 
     @model_validator(mode="after")
-    def _method_has_what_it_needs(self) -> Self:
+    def _check_method(self) -> Self:
         if self.method == "heuristic" and not self.criteria:
             raise ValueError("a heuristic profile needs criteria")
         if self.method != "heuristic" and self.rubric is None:
             raise ValueError(f"method {self.method} needs a rubric")
         if self.method == "hybrid" and not (self.judged and self.computed):
             raise ValueError(
-                "method hybrid needs criteria that are computed and criteria that are judged; "
-                f"computed ones are: {', '.join(HEURISTICS)}"
+                "method hybrid needs computed and judged criteria; the computed criteria are: "
+                f"{', '.join(HEURISTICS)}"
             )
         return self
 
     @model_validator(mode="after")
-    def _judged_criteria_have_plain_names(self) -> Self:
+    def _check_judged_ids(self) -> Self:
         if dotted := [each.id for each in self.judged if "." in each.id]:
-            raise ValueError(f"criteria: a judged criterion has no dot in its id: {dotted[0]}")
+            raise ValueError(
+                f"criteria: the id of a judged criterion must have no dot: {dotted[0]}"
+            )
         return self
 
     @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        for what, names in (
+    def _check_unique_names(self) -> Self:
+        for field, names in (
             ("criteria", [each.id for each in self.criteria]),
             ("match_labels", list(self.match_labels)),
         ):
             if repeated := sorted({each for each in names if names.count(each) > 1}):
-                raise ValueError(f"{what}: {', '.join(repeated)} occurs more than once")
+                raise ValueError(f"{field}: {', '.join(repeated)} occurs more than once")
         return self
 
     @model_validator(mode="after")
-    def _disqualifiers_can_be_searched_for(self) -> Self:
+    def _check_disqualifiers(self) -> Self:
         for pattern in self.disqualifiers:
             check_pattern(pattern)
         return self
 
     @property
     def computed(self) -> tuple[Criterion, ...]:
-        """Criteria that are computed; a heuristic profile may hold names that nobody computes."""
+        """Computed criteria; in a heuristic profile they may include unknown names."""
         if self.method == "llm":
             return ()
         is_heuristic = self.method == "heuristic"
@@ -172,77 +174,79 @@ class JudgeProfile(_Model):
 
     @property
     def judged(self) -> tuple[Criterion, ...]:
-        """Criteria that the judge scores: those named, else the four of the shipped rubrics."""
+        """Criteria that the judge scores: the listed ones, or the four of the shipped rubrics."""
         if self.method == "heuristic":
             return ()
         if not self.criteria:
             return _RUBRIC_CRITERIA
-        named = self.method == "llm"
-        return tuple(each for each in self.criteria if named or each.id not in HEURISTICS)
+        is_llm = self.method == "llm"
+        return tuple(each for each in self.criteria if is_llm or each.id not in HEURISTICS)
 
     @property
     def judge_points(self) -> dict[str, int]:
-        """Most points the judge may give for each of its criteria: the weights, 100 in all.
+        """Maximum points of each judged criterion, in proportion to the weights; the sum is 100.
 
-        Each gets its share rounded down, and what is left goes to the largest remainders (ties:
-        the first in the list). Every criterion has at least one point.
+        Shares are rounded down, and the remaining points go to the largest remainders (ties: the
+        first in the list). Every criterion has at least one point.
         """
         return share_points({each.id: each.weight for each in self.judged})
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over what may only change together with the version."""
+        """SHA-256 of the fields that may only change together with the version."""
         return hashlib.sha256(canonical(self.versioned()).encode()).hexdigest()
 
     def versioned(self) -> dict[str, Any]:
-        """What may only change together with the version, as JSON has it."""
+        """Return the fields that may only change together with the version, as JSON values."""
         return self.model_dump(mode="json", include=set(VERSIONED))
 
 
 def parse_profile(values: object, source: str) -> JudgeProfile:
-    """A profile from what its YAML holds.
+    """Return the profile with the ``values`` of a YAML file.
 
     Raises:
-        ProfileError: with a line for every field that cannot be used; ``source`` is named.
+        ProfileError: The profile is invalid; the message names ``source`` and has a line for every
+            invalid field.
     """
     if not isinstance(values, Mapping):
-        raise ProfileError(f"{source}: a profile is a mapping of fields, not {values!r:.60}")
+        raise ProfileError(f"{source}: a profile must be a mapping of fields, not {values!r:.60}")
     try:
         return JudgeProfile.model_validate(dict(values))
     except ValidationError as error:
-        faults = [
+        problems = [
             f"  {'.'.join(map(str, each['loc'])) or 'profile'}: "
             f"{each['msg'].removeprefix('Value error, ')}"
             for each in error.errors(include_url=False)
         ]
-        message = "\n".join([f"{source} is not a judge profile:", *faults])
+        message = "\n".join([f"{source} is not a judge profile:", *problems])
         raise ProfileError(message) from None
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a disqualifier that the regular expression engine does not take.
+    """Check that a disqualifier is a valid pattern of the regular expression engine.
 
-    It is the engine that will search: linear in the text whatever the pattern, and therefore
-    without back references and look-around.
+    The engine searches in linear time and therefore has no backreferences and no look-around.
 
     Raises:
-        ValueError: with what the engine says.
+        ValueError: The pattern is invalid; the message contains the reason.
     """
     try:
         pl.Series([""]).str.contains(pattern, strict=True)
     except pl.exceptions.ComputeError as error:
         reason = str(error).partition("\n\nThis error occurred")[0]
-        raise ValueError(f"{pattern!r} cannot be searched for: {reason}") from None
+        raise ValueError(f"{pattern!r} is not a valid pattern: {reason}") from None
 
 
 def share_points(weights: Mapping[str, float]) -> dict[str, int]:
-    """100 points shared by weight: largest remainder, at least one each.
+    """Divide 100 points in proportion to ``weights``.
+
+    Shares are rounded by the largest remainder; each is at least one point.
 
     Raises:
-        ProfileError: more than 100 criteria.
+        ProfileError: There are more than 100 criteria.
     """
     if len(weights) > 100:
-        raise ProfileError(f"{len(weights)} judged criteria: 100 points are for 100 at most")
+        raise ProfileError(f"{len(weights)} judged criteria; at most 100 are possible")
     total = sum(weights.values())
     shares = {each: weight / total * 100 for each, weight in weights.items()}
     points = {each: int(share) for each, share in shares.items()}
@@ -256,7 +260,7 @@ def share_points(weights: Mapping[str, float]) -> dict[str, int]:
 
 
 def differences(old: JudgeProfile, new: JudgeProfile) -> list[tuple[str, str, str]]:
-    """Field, old and new value of everything that differs, criteria one by one."""
+    """Return field, old value and new value of all differences; criteria are listed one by one."""
     before, after = _flat(old), _flat(new)
     return [
         (name, before.get(name, "-"), after.get(name, "-"))
@@ -266,7 +270,7 @@ def differences(old: JudgeProfile, new: JudgeProfile) -> list[tuple[str, str, st
 
 
 def canonical(values: object) -> str:
-    """JSON with one spelling: sorted keys, no blanks."""
+    """Return canonical JSON: sorted keys, no spaces."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The registry of judge profiles: which versions there are, and which changes it takes."""
+"""Registry of judge profiles and the rules for new versions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileEr
 
 
 class ProfileRefusedError(ProfileError):
-    """A change of a profile that the registry does not take; the message says what to do."""
+    """A profile change that the registry refuses; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,10 @@ class Registered:
     """One registered version of a profile.
 
     Attributes:
-        profile: What it says, in the state it was last given.
-        registered_at: When this version came in.
-        rescore_history: Whether it also counts for sessions that ended before that.
-        frozen_until: Until when people have refused new versions by hand, beside the profile's own.
+        profile: Its latest definition.
+        registered_at: When this version was first registered.
+        rescore_history: Whether it also applies to sessions that ended before ``registered_at``.
+        frozen_until: End of a freeze set by a command, in addition to ``profile.frozen_until``.
     """
 
     profile: JudgeProfile
@@ -33,7 +33,7 @@ class Registered:
         return self.profile.id, self.profile.version
 
     def frozen_at(self, now: datetime) -> datetime | None:
-        """Until when no new version is taken; None if one is taken now."""
+        """Return the end of the current freeze; ``None`` if new versions are accepted."""
         limits = (self.profile.frozen_until, self.frozen_until)
         return max((each for each in limits if each is not None and now < each), default=None)
 
@@ -46,27 +46,27 @@ class Registry:
 
     @classmethod
     def of(cls, versions: Iterable[Registered]) -> "Registry":
-        """A registry of some versions."""
+        """Return a registry of ``versions``."""
         return cls(tuple(sorted(versions, key=lambda each: each.key)))
 
-    def having(self, registered: Registered) -> "Registry":
-        """The registry with one version more, or with that version as it is now."""
+    def with_version(self, registered: Registered) -> "Registry":
+        """Return the registry with ``registered`` added, or replaced if its key is known."""
         others = (each for each in self.versions if each.key != registered.key)
         return Registry.of((*others, registered))
 
     def history(self, profile_id: str) -> tuple[Registered, ...]:
-        """The versions of a profile, the oldest first."""
+        """Return the versions of a profile, oldest first."""
         return tuple(each for each in self.versions if each.profile.id == profile_id)
 
     def newest(self) -> tuple[Registered, ...]:
-        """The newest version of every profile, by id."""
+        """Return the newest version of every profile, sorted by id."""
         return tuple({each.profile.id: each for each in self.versions}.values())
 
     def find(self, profile_id: str, version: int | None = None) -> Registered:
-        """One version, the newest unless one is named.
+        """Return one version of a profile, by default the newest.
 
         Raises:
-            ProfileError: it is not registered; the message names what is.
+            ProfileError: The version is not registered; the message lists the registered ones.
         """
         known = self.history(profile_id)
         for each in reversed(known):
@@ -74,30 +74,32 @@ class Registry:
                 return each
         if known:
             numbers = ", ".join(str(each.profile.version) for each in known)
-            raise ProfileError(f"{profile_id} has no version {version}, only: {numbers}")
+            raise ProfileError(
+                f"{profile_id} has no version {version}; registered versions: {numbers}"
+            )
         names = ", ".join(each.profile.id for each in self.newest()) or "none"
-        raise ProfileError(f"There is no profile {profile_id}; registered are: {names}")
+        raise ProfileError(f"There is no profile {profile_id}; registered profiles: {names}")
 
     def admit(
         self, profile: JudgeProfile, now: datetime, *, rescore_history: bool = False
     ) -> Registered | None:
-        """What the registry has to hold after a profile was given; None when it holds it already.
+        """Return the version to store for ``profile``; ``None`` if nothing has changed.
 
         Raises:
-            ProfileRefusedError: other content under a known version, a version that does not
-                grow, or a new version of a frozen profile.
+            ProfileRefusedError: A known version has other content, the version is lower than the
+                newest, or the profile is frozen and the version is new.
         """
         known = self.history(profile.id)
         same = next((each for each in known if each.key == (profile.id, profile.version)), None)
         if same is None:
             _check_new(profile, known, now)
-            return Registered(profile, now, rescore_history, _frozen_by_hand(known))
+            return Registered(profile, now, rescore_history, _manual_freeze(known))
         _check_same_content(same.profile, profile)
-        wanted = replace(
+        changed = replace(
             same, profile=profile, rescore_history=same.rescore_history or rescore_history
         )
-        # An older file may still lie about: what it says of labels is out of date.
-        return None if wanted == same or same is not known[-1] else wanted
+        # The file of an older version may still exist; its labels and other fields are outdated.
+        return None if changed == same or same is not known[-1] else changed
 
 
 def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: datetime) -> None:
@@ -107,13 +109,13 @@ def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: dateti
     if profile.version < newest.profile.version:
         raise ProfileRefusedError(
             f"{profile.id} version {profile.version} is refused: version {newest.profile.version} "
-            f"is registered already and versions only grow. Make it version "
-            f"{newest.profile.version + 1}."
+            f"is already registered. Set the version to "
+            f"{newest.profile.version + 1} or higher."
         )
     if (until := newest.frozen_at(now)) is not None:
         raise ProfileRefusedError(
             f"{profile.id} version {profile.version} is refused: version {newest.profile.version} "
-            f"is frozen until {until:%Y-%m-%d %H:%M} UTC. Wait, or lift the freeze first."
+            f"is frozen until {until:%Y-%m-%d %H:%M} UTC. Wait until then, or lift the freeze."
         )
 
 
@@ -127,10 +129,10 @@ def _check_same_content(known: JudgeProfile, given: JudgeProfile) -> None:
     ]
     raise ProfileRefusedError(
         f"{given.id} version {given.version} is refused: it is registered with other content "
-        f"({', '.join(changed)}). What scores mean may only change with the version: "
-        f"make it version {given.version + 1}, or undo the change."
+        f"({', '.join(changed)}). These fields may only change together with the version: set it "
+        f"to {given.version + 1}, or undo the change."
     )
 
 
-def _frozen_by_hand(known: tuple[Registered, ...]) -> datetime | None:
+def _manual_freeze(known: tuple[Registered, ...]) -> datetime | None:
     return known[-1].frozen_until if known else None

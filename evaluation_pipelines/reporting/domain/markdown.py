@@ -1,4 +1,4 @@
-"""Markdown from untrusted values: what telemetry says is shown and never interpreted."""
+"""Markdown from untrusted values: shown as they are, never interpreted."""
 
 import html
 import re
@@ -8,7 +8,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>$])")
 
 
 def escaped(value: object, longest: int = 120) -> str:
-    """One line of plain text as markdown that shows exactly that, cut at ``longest`` letters."""
+    """Return one line of Markdown that shows exactly ``text``, cut at ``longest`` characters."""
     if value is None:
         return ""
     text = str(value)
@@ -20,7 +20,7 @@ def escaped(value: object, longest: int = 120) -> str:
 def markdown_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], longest: int = 120
 ) -> str:
-    """A table with cells of at most ``longest`` letters; says so when it has no rows."""
+    """Return a table with cells of at most ``longest`` characters, or a note if it has no rows."""
     lines = [_line(columns, longest), f"|{'---|' * len(columns)}"]
     lines += [_line(row, longest) for row in rows]
     return "\n".join(lines) if len(lines) > 2 else "no rows"

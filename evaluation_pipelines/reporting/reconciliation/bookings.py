@@ -1,14 +1,14 @@
-"""The booking of each evaluated session window of a day."""
+"""State of each evaluated session window of a day."""
 
 from collections.abc import Callable
 from datetime import date, datetime
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.due import DueState, Window, standing
+from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import judging_of
-from evaluation_pipelines.judging.session_windows import WindowKey, key_of, read_windows
+from evaluation_pipelines.judging.plans import judge_setup
+from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.reconciliation.states import Booking, Evaluated, book
 from evaluation_pipelines.settings import Settings
@@ -18,7 +18,7 @@ _EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
 
 
 def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime) -> list[Booking]:
-    """The booking of each row of ``session_evaluations`` of a day, in their order.
+    """Return the state of each row of ``session_evaluations`` of a day, in their order.
 
     Each row must have its window.
 
@@ -26,7 +26,7 @@ def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
     idle, why_due = stores.settings.session_idle_minutes, _why_due(stores.settings)
-    windows = {key_of(each): each for each in read_windows(stores.lake, [day], now, idle)}
+    windows = {window_key(each): each for each in read_windows(stores.lake, [day], now, idle)}
     judged = _judged(stores, day, now)
     found = []
     for row in evaluations.iter_rows(named=True):
@@ -38,7 +38,7 @@ def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime
 
 
 def _why_due(settings: Settings) -> str:
-    """What keeps sessions from being judged: no judge, or else the limits that are set."""
+    """Return why due sessions are not judged: no judge, or the limits that are set."""
     if settings.why_no_judge is not None:
         return settings.why_no_judge
     sessions, of_run = settings.judge_max_sessions, settings.judge_max_cost_usd
@@ -53,7 +53,7 @@ def _why_due(settings: Settings) -> str:
 def _judged(
     stores: Stores, day: date, now: datetime
 ) -> Callable[[Window, str | None, int | None], DueState | None]:
-    """Where windows of a day stand with the judge; None where their profile needs none."""
+    """Return the state for the judge; None where the profile needs none."""
     registry, past = ProfileStore(stores.ledger).registry(), ScoreStore(stores.ledger).past([day])
     model = stores.settings.judge_model or ""
 
@@ -63,9 +63,9 @@ def _judged(
         profile = registry.find(profile_id, version).profile
         if profile.method == "heuristic":
             return None
-        key: WindowKey = key_of(window)
+        key: WindowKey = window_key(window)
         # The words of the rubric matter only to runs that ask for obsolete scores.
-        judging = judging_of(profile, prompt_hash="", model=model)
-        return standing(window, judging, past.get((*key, profile_id), []), now)
+        judging = judge_setup(profile, prompt_hash="", model=model)
+        return due_state(window, judging, past.get((*key, profile_id), []), now)
 
     return judged

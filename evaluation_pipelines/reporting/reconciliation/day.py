@@ -40,7 +40,7 @@ _CONTENT = [*_SESSION, "content_hash"]
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """What the lake has of a day; ``filed`` is how many events the manifest says landed."""
+    """Tables of a day in the lake; ``filed`` is the number of landed events in the manifest."""
 
     filed: int
     landed: pl.DataFrame
@@ -73,9 +73,9 @@ class _Tables:
 
 
 def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
-    """The books of a day as its tables and the ledger say now; nothing is written.
+    """Make the books of a day from its tables and the ledger; nothing is written.
 
-    The caller keeps builds of the day away.
+    The caller must keep builds of the day away.
 
     Raises:
         LakeError: a table cannot be read.

@@ -1,4 +1,4 @@
-"""The daily table of the books, and a look at the books of a day."""
+"""Daily table of the books, and the books of one day on request."""
 
 from datetime import date, datetime
 
@@ -16,7 +16,7 @@ RULES = (keys_are_unique, books_balance)
 
 
 def evaluation_books(stores: Stores, day: date, now: datetime) -> BuiltPartition:
-    """The books of a date as a partition of their table."""
+    """Return the books of a date as a partition of their table."""
     books, table = day_books(stores, day, now), EVALUATION_BOOKS
     return BuiltPartition(
         table,
@@ -28,10 +28,10 @@ def evaluation_books(stores: Stores, day: date, now: datetime) -> BuiltPartition
 
 
 def settled_books(stores: Stores, day: date, now: datetime) -> DayBooks:
-    """The books of a day while nobody builds it.
+    """Return the books of a day while it is not being built.
 
     Raises:
-        LakeError: a table cannot be read, or somebody builds the day for too long.
+        LakeError: a table cannot be read, or another process builds the day for too long.
         ProfileError: an evaluation names a profile that the ledger does not know.
         LedgerError: the ledger cannot be used.
     """

@@ -1,4 +1,4 @@
-"""What stands beside the sessions of a day: what ingest read that belongs to none of them."""
+"""What ingest read on a day that belongs to none of its sessions."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
@@ -17,16 +17,16 @@ _READ_ON_DAY = "read on this day (UTC)"
 def unattributed_counts(
     stores: Stores, day: date, now: datetime, vanished_scorings: int
 ) -> tuple[Unattributed, ...]:
-    """Numbers of a day that are in none of its sessions; 0 is told, too.
+    """Return counts of what belongs to no session of the day, including zeros.
 
-    Lines without a session have no session date: they stand under the day on which they were read.
+    Lines without a session have no session date: they count for the day on which they were read.
     """
     return (
         *_read_on(stores, day),
         *_outside(stores, day, now),
         Unattributed(
             vanished_scorings,
-            "scorings of windows that are no more",
+            "scorings of windows that no longer exist",
             "a later attribution cut their session anew",
         ),
     )

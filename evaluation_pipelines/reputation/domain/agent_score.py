@@ -17,14 +17,14 @@ from evaluation_pipelines.schemas import AGENT_SCORES, UTC_TIME
 
 WINDOW_SIZE = 500
 CALIBRATED_AT = 50
-"""Evaluations below which the number is withheld."""
+"""Evaluations below which the score is withheld."""
 
 _FULL_STREAK = 50
 _AGENT = ("organization_id", "agent_id")
 
 
 def lifecycle(evaluations_in_all: int) -> str:
-    """new, calibrating, active or mature, by the evaluations an agent ever had."""
+    """Return new, calibrating, active or mature by the number of evaluations ever."""
     if evaluations_in_all == 0:
         return "new"
     if evaluations_in_all < CALIBRATED_AT:
@@ -33,7 +33,7 @@ def lifecycle(evaluations_in_all: int) -> str:
 
 
 def unknown_agent(organization_id: str, agent_id: str, as_of: datetime) -> dict[str, Any]:
-    """The record of an agent that nobody has evaluated: zeros, not an error."""
+    """Return the record of an agent without evaluations: zeros, not an error."""
     return {
         "agent_id": agent_id,
         "organization_id": organization_id,
@@ -49,25 +49,25 @@ def unknown_agent(organization_id: str, agent_id: str, as_of: datetime) -> dict[
 
 
 def agent_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of an agent, out of its row of AGENT_SCORES."""
+    """Return the record of an agent from its row of AGENT_SCORES."""
     return {name: row[name] for name in unknown_agent("", "", row["updated_at"])}
 
 
 def withheld(scores: pl.DataFrame) -> pl.DataFrame:
-    """AGENT_SCORES as consumers see them: no number while an agent is calibrating."""
+    """Return AGENT_SCORES as shown to users: no score while an agent is calibrating."""
     calibrating = pl.col("lifecycle") == "calibrating"
     return scores.with_columns(score=pl.when(~calibrating).then("score"))
 
 
 def agent_scores(evaluations: pl.DataFrame, before: pl.DataFrame, as_of: datetime) -> pl.DataFrame:
-    """One row (AGENT_SCORES) per agent.
+    """Return one row (AGENT_SCORES) per agent.
 
     Args:
         evaluations: The newest 500 evaluations of each agent up to ``as_of``, in any order, with
             ``organization_id, agent_id, evaluation_id, evaluated_at, passed, latency_ms,
             latency_budget_ms, model, evaluations_in_all``.
         before: The same 30 days earlier; the score of agents that were calibrating then is null.
-        as_of: The time that the scores are of.
+        as_of: Time of the scores.
     """
     scores = _scores(evaluations)
     calibrated = pl.col("evaluations_in_all") >= CALIBRATED_AT
@@ -92,7 +92,7 @@ def agent_scores(evaluations: pl.DataFrame, before: pl.DataFrame, as_of: datetim
 
 
 def credible_interval(passes: pl.Series, evaluations: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Equal-tailed 90 % interval of the pass rate: quantiles of Beta(1 + passes, 1 + failures)."""
+    """Return the equal-tailed 90 % interval of the pass rate: Beta(1 + passes, 1 + failures)."""
     from scipy.special import betaincinv  # takes a while to import
 
     passed = passes.to_numpy()
@@ -137,7 +137,7 @@ def _score() -> pl.Expr:
 
 
 def _by_model(evaluations: pl.DataFrame) -> pl.DataFrame:
-    """Evaluations and pass rate of each model behind an agent, most used first."""
+    """Return evaluations and pass rate by model, most used first."""
     return (
         evaluations.group_by(*_AGENT, "model")
         .agg(evaluations=pl.len().cast(pl.Int64), pass_rate=pl.col("passed").mean())

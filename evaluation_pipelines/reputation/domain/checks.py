@@ -1,4 +1,4 @@
-"""Rules that scores of identities and agents must keep."""
+"""Checks of the scores of identities and agents."""
 
 import polars as pl
 

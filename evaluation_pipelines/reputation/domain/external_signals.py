@@ -1,4 +1,4 @@
-"""Signals and evaluations that other systems write, one JSON object a line."""
+"""Signals and evaluations of other systems, one JSON object per line."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ EVENT_TYPES: Mapping[str, tuple[str, float]] = {
     "session_expired": ("identity_hygiene", -0.1),
     "credential_leaked": ("identity_hygiene", -1.0),
 }
-"""Event type -> its category and the delta of a signal that says none."""
+"""Event type -> category and default delta."""
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Delta = Annotated[float, msgspec.Meta(ge=-1, le=1)]
@@ -33,7 +33,7 @@ _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 _GATE_BUDGET_MS = 100.0
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=366)
-"""How far a signal may lie in the future; it counts when its time has come."""
+"""How far in the future a signal may be; it counts when its time has come."""
 
 _Line = TypeVar("_Line", bound=msgspec.Struct)
 
@@ -70,17 +70,17 @@ class _Evaluation(msgspec.Struct):
 
 
 def read_signal(line: bytes, now: datetime, deltas: Mapping[str, float]) -> dict[str, Any]:
-    """One row of REPUTATION_EVENTS.
+    """Parse a signal into one row of REPUTATION_EVENTS.
 
     Args:
         line: A JSON object with ``timestamp, event_type, reference_type, reference_id``, with
             ``identity_id`` or ``agent_id`` (and ``organization_id``), and optionally ``event_id,
             category, score_delta, confidence, attributes``.
         now: The present time.
-        deltas: Event type -> delta of a signal that gives none; comes before EVENT_TYPES.
+        deltas: Event type -> default delta; overrides EVENT_TYPES.
 
     Raises:
-        UnusableLineError: it is not one.
+        UnusableLineError: the line is no signal.
     """
     signal = _decoded(line, _Signal)
     timestamp = _utc(signal.timestamp, now)
@@ -102,7 +102,7 @@ def read_signal(line: bytes, now: datetime, deltas: Mapping[str, float]) -> dict
 
 
 def read_evaluation(line: bytes, now: datetime) -> dict[str, Any]:
-    """One row of AGENT_EVALUATIONS.
+    """Parse an evaluation into one row of AGENT_EVALUATIONS.
 
     Args:
         line: A JSON object with ``evaluation_id, agent_id, evaluated_at, passed, source``, and
@@ -110,7 +110,7 @@ def read_evaluation(line: bytes, now: datetime) -> dict[str, Any]:
         now: The present time.
 
     Raises:
-        UnusableLineError: it is not one.
+        UnusableLineError: the line is no evaluation.
     """
     evaluation = _decoded(line, _Evaluation)
     if evaluation.source == "session":
@@ -130,7 +130,7 @@ def _decoded(line: bytes, kind: type[_Line]) -> _Line:
 
 
 def _meaning(signal: _Signal, deltas: Mapping[str, float]) -> tuple[str, float]:
-    """Category and delta: as given, else the usual ones of the event type."""
+    """Return category and delta: as given, otherwise the defaults of the event type."""
     known = EVENT_TYPES.get(signal.event_type)
     category = signal.category or (known[0] if known else None)
     if category is None:
@@ -151,7 +151,7 @@ def _identity(signal: _Signal) -> UUID:
 
 
 def _values(signal: _Signal, timestamp: datetime) -> list[str]:
-    """What makes a signal the one it is, where its source gave it no id."""
+    """Return the values that identify a signal without an id."""
     values = msgspec.structs.asdict(signal) | {
         "timestamp": timestamp.isoformat(),
         "attributes": sorted(signal.attributes.items()),

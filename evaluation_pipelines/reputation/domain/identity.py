@@ -1,30 +1,30 @@
-"""Who is scored over time, and under which ids: always the same id for the same thing."""
+"""Stable ids of identities and signals."""
 
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
 _NAMESPACE = UUID("6d1c2a52-9c0e-5a55-8f57-5f6b7a0f2c11")
-"""Any fixed value; a change of it would count everything that was ever loaded a second time."""
+"""Any fixed value; changing it would count everything that was ever loaded again."""
 
 
 def identity_id(organization_id: str, agent_id: str) -> UUID:
-    """The identity of an agent of an organization."""
+    """Return the identity of an agent of an organization."""
     return _derived("identity", organization_id, agent_id)
 
 
 def session_event_id(organization_id: str, session_key: str) -> UUID:
-    """The one signal about a session, whatever it scores and however often it is scored."""
+    """Return the id of the one signal about a session."""
     return _derived("session", organization_id, session_key)
 
 
 def signal_event_id(*about: str) -> UUID:
-    """The signal that an outside source described by these values without giving it an id."""
+    """Return the id of a signal that its source gave none."""
     return _derived("signal", *about)
 
 
 def unknown_identity(identity: str, as_of: datetime) -> dict[str, Any]:
-    """The record (REPUTATION_SCORES) of an identity without any signal: zeros, not an error."""
+    """Return the record (REPUTATION_SCORES) of an identity without signals: zeros, not an error."""
     return {
         "identity_id": identity,
         "computed_at": as_of,

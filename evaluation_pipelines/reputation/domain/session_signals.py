@@ -1,4 +1,4 @@
-"""The bridge: sessions as signals about their agent's identity, and as evaluations of the agent."""
+"""Sessions as signals about an identity, and as evaluations of an agent."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -11,18 +11,18 @@ from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
 FAILED_BELOW = 40.0
 PASSES_AT = 50.0
 LATENCY_BUDGET_MS = 120_000.0
-"""How long the mean API request of a session may take."""
+"""Latency budget of the mean API request of a session."""
 
 _NEUTRAL = 50.0
 _SURENESS = {"override": 1.0, "judge": 0.7, "composite": 0.5, "status": 0.5}
-"""How far a score can be relied on, by its source; a scorecard says it itself."""
+"""Confidence of a score by its source; a scorecard has its own."""
 
 
 def session_signals(sessions: pl.DataFrame) -> pl.DataFrame:
-    """One signal (REPUTATION_EVENTS) per session that has an effective score.
+    """Return one signal (REPUTATION_EVENTS) per session with an effective score.
 
-    ``score_delta = (effective_100 - 50) / 50``; the event is ``task_failed`` when the session
-    failed or scored below 40, else ``task_completed``.
+    ``score_delta = (effective_100 - 50) / 50``; the event is ``task_failed`` if the session
+    failed or scored below 40, otherwise ``task_completed``.
 
     Args:
         sessions: Rows of ``session_evaluations``.
@@ -44,7 +44,7 @@ def session_signals(sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def session_ids(sessions: pl.DataFrame) -> pl.DataFrame:
-    """``session_date, event_id`` of the sessions that have an effective score.
+    """Return ``session_date, event_id`` of the sessions with an effective score.
 
     Args:
         sessions: Rows of ``session_evaluations``.
@@ -54,7 +54,7 @@ def session_ids(sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
-    """One evaluation (AGENT_EVALUATIONS) per ended session that has an effective score.
+    """Return one evaluation (AGENT_EVALUATIONS) per ended session with an effective score.
 
     Args:
         sessions: Rows of ``session_evaluations`` with ``mean_api_ms`` of ``agent_sessions`` and
@@ -76,7 +76,7 @@ def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _scored(sessions: pl.DataFrame) -> pl.DataFrame:
-    """Sessions with an effective score; one that names no agent counts for its program."""
+    """Return sessions with an effective score; without an agent, the program counts as one."""
     agent = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
     return sessions.filter(pl.col("effective_100").is_not_null()).with_columns(agent_id=agent)
 

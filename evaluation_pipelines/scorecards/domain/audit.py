@@ -1,7 +1,7 @@
-"""The audit sample: sessions drawn at random for people to look at.
+"""The audit sample: sessions drawn at random for people to review.
 
-People override what caught their eye, which says little about all the rest. Only a sample that
-nobody chose tells how far automatic scores can be trusted.
+People override the scores that they happen to notice, which says little about all others. Only a
+random sample shows how far automatic scores can be trusted.
 """
 
 import hashlib
@@ -9,27 +9,33 @@ from datetime import date
 
 import polars as pl
 
+from evaluation_pipelines.schemas import SESSION_KEY
+
 
 def draw(evaluations: pl.DataFrame, day: date, size: int) -> pl.DataFrame:
-    """Some sessions of a date: ``organization_id, session_key, profile_id, content_hash``.
+    """Draw the audit sample of a date.
 
     Every session with an automatic scorecard has the same chance. The date is the seed: the same
-    sessions give the same sample, whoever draws it and in whichever order they stand.
+    sessions in any order have the same sample, on every machine.
 
     Args:
         evaluations: SESSION_EVALUATIONS of the date.
-        day: the date.
-        size: how many; fewer when there are fewer.
+        day: The date.
+        size: Number of sessions; all sessions are drawn if there are fewer.
+
+    Returns:
+        ``organization_id, session_key, profile_id, content_hash`` of the drawn sessions.
     """
-    keys = ["organization_id", "session_key"]
     scored = evaluations.filter(pl.col("scorecard_100").is_not_null())
     lots = [
         hashlib.sha256("\0".join((day.isoformat(), *key)).encode()).hexdigest()
-        for key in scored.select(keys).iter_rows()
+        for key in scored.select(SESSION_KEY).iter_rows()
     ]
     return (
-        scored.select(*keys, "profile_id", "content_hash", lot=pl.Series(lots, dtype=pl.String))
-        .sort("lot", *keys)
+        scored.select(
+            *SESSION_KEY, "profile_id", "content_hash", lot=pl.Series(lots, dtype=pl.String)
+        )
+        .sort("lot", *SESSION_KEY)
         .head(size)
         .drop("lot")
     )

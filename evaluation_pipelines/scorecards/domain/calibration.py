@@ -1,7 +1,7 @@
-"""How far automatic scores and people agree, and when a profile wants a look.
+"""Agreement of automatic and human scores, and when a profile needs recalibration.
 
-All figures are on 0-100, automatic minus human: a positive bias means that the profile is too
-generous. No interval without at least ``SMALLEST`` pairs.
+All errors are automatic minus human scores on 0-100: a positive bias means that the profile is too
+generous. Intervals need at least ``MIN_PAIRS`` pairs.
 """
 
 import math
@@ -13,10 +13,12 @@ from statistics import NormalDist, fmean, stdev
 import polars as pl
 
 from evaluation_pipelines.numerics.estimates import t_quantile
+from evaluation_pipelines.schemas import CONTENT_KEY
 
-SMALLEST = 5
-STREAK = 5
-"""So many corrections in a row in one direction ask for a recalibration."""
+MIN_PAIRS = 5
+"""Pairs of an automatic and a human score that an interval or a correlation needs."""
+MIN_STREAK = 5
+"""Consecutive corrections in one direction that call for a recalibration."""
 
 _BANDS = 10
 _TWO_SIDED = 0.975
@@ -26,7 +28,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class AgreementEstimate:
-    """A figure with its 95 % interval; None where it cannot be told."""
+    """An estimate with its 95 % interval; ``None`` if it is unknown."""
 
     value: float | None
     interval: Interval | None = None
@@ -34,13 +36,13 @@ class AgreementEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Judge and human on the same sessions, of one profile version and one way of choosing them.
+    """Agreement of automatic and human scores for one profile version and kind of sample.
 
     Attributes:
         profile_id: The profile.
         profile_version: Its version.
-        sample: ``audit`` (drawn at random) or ``chosen`` (what caught somebody's eye).
-        n: Sessions.
+        sample: ``audit`` (drawn at random) or ``chosen`` (chosen by people).
+        n: Number of sessions.
         bias: Mean of automatic minus human.
         mae: Mean absolute difference.
         spearman: Rank correlation.
@@ -61,7 +63,7 @@ class Agreement:
 class Streak:
     """The newest corrections of a profile version, all in one direction.
 
-    ``length`` counts them; ``too_high`` says that the automatic scores were above the human ones.
+    ``length`` counts them; ``too_high`` is true if the automatic scores were above the human ones.
     """
 
     profile_id: str
@@ -70,18 +72,19 @@ class Streak:
     too_high: bool
 
     @property
-    def wants_recalibration(self) -> bool:
-        """Whether it is long enough to act."""
-        return self.length >= STREAK
+    def needs_recalibration(self) -> bool:
+        """True if the streak is long enough to act on."""
+        return self.length >= MIN_STREAK
 
 
 def agreements(overrides: pl.DataFrame) -> list[Agreement]:
-    """Agreement per profile version, the audit sample apart from what people chose.
+    """Return the agreement per profile version, separately for audit sample and chosen sessions.
+
+    Of each content the newest override of each sample counts: a later override by choice does not
+    change the random sample. Overrides without an automatic score are left out.
 
     Args:
-        overrides: OVERRIDES; of each content the newest answer of either sample, those without an
-            automatic score left out. What somebody chose to say later leaves the random sample as
-            it is.
+        overrides: OVERRIDES.
     """
     is_audit = pl.col("source") == "audit"
     sample = pl.when(is_audit).then(pl.lit("audit")).otherwise(pl.lit("chosen"))
@@ -102,7 +105,7 @@ def agreements(overrides: pl.DataFrame) -> list[Agreement]:
 def agreement(
     which: tuple[str, int, str], automatic: Sequence[float], human: Sequence[float]
 ) -> Agreement:
-    """The figures of some pairs; ``which`` is profile, version and sample."""
+    """Return the agreement of paired scores; ``which`` is profile, version and sample."""
     errors = [a - h for a, h in zip(automatic, human, strict=True)]
     return Agreement(
         *which,
@@ -115,16 +118,15 @@ def agreement(
 
 
 def streaks(overrides: pl.DataFrame) -> list[Streak]:
-    """The run of corrections in one direction with which each profile version's history ends.
+    """Return the newest run of corrections in one direction of each profile version.
 
-    A confirmation ends a run: somebody found a score right. Of each content only the newest
-    override counts: one session that is corrected five times is one correction.
+    A confirmation ends a run. Of each content only the newest override counts: a session that is
+    corrected five times is one correction.
     """
-    told = _newest(overrides).sort("profile_id", "profile_version", maintain_order=True)
+    version_key = ("profile_id", "profile_version")
+    newest = _newest(overrides).sort(version_key, maintain_order=True)
     found = []
-    for (profile, version), group in told.group_by(
-        "profile_id", "profile_version", maintain_order=True
-    ):
+    for (profile, version), group in newest.group_by(version_key, maintain_order=True):
         errors = (group["automatic_100"] - group["override_100"]).round(9).reverse().to_list()
         length = 0
         while length < len(errors) and errors[length] * errors[0] > 0:
@@ -135,13 +137,13 @@ def streaks(overrides: pl.DataFrame) -> list[Streak]:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
-    """Pearson's correlation of the ranks (ties share their mean); None without any spread.
+    """Return Pearson's correlation of the ranks (ties share their mean); ``None`` without spread.
 
     The interval is Fisher's, with the variance ``(1 + r²/2) / (n - 3)`` of Bonett and Wright,
     "Sample size requirements for estimating Pearson, Kendall and Spearman correlations" (2000).
     """
     value = _correlation(_ranks(first), _ranks(second))
-    if value is None or len(first) < SMALLEST:
+    if value is None or len(first) < MIN_PAIRS:
         return AgreementEstimate(None)
     if abs(value) > 1 - 1e-12:
         return AgreementEstimate(value, (value, value))
@@ -151,14 +153,14 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> AgreementEstima
 
 
 def kappa(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
-    """Cohen's quadratic weighted kappa of scores in ten bands; None where chance explains all.
+    """Return Cohen's quadratic weighted kappa of scores in ten bands.
 
     ``1 - sum(d² observed) / sum(d² expected)``, d being the distance of the bands (Cohen, "Weighted
-    kappa", 1968). The interval is the jackknife's.
+    kappa", 1968); ``None`` if the expected sum is 0. The interval is the jackknife's.
     """
     pairs = [(_band(a), _band(b)) for a, b in zip(first, second, strict=True)]
     value = _kappa(pairs)
-    if value is None or len(pairs) < SMALLEST:
+    if value is None or len(pairs) < MIN_PAIRS:
         return AgreementEstimate(None)
     without = [_kappa(pairs[:index] + pairs[index + 1 :]) for index in range(len(pairs))]
     known = [each for each in without if each is not None]
@@ -170,19 +172,25 @@ def kappa(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
     return AgreementEstimate(value, (max(value - half, -1.0), min(value + half, 1.0)))
 
 
-def _newest(overrides: pl.DataFrame, *apart: str) -> pl.DataFrame:
-    """The newest override of each content and version with an automatic score, oldest first."""
-    of = ("organization_id", "session_key", "content_hash", "profile_id", "profile_version")
+def _newest(overrides: pl.DataFrame, *also_by: str) -> pl.DataFrame:
+    """Return the newest override of each content and profile version, oldest first.
+
+    Overrides without an automatic score are left out.
+    """
     return (
         overrides.filter(pl.col("automatic_100").is_not_null())
         .sort("made_at", pl.col("override_id").cast(pl.Int64))
-        .unique([*of, *apart], keep="last", maintain_order=True)
+        .unique(
+            [*CONTENT_KEY, "profile_id", "profile_version", *also_by],
+            keep="last",
+            maintain_order=True,
+        )
     )
 
 
 def _mean(values: Sequence[float]) -> AgreementEstimate:
-    """Mean with Student's interval."""
-    if len(values) < SMALLEST:
+    """Return the mean with Student's interval."""
+    if len(values) < MIN_PAIRS:
         return AgreementEstimate(fmean(values))
     half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     return AgreementEstimate(fmean(values), (fmean(values) - half, fmean(values) + half))

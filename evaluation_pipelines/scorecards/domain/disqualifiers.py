@@ -1,15 +1,16 @@
-"""Disqualifiers: patterns in what an agent wrote that make a session worth the lowest score.
+"""Disqualifiers: patterns in the texts of an agent that give a session the lowest score.
 
-Searched are replies and parameters of tool calls, never what the agent only read: prompts, results
-and files are other people's words. The engine is linear in the text (semantics of RE2), so that no
-pattern and no text can stop a run.
+The search covers replies and parameters of tool calls, which the agent wrote. It does not cover
+prompts, results and files, which the agent only read. The regular expression engine takes time
+linear in the text (semantics of RE2), so that no pattern and no text can stall a run.
 """
 
 from collections.abc import Sequence
 
 import polars as pl
 
-KEYS = ["organization_id", "session_key"]
+from evaluation_pipelines.schemas import SESSION_KEY
+
 EVENT_COLUMNS = (
     "organization_id",
     "session_id",
@@ -18,7 +19,7 @@ EVENT_COLUMNS = (
     "content",
     "tool_parameters",
 )
-"""What is read of ``agent_events``."""
+"""Columns of ``agent_events`` that hold the texts."""
 
 TRIGGERED = pl.Schema(
     {
@@ -29,7 +30,7 @@ TRIGGERED = pl.Schema(
     }
 )
 
-# Parameters are JSON text: a pattern is meant for what the agent wrote, not for how JSON spells it.
+# Parameters are JSON text. Patterns match the text that the agent wrote, not its JSON escapes.
 _ESCAPES = {
     "\\\\": "\\",
     '\\"': '"',
@@ -41,13 +42,17 @@ _ESCAPES = {
 
 
 def written_texts(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """What agents wrote in some sessions: ``organization_id, session_key, text``.
+    """Return the texts that agents wrote in each session window.
 
-    An event belongs to the last window of its session that had begun by then, else to the first.
+    An event belongs to the last window of its session that started before or at its time, or to
+    the first window if none had started.
 
     Args:
         events: EVENT_COLUMNS of ``agent_events``.
-        sessions: with ``organization_id, session_id, session_key, started_at``; all windows.
+        sessions: All windows, with ``organization_id, session_id, session_key, started_at``.
+
+    Returns:
+        ``organization_id, session_key, text``.
     """
     reply = pl.when(pl.col("event_name") == "assistant_response").then(pl.col("content"))
     parameters = pl.col("tool_parameters").str.replace_many(_ESCAPES)
@@ -62,10 +67,10 @@ def written_texts(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     by = ["organization_id", "session_id"]
     windows = sessions.select(*by, "session_key", "started_at").sort("started_at")
     first = windows.unique(by, keep="first").select(*by, first_key="session_key")
-    placed = texts.join_asof(
+    assigned = texts.join_asof(
         windows, left_on="event_time", right_on="started_at", by=by, check_sortedness=False
     ).join(first, on=by, how="inner")
-    return placed.select(
+    return assigned.select(
         "organization_id",
         session_key=pl.coalesce("session_key", "first_key"),
         text="text",
@@ -73,13 +78,14 @@ def written_texts(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
-    """The first pattern, in list order, that occurs in each session with texts: TRIGGERED.
+    """Return the first pattern, in list order, that occurs in each session: TRIGGERED.
 
-    Sessions without any text are not there: nothing is known of them.
+    Sessions without texts have no row: whether they are disqualified is unknown.
 
     Args:
         texts: ``organization_id, session_key, text``.
-        patterns: checked by :func:`~evaluation_pipelines.profiles.domain.profile.check_pattern`.
+        patterns: Regular expressions, validated by
+            :func:`~evaluation_pipelines.profiles.domain.profile.check_pattern`.
     """
     first = pl.min_horizontal(
         pl.lit(None, pl.Int64),
@@ -91,15 +97,15 @@ def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
     names = dict(enumerate(patterns))
     return (
         texts.with_columns(first.alias("first"))
-        .group_by(KEYS)
+        .group_by(SESSION_KEY)
         .agg(pl.col("first").min())
         .select(
-            *KEYS,
+            *SESSION_KEY,
             disqualified=pl.col("first").is_not_null(),
             disqualifier_triggered=pl.col("first").replace_strict(
                 names, default=None, return_dtype=pl.String
             ),
         )
         .cast(TRIGGERED)
-        .sort(KEYS)
+        .sort(SESSION_KEY)
     )

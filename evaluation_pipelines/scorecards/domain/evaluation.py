@@ -1,20 +1,20 @@
-"""The one score that counts for a session: one precedence for everything that comes after."""
+"""The effective score of a session, and the precedence of its sources."""
 
 import polars as pl
 
 from evaluation_pipelines.profiles.domain.profile import DEFAULT_RISK_FRACTION
 from evaluation_pipelines.profiles.domain.registry import Registry
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.judged import newest_totals
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, to_100
+
+EFFECTIVE_RANGE = (0.0, 100.0)
+"""Lowest and highest effective score."""
 
 PASSES_FROM = 50
 YELLOW_FROM, GREEN_FROM = 50, 75
 NO_PROFILE = "no profile matches its label"
 NOT_ENDED = "it has not ended yet"
-
-_SESSION = ["organization_id", "session_key"]
-_CONTENT = [*_SESSION, "content_hash"]
 
 
 def evaluate(
@@ -25,66 +25,75 @@ def evaluate(
     overrides: pl.DataFrame,
     results: pl.DataFrame,
 ) -> pl.DataFrame:
-    """SESSION_EVALUATIONS but for ``quality_risk``: the effective score of every session.
+    """Return the effective score of every session.
 
-    A live override; else the best-matching current scorecard (no fallback); else the judge's
-    total; else composite * 10; else 0 for a session that failed; else none. Of a session that has
-    not ended only what was said of its very content counts, the rest when it has ended. Nothing
-    counts of a session that a rule leaves out.
+    The first of these that exists is the effective score:
+
+    1. a live override
+    2. the best-matching current scorecard (not a fallback)
+    3. the judge's newest total
+    4. composite * 10
+    5. 0 for a session that failed
+
+    Sources 1 to 3 must be about the current content of the session; 4 and 5 count only after it
+    has ended. A session that a rule excludes has no effective score.
 
     Args:
-        sessions: rows of ``agent_sessions`` with ``composite``, ``is_terminal`` and
+        sessions: Rows of ``agent_sessions`` with ``composite``, ``is_terminal`` and
             ``excluded_by``.
         matches: ASSIGNMENTS of the sessions.
         cards: SCORECARDS of these sessions, of any profile and content.
         unscored: UNSCORED.
         overrides: OVERRIDE_ROWS.
         results: JUDGE_RESULTS.
+
+    Returns:
+        The columns of SESSION_EVALUATIONS except ``quality_risk``, and others.
     """
     best = matches.filter("is_best_match").drop("is_best_match")
     frame = (
-        sessions.join(best, on=_SESSION, how="left", validate="1:1")
-        .join(_best_cards(cards), on=[*_CONTENT, "profile_id", "profile_version"], how="left")
-        .join(_live(overrides), on=[*_CONTENT, "profile_id"], how="left")
-        .join(newest_totals(results), on=_CONTENT, how="left")
-        .join(unscored.rename({"reason": "why"}), on=[*_SESSION, "profile_id"], how="left")
+        sessions.join(best, on=SESSION_KEY, how="left", validate="1:1")
+        .join(_best_cards(cards), on=[*CONTENT_KEY, "profile_id", "profile_version"], how="left")
+        .join(_live(overrides), on=[*CONTENT_KEY, "profile_id"], how="left")
+        .join(newest_totals(results), on=CONTENT_KEY, how="left")
+        .join(unscored.rename({"reason": "why"}), on=[*SESSION_KEY, "profile_id"], how="left")
     )
     return (
         frame.with_columns(_source(), card_id=pl.when(~_is_excluded()).then("card_id"))
         .with_columns(effective_100=_score())
-        .with_columns(_passed(), _colour(), _sureness(), _reason())
+        .with_columns(_passed(), _color(), _confidence(), _reason())
     )
 
 
 def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
-    """Evaluations without a card, with what people have said since they were made.
+    """Apply the newest overrides to evaluations of sessions without a card.
 
     Args:
-        evaluations: SESSION_EVALUATIONS; scores and sources change, the rest stays as it was.
+        evaluations: SESSION_EVALUATIONS; only effective scores and sources change.
         overrides: OVERRIDE_ROWS.
 
     Returns:
         The same columns, and ``annotator`` of the override that counts.
     """
-    said = newest_of_content(overrides).select(
-        *_CONTENT, "profile_id", "annotator", said_100=to_100("override_score")
+    newest = newest_of_content(overrides).select(
+        *CONTENT_KEY, "profile_id", "annotator", newest_100=to_100("override_score")
     )
-    is_said = pl.col("said_100").is_not_null() & ~_is_excluded()
+    is_overridden = pl.col("newest_100").is_not_null() & ~_is_excluded()
     return (
-        evaluations.join(said, on=[*_CONTENT, "profile_id"], how="left", maintain_order="left")
+        evaluations.join(newest, on=[*CONTENT_KEY, "profile_id"], how="left", maintain_order="left")
         .with_columns(
-            annotator=pl.when(is_said).then("annotator"),
-            effective_100=pl.when(is_said).then("said_100").otherwise("effective_100"),
-            effective_source=pl.when(is_said)
+            annotator=pl.when(is_overridden).then("annotator"),
+            effective_100=pl.when(is_overridden).then("newest_100").otherwise("effective_100"),
+            effective_source=pl.when(is_overridden)
             .then(pl.lit("override"))
             .otherwise("effective_source"),
         )
-        .drop("said_100")
+        .drop("newest_100")
     )
 
 
 def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
-    """SESSION_EVALUATIONS, complete: ``quality_risk`` as the profile's newest version says."""
+    """Add ``quality_risk`` by the newest version of each profile: complete SESSION_EVALUATIONS."""
     fractions = {each.profile.id: each.profile.quality_risk_fraction for each in registry.newest()}
     fraction = pl.col("profile_id").replace_strict(
         fractions, default=DEFAULT_RISK_FRACTION, return_dtype=pl.Float64
@@ -100,7 +109,7 @@ def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
 
 def _best_cards(cards: pl.DataFrame) -> pl.DataFrame:
     return cards.filter(~pl.col("fallback")).select(
-        *_CONTENT,
+        *CONTENT_KEY,
         "profile_id",
         "profile_version",
         "card_id",
@@ -112,7 +121,7 @@ def _best_cards(cards: pl.DataFrame) -> pl.DataFrame:
 
 def _live(overrides: pl.DataFrame) -> pl.DataFrame:
     return newest_of_content(overrides).select(
-        *_CONTENT,
+        *CONTENT_KEY,
         "profile_id",
         override_id=pl.col("override_id").cast(pl.String),
         override_100=to_100("override_score"),
@@ -164,7 +173,7 @@ def _passed() -> pl.Expr:
     return (pl.col("effective_100") >= PASSES_FROM).alias("passed")
 
 
-def _colour() -> pl.Expr:
+def _color() -> pl.Expr:
     score = pl.col("effective_100")
     return (
         pl.when(score >= GREEN_FROM)
@@ -178,7 +187,7 @@ def _colour() -> pl.Expr:
     )
 
 
-def _sureness() -> pl.Expr:
+def _confidence() -> pl.Expr:
     source = pl.col("effective_source")
     return (
         pl.when(source == "override")

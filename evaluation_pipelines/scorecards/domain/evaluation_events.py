@@ -1,4 +1,4 @@
-"""What is told to other systems when a session gets a new effective score."""
+"""Events for other systems about new effective scores of sessions."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ _PAYLOAD = (
 
 
 def announcements(evaluations: pl.DataFrame) -> Iterator[Announcement]:
-    """Feedback for every session with an effective score, and a risk for each low one.
+    """Yield a feedback event for every effective score, and a risk event for every low one.
 
     Args:
         evaluations: SESSION_EVALUATIONS.
@@ -54,16 +54,15 @@ def announcements(evaluations: pl.DataFrame) -> Iterator[Announcement]:
 
 
 def event_id(kind: str, row: Mapping[str, Any]) -> str:
-    """A UUID (version 5) of card, content and override: the same news has the same id.
+    """Return a UUID (version 5) of card, content and override: equal events have the same id.
 
-    Without a card the source of the score stands for it.
+    If there is no card, the source of the score takes its place.
     """
-    what = row["card_id"] or row["effective_source"]
     parts = (
         kind,
         row["organization_id"],
         row["session_key"],
-        what,
+        row["card_id"] or row["effective_source"],
         row["content_hash"],
         row["override_id"] or "",
     )

@@ -1,8 +1,8 @@
-"""Criteria that are computed from a session's own figures, each 0 (worst) to 1 (best).
+"""Criteria computed from the metrics of a session, each 0 (worst) to 1 (best).
 
-Every formula is an expression over a row of ``agent_sessions`` beside its row of
+Every formula is an expression over a row of ``agent_sessions`` joined with its row of
 ``session_performance`` (columns with the prefix ``performance.``) and ``tool_effectiveness``.
-Null where there is no evidence.
+The result is null without evidence.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,16 +11,17 @@ import polars as pl
 
 from evaluation_pipelines.numerics.division import divided
 from evaluation_pipelines.profiles.domain.profile import HEURISTICS, JudgeProfile, Thresholds
+from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 
 MIDPOINT = 0.5
-"""What a criterion that nobody computes scores: neither reward nor punishment."""
+"""Score of an unknown criterion: neither reward nor penalty."""
 
 PERFORMANCE = (*WEIGHTS, "composite")
 
 
 def response_time(limits: Thresholds) -> pl.Expr:
-    """Active seconds per prompt: 1 up to the best, 0 from the worst, linear in between.
+    """Score active seconds per prompt: 1 up to the best, 0 from the worst, linear in between.
 
     Like all criteria per prompt it is null for a session without any answer.
     """
@@ -30,9 +31,10 @@ def response_time(limits: Thresholds) -> pl.Expr:
 
 
 def token_efficiency(limits: Thresholds) -> pl.Expr:
-    """Output tokens per input token, cached ones included: 1 up to the best, 0 from the worst.
+    """Score output tokens per input token: 1 up to the best, 0 from the worst, linear in between.
 
-    1 where no input was needed; null when tokens are unknown, or without any answer.
+    Input includes cached tokens. 1 if no input was needed; null if tokens are unknown or the
+    session has no answer.
     """
     tokens_in = pl.col("total_tokens") - pl.col("output_tokens")
     ratio = pl.col("output_tokens") / tokens_in
@@ -42,7 +44,7 @@ def token_efficiency(limits: Thresholds) -> pl.Expr:
 
 
 def tool_count(limits: Thresholds) -> pl.Expr:
-    """Tool calls per prompt, those of unknown outcome included: 1 without any, 0 from the worst.
+    """Score tool calls per prompt (unknown outcomes included): 1 up to the best, 0 from the worst.
 
     Null for a session without any answer.
     """
@@ -51,7 +53,7 @@ def tool_count(limits: Thresholds) -> pl.Expr:
 
 
 def falling(value: pl.Expr, best: float, worst: float) -> pl.Expr:
-    """1 up to ``best``, 0 from ``worst``, linear in between."""
+    """Return 1 up to ``best``, 0 from ``worst``, linear in between."""
     return divided(worst - value, worst - best).clip(0, 1)
 
 
@@ -63,7 +65,7 @@ _BY_THRESHOLD: Mapping[str, Callable[[Thresholds], pl.Expr]] = {
 
 
 def heuristic(name: str, limits: Thresholds) -> pl.Expr:
-    """The criterion of a name; the midpoint for a name that nobody computes."""
+    """Return the criterion of a name; the midpoint for an unknown name."""
     if name not in HEURISTICS:
         return pl.lit(MIDPOINT)
     if name in _BY_THRESHOLD:
@@ -74,7 +76,7 @@ def heuristic(name: str, limits: Thresholds) -> pl.Expr:
 
 
 def heuristic_scores(profile: JudgeProfile) -> list[pl.Expr]:
-    """The computed criteria of a profile, 0 to 1, each named after its criterion."""
+    """Return the computed criteria of a profile, 0 to 1, as their :func:`score_column`."""
     return [
         heuristic(each.id, profile.thresholds).cast(pl.Float64).alias(score_column(each.id))
         for each in profile.computed
@@ -82,40 +84,41 @@ def heuristic_scores(profile: JudgeProfile) -> list[pl.Expr]:
 
 
 def unknown_criteria(profile: JudgeProfile) -> list[str]:
-    """Criteria that nobody computes: they score the midpoint, and it is said so."""
+    """Return the criteria of a profile that are not computed; they score the midpoint."""
     return [each.id for each in profile.computed if each.id not in HEURISTICS]
 
 
 def score_column(criterion_id: str) -> str:
-    """The column that holds the score of a criterion, apart from the columns of a session."""
+    """Return the column of a criterion's score; its prefix keeps it apart from session columns."""
     return f"criterion:{criterion_id}"
 
 
 def evidence(
     sessions: pl.DataFrame, performance: pl.DataFrame, effectiveness: pl.DataFrame
 ) -> pl.DataFrame:
-    """Sessions with all figures that the criteria read, one row each, in their order.
+    """Return sessions with all metrics that the criteria read, one row each, in their order.
 
     Args:
-        sessions: rows of ``agent_sessions``.
-        performance: rows of ``session_performance`` of the same date.
+        sessions: Rows of ``agent_sessions``.
+        performance: Rows of ``session_performance`` of the same date.
         effectiveness: ``organization_id, session_key, effectiveness_score`` (0-100) of the sessions
             with a tool report.
     """
-    keys = ["organization_id", "session_key"]
     scores = performance.select(
-        *keys, *(pl.col(each).alias(f"performance.{each}") for each in PERFORMANCE)
+        *SESSION_KEY, *(pl.col(each).alias(f"performance.{each}") for each in PERFORMANCE)
     )
     tools = effectiveness.select(
-        *keys, pl.col("effectiveness_score").cast(pl.Float64).alias("tool_effectiveness")
+        *SESSION_KEY, pl.col("effectiveness_score").cast(pl.Float64).alias("tool_effectiveness")
     )
-    return sessions.join(scores, on=keys, how="left", validate="1:1", maintain_order="left").join(
-        tools, on=keys, how="left", validate="1:1", maintain_order="left"
-    )
+    for more in (scores, tools):
+        sessions = sessions.join(
+            more, on=SESSION_KEY, how="left", validate="1:1", maintain_order="left"
+        )
+    return sessions
 
 
 def _prompts() -> pl.Expr:
-    """Prompts; work without one of its own (after a change of masque) counts as one run."""
+    """Return the number of prompts, at least 1: after a change of masque a window may have none."""
     return pl.max_horizontal(pl.col("prompts"), 1)
 
 
@@ -124,9 +127,9 @@ def _calls() -> pl.Expr:
 
 
 def _if_answered(value: pl.Expr) -> pl.Expr:
-    """The value, if anything came back: doing nothing is not efficient."""
-    nothing_came = (pl.col("api_requests") == 0) & (_calls() == 0)
+    """Return the value, or null without an answer: a session that does nothing is not efficient."""
+    has_no_work = (pl.col("api_requests") == 0) & (_calls() == 0)
     is_unanswered = (pl.col("status") == "cancelled") | (
-        (pl.col("status") == "failed") & nothing_came
+        (pl.col("status") == "failed") & has_no_work
     )
     return pl.when(~is_unanswered).then(value)

@@ -1,4 +1,4 @@
-"""What LLM judges said, as criteria of a profile: points become shares of what was possible."""
+"""Scores of LLM judges as criteria of a profile: points become shares of the maximum."""
 
 import json
 import statistics
@@ -8,10 +8,8 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.schemas import CONTENT_KEY, UTC_TIME
 from evaluation_pipelines.scorecards.domain.heuristics import score_column
-
-KEYS = ["organization_id", "session_key", "content_hash"]
 
 JUDGE_RESULTS = pl.Schema(
     {
@@ -29,16 +27,16 @@ JUDGE_RESULTS = pl.Schema(
         "completed_at": UTC_TIME,
     }
 )
-"""What is read of ``judge_scores``: one row per scoring, JSON as text, totals 0-100."""
+"""Columns of ``judge_scores`` that are read: one row per scoring, JSON as text, totals 0-100."""
 
-ONE_SAMPLE_CONFIDENCE = 0.7
-SMALLEST_SPREAD = 3
-"""From so many samples on, their spread says how sure the judge is."""
+DEFAULT_CONFIDENCE = 0.7
+MIN_SAMPLES_FOR_SPREAD = 3
+"""Number of samples from which on their spread determines the confidence."""
 
 
 def completed(results: pl.DataFrame) -> pl.DataFrame:
-    """The newest completed score of each session, content and profile version."""
-    by = [*KEYS, "judge_profile_id", "judge_profile_version"]
+    """Return the newest completed score of each session content and profile version."""
+    by = [*CONTENT_KEY, "judge_profile_id", "judge_profile_version"]
     return (
         results.filter(pl.col("status") == "completed")
         .sort([*by, "completed_at"])
@@ -47,53 +45,61 @@ def completed(results: pl.DataFrame) -> pl.DataFrame:
 
 
 def newest_totals(results: pl.DataFrame) -> pl.DataFrame:
-    """The judge's newest total of each session and content: KEYS, ``judge_total`` (0-100)."""
+    """Return the judge's newest total of each content: CONTENT_KEY, ``judge_total`` (0-100)."""
     return (
         completed(results)
-        .sort([*KEYS, "completed_at", "judge_profile_id", "judge_profile_version"])
-        .unique(KEYS, keep="last", maintain_order=True)
-        .select(*KEYS, judge_total="total_score")
+        .sort([*CONTENT_KEY, "completed_at", "judge_profile_id", "judge_profile_version"])
+        .unique(CONTENT_KEY, keep="last", maintain_order=True)
+        .select(*CONTENT_KEY, judge_total="total_score")
     )
 
 
 def judged_scores(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
-    """KEYS, each judged criterion of a profile as 0 to 1, ``judge_confidence``, ``analysis``.
+    """Return the judged criteria of a profile version.
 
-    Only scores of this very version count. A criterion that the judge left out is null.
+    Only scores by this version count. A criterion that the judge left out is null.
 
     Args:
-        profile: one version.
+        profile: One version.
         results: JUDGE_RESULTS of any profiles.
+
+    Returns:
+        CONTENT_KEY, the :func:`score_column` of each judged criterion (0 to 1),
+        ``judge_confidence`` and ``analysis``.
     """
-    own = completed(results).filter(
+    scores = completed(results).filter(
         pl.col("judge_profile_id") == profile.id,
         pl.col("judge_profile_version") == profile.version,
     )
     points = profile.judge_points
-    given = [_decoded(each) for each in own["criteria_scores"]]
-    confidences = [confidence(_decoded(each) or []) for each in own["sample_totals"]]
-    return own.select(
-        *KEYS,
-        *(_shares(name, most, given) for name, most in points.items()),
+    given = [_decoded(each) for each in scores["criteria_scores"]]
+    confidences = [confidence(_decoded(each) or []) for each in scores["sample_totals"]]
+    return scores.select(
+        *CONTENT_KEY,
+        *(_shares(name, max_points, given) for name, max_points in points.items()),
         pl.Series("judge_confidence", confidences, pl.Float64),
         analysis="score_analysis",
     )
 
 
 def confidence(sample_totals: Sequence[float]) -> float:
-    """How sure a judge is: 0.7, from three samples on by their spread.
+    """Return the confidence of a judge: 0.7, or with three or more samples by their spread.
 
-    ``clamp(1 - spread / 50, 0.3, 0.95)``, the spread being the standard deviation of the totals
-    (that of a sample, as the conversation with the judge has it).
+    ``clamp(1 - spread / 50, 0.3, 0.95)``; the spread is the sample standard deviation of the
+    totals, as in the conversation with the judge.
     """
-    if len(sample_totals) < SMALLEST_SPREAD:
-        return ONE_SAMPLE_CONFIDENCE
+    if len(sample_totals) < MIN_SAMPLES_FOR_SPREAD:
+        return DEFAULT_CONFIDENCE
     return min(max(1 - statistics.stdev(sample_totals) / 50, 0.3), 0.95)
 
 
 def why_not_judged(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
-    """KEYS, ``judge_reason``, ``under_way`` of scorings of a profile version that gave no score."""
-    own = results.filter(
+    """Return why a profile version has no judge score of some contents.
+
+    Returns:
+        CONTENT_KEY, ``judge_reason`` and ``under_way`` (true if the scoring is not finished).
+    """
+    unfinished = results.filter(
         pl.col("judge_profile_id") == profile.id,
         pl.col("judge_profile_version") == profile.version,
         pl.col("status") != "completed",
@@ -101,19 +107,19 @@ def why_not_judged(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame
     failed = pl.col("status") == "failed"
     why = pl.format("the judge failed: {}", pl.col("error_message").fill_null("no reason given"))
     return (
-        own.sort(*KEYS, "completed_at", nulls_last=True)
-        .unique(KEYS, keep="last", maintain_order=True)
+        unfinished.sort(*CONTENT_KEY, "completed_at", nulls_last=True)
+        .unique(CONTENT_KEY, keep="last", maintain_order=True)
         .select(
-            *KEYS,
-            judge_reason=pl.when(failed).then(why).otherwise(pl.lit("the judge is at work")),
+            *CONTENT_KEY,
+            judge_reason=pl.when(failed).then(why).otherwise(pl.lit("judging is in progress")),
             under_way=~failed,
         )
     )
 
 
-def _shares(name: str, most: int, given: Sequence[Mapping[str, Any] | None]) -> pl.Series:
+def _shares(name: str, max_points: int, given: Sequence[Mapping[str, Any] | None]) -> pl.Series:
     values = [None if each is None else each.get(name) for each in given]
-    shares = [None if each is None else min(max(each / most, 0.0), 1.0) for each in values]
+    shares = [None if each is None else min(max(each / max_points, 0.0), 1.0) for each in values]
     return pl.Series(score_column(name), shares, pl.Float64)
 
 

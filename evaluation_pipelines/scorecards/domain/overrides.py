@@ -1,9 +1,9 @@
-"""What people said of scores: which override counts for what, and how it shows on a card."""
+"""Overrides of scores by people: which of them count, and their effect on cards."""
 
 import polars as pl
 
 from evaluation_pipelines.numerics.division import divided
-from evaluation_pipelines.schemas import OVERRIDES, UTC_TIME
+from evaluation_pipelines.schemas import OVERRIDES, SESSION_KEY, UTC_TIME
 from evaluation_pipelines.schemas.scorecards import HUMAN_OVERRIDE
 
 OVERRIDE_ROWS = pl.Schema(
@@ -26,37 +26,40 @@ OVERRIDE_ROWS = pl.Schema(
         "made_at": UTC_TIME,
     }
 )
-"""Overrides as the ledger keeps them; a greater ``override_id`` is a newer one."""
+"""Overrides as stored in the ledger; a greater ``override_id`` is newer."""
 
-_OF = ["organization_id", "session_key", "profile_id"]
-_SAYS = ("override_score", "scale_min", "scale_max", "annotator", "reason", "made_at")
+OVERRIDE_COLUMNS = ("human_override", "effective_score", "effective_100")
+"""Columns of a card that depend on overrides."""
+
+_SCORE_KEY = [*SESSION_KEY, "profile_id"]
+_SHOWN = ("override_score", "scale_min", "scale_max", "annotator", "reason", "made_at")
 
 
 def to_100(score: str) -> pl.Expr:
-    """A column on the row's own scale as 0-100."""
+    """Return a score column on the scale of its row as 0-100."""
     low, high = pl.col("scale_min"), pl.col("scale_max")
     return divided(pl.col(score) - low, high - low) * 100
 
 
 def newest_of_content(overrides: pl.DataFrame) -> pl.DataFrame:
-    """The newest override of each session, profile and content."""
+    """Return the newest override of each session, profile and content."""
     return overrides.sort("override_id").unique(
-        [*_OF, "content_hash"], keep="last", maintain_order=True
+        [*_SCORE_KEY, "content_hash"], keep="last", maintain_order=True
     )
 
 
 def with_states(overrides: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """OVERRIDES: every override and whether it counts now.
+    """Return every override with the state that says whether it counts now: OVERRIDES.
+
+    An override whose session no longer exists is stale. An override of a profile other than the
+    best match counts for its card only.
 
     Args:
         overrides: OVERRIDE_ROWS.
-        sessions: ``organization_id, session_key, content_hash, best_profile_id`` of the sessions
-            they are about; an override whose session is not there any more is stale, and one of
-            another profile than the best match counts for its card only.
+        sessions: ``organization_id, session_key, content_hash, best_profile_id`` of their
+            sessions.
     """
-    now = sessions.select(
-        "organization_id", "session_key", "best_profile_id", current="content_hash"
-    )
+    now = sessions.select(*SESSION_KEY, "best_profile_id", current="content_hash")
     newest = newest_of_content(overrides)["override_id"].implode()
     is_current = pl.col("content_hash").eq_missing(pl.col("current"))
     state = (
@@ -69,7 +72,7 @@ def with_states(overrides: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
         .otherwise(pl.lit("card_only"))
     )
     return (
-        overrides.join(now, on=["organization_id", "session_key"], how="left")
+        overrides.join(now, on=SESSION_KEY, how="left")
         .with_columns(
             state=state,
             override_100=to_100("override_score"),
@@ -82,44 +85,45 @@ def with_states(overrides: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
 
 
 def with_overrides(cards: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
-    """Cards with ``human_override``, ``effective_score`` and ``effective_100``.
+    """Add ``human_override``, ``effective_score`` and ``effective_100`` (0-100) to cards.
 
-    An override of the card's content counts; one of other content only shows, as stale. The
-    automatic score stays beside it. A score given on another scale is put on the card's.
+    An override of the card's content counts. An override of other content is only shown, as stale.
+    The automatic score is kept. A score given on another scale is converted to the card's scale.
     """
-    mine = newest_of_content(overrides)
-    others = overrides.sort("override_id").unique(_OF, keep="last", maintain_order=True)
-    says = [pl.col(each).alias(f"own_{each}") for each in _SAYS]
-    said = [pl.col(each).alias(f"other_{each}") for each in _SAYS]
+    of_content = newest_of_content(overrides).select(
+        *_SCORE_KEY, "content_hash", *(pl.col(each).alias(f"live_{each}") for each in _SHOWN)
+    )
+    of_session = (
+        overrides.sort("override_id")
+        .unique(_SCORE_KEY, keep="last", maintain_order=True)
+        .select(*_SCORE_KEY, *(pl.col(each).alias(f"newest_{each}") for each in _SHOWN))
+    )
     joined = cards.join(
-        mine.select(*_OF, "content_hash", *says),
-        on=[*_OF, "content_hash"],
-        how="left",
-        maintain_order="left",
-    ).join(others.select(*_OF, *said), on=_OF, how="left", maintain_order="left")
-    is_live = pl.col("own_override_score").is_not_null()
+        of_content, on=[*_SCORE_KEY, "content_hash"], how="left", maintain_order="left"
+    ).join(of_session, on=_SCORE_KEY, how="left", maintain_order="left")
+    is_live = pl.col("live_override_score").is_not_null()
     given, low, high = (
-        pl.col(f"own_{each}") for each in ("override_score", "scale_min", "scale_max")
+        pl.col(f"live_{each}") for each in ("override_score", "scale_min", "scale_max")
     )
     is_same_scale = (low == pl.col("scale_min")) & (high == pl.col("scale_max"))
-    moved = pl.col("scale_min") + divided(given - low, high - low) * (
+    converted = pl.col("scale_min") + divided(given - low, high - low) * (
         pl.col("scale_max") - pl.col("scale_min")
     )
-    corrected = pl.when(is_same_scale).then(given).otherwise(moved)
+    corrected = pl.when(is_same_scale).then(given).otherwise(converted)
     return (
         joined.with_columns(
             human_override=pl.when(is_live)
-            .then(_shown("own", stale=False))
-            .when(pl.col("other_override_score").is_not_null())
-            .then(_shown("other", stale=True)),
+            .then(_human_override("live", stale=False))
+            .when(pl.col("newest_override_score").is_not_null())
+            .then(_human_override("newest", stale=True)),
             effective_score=pl.when(is_live).then(corrected).otherwise("overall_score"),
         )
         .with_columns(effective_100=to_100("effective_score"))
-        .drop(pl.selectors.starts_with("own_", "other_"))
+        .drop(pl.selectors.starts_with("live_", "newest_"))
     )
 
 
-def _shown(prefix: str, *, stale: bool) -> pl.Expr:
+def _human_override(prefix: str, *, stale: bool) -> pl.Expr:
     return pl.struct(
         pl.col(f"{prefix}_override_score").alias("override_score"),
         pl.col(f"{prefix}_annotator").alias("annotator"),

@@ -1,4 +1,4 @@
-"""Events about effective scores: recorded once, for other systems to follow."""
+"""Store of events about effective scores, each recorded once, for other systems to read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,11 @@ class EventStore:
     def record(
         self, day: date, announced: Sequence[Announcement], now: datetime
     ) -> list[Announcement]:
-        """Record the events of a date; gives those that were not there yet."""
+        """Record the events of a date.
+
+        Returns:
+            The events that were not recorded before.
+        """
         known = sa.select(_EVENT.event_id).where(_EVENT.session_date == day)
         with reading(self._engine) as connection:
             seen = set(connection.scalars(known))
@@ -57,7 +61,7 @@ class EventStore:
             for each in new
         ]
         with writing(self._engine) as connection:
-            # Another run may have been faster: whoever comes second adds nothing.
+            # Another run may have recorded them since the query: the second insert adds nothing.
             insert = insert_into(connection, EVALUATION_EVENTS)
             connection.execute(
                 insert.on_conflict_do_nothing(index_elements=[_EVENT.event_id]), rows
@@ -65,7 +69,10 @@ class EventStore:
         return new
 
     def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
-        """The events of a kind after a position, of sessions since a day, oldest first."""
+        """Return the events of a kind after ``position``, oldest first.
+
+        Only those of sessions with a date of ``first_day`` or later.
+        """
         query = sa.select(EVALUATION_EVENTS).where(
             _EVENT.position > position, _EVENT.kind == kind, _EVENT.session_date >= first_day
         )
@@ -74,7 +81,7 @@ class EventStore:
             return [EvaluationEvent(**row) for row in rows]
 
     def after(self, position: int, limit: int) -> list[EvaluationEvent]:
-        """The next events after a position, oldest first."""
+        """Return the next ``limit`` events after ``position``, oldest first."""
         query = sa.select(EVALUATION_EVENTS).where(_EVENT.position > position)
         query = query.order_by(_EVENT.position).limit(limit)
         with reading(self._engine) as connection:

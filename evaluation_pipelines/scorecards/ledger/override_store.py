@@ -1,4 +1,4 @@
-"""What people said of scores, and the sessions they were asked about."""
+"""Store of overrides by people and of the audit samples that they are asked to review."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,7 @@ _OVERRIDE, _SAMPLE = OVERRIDES.c, AUDIT_SAMPLES.c
 
 @dataclass(frozen=True, slots=True)
 class NewOverride:
-    """A score by a person, about to be stored; see the columns of ``overrides``."""
+    """An override to store; its fields are columns of ``overrides``."""
 
     organization_id: str
     session_key: str
@@ -38,7 +38,7 @@ class NewOverride:
 
 @dataclass(frozen=True, slots=True)
 class AuditSample:
-    """A session that people are asked about; ``override_id`` is the answer."""
+    """A session that people are asked to review; ``override_id`` is the answer."""
 
     session_date: date
     organization_id: str
@@ -57,9 +57,12 @@ class OverrideStore:
         self._as_of = ledger.as_of
 
     def add(self, new: Sequence[NewOverride], now: datetime) -> list[int]:
-        """Store overrides, all or none, and make their dates due; gives their ids.
+        """Store overrides, all or none, and make their dates due for a build.
 
-        One whose source is ``audit`` answers the sample of that session and content.
+        An override with the source ``audit`` answers the open samples of its session.
+
+        Returns:
+            The ids of the overrides.
         """
         if not new:
             return []
@@ -69,7 +72,7 @@ class OverrideStore:
         return ids
 
     def of_dates(self, dates: Collection[date] | None = None) -> pl.DataFrame:
-        """OVERRIDE_ROWS of some dates, or of all."""
+        """Return OVERRIDE_ROWS of ``dates``, or of all dates."""
         query = sa.select(OVERRIDES).order_by(_OVERRIDE.override_id)
         if dates is not None:
             query = query.where(_OVERRIDE.session_date.in_(sorted(dates)))
@@ -79,8 +82,12 @@ class OverrideStore:
             rows = [tuple(row) for row in connection.execute(query)]
         return pl.DataFrame(rows, schema=OVERRIDE_ROWS, orient="row")
 
-    def put_samples(self, samples: Collection[AuditSample]) -> int:
-        """Ask about some sessions; those asked about already stay. Gives how many are new."""
+    def add_samples(self, samples: Collection[AuditSample]) -> int:
+        """Store audit samples; samples that are already stored do not change.
+
+        Returns:
+            The number of new samples.
+        """
         if not samples:
             return 0
         rows = [asdict(each) for each in samples]
@@ -92,7 +99,7 @@ class OverrideStore:
             return _count(connection) - before
 
     def samples(self) -> list[AuditSample]:
-        """All samples, the oldest date first."""
+        """Return all samples, the oldest date first."""
         order = (_SAMPLE.session_date, _SAMPLE.organization_id, _SAMPLE.session_key)
         query = sa.select(AUDIT_SAMPLES).order_by(*order)
         if self._as_of is not None:
@@ -101,9 +108,9 @@ class OverrideStore:
             samples = [AuditSample(**row) for row in connection.execute(query).mappings()]
         if self._as_of is None:
             return samples
-        given = set(self.of_dates()["override_id"])
+        known = set(self.of_dates()["override_id"])
         return [
-            each if each.override_id in given else replace(each, override_id=None)
+            each if each.override_id in known else replace(each, override_id=None)
             for each in samples
         ]
 

@@ -1,14 +1,15 @@
-"""Rules that the tables of sessions must keep, date by date."""
+"""Checks on one date of the session tables."""
 
 import polars as pl
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.schemas.checks import CheckResult, examples_of
+from evaluation_pipelines.sessions.domain.performance import SCORE_RANGE
 
 
 def scores_are_in_range(frame: pl.DataFrame, table: Table, columns: tuple[str, ...]) -> CheckResult:
     """Every score is null or from 0 to 10."""
-    fits = [pl.col(name).is_null() | pl.col(name).is_between(0, 10) for name in columns]
+    fits = [pl.col(name).is_null() | pl.col(name).is_between(*SCORE_RANGE) for name in columns]
     broken = frame.filter(~pl.all_horizontal(fits)).select(*table.key, *columns)
     return CheckResult(
         table.name,
@@ -23,7 +24,7 @@ def scores_are_in_range(frame: pl.DataFrame, table: Table, columns: tuple[str, .
 def every_score_has_its_session(
     scores: pl.DataFrame, sessions: pl.DataFrame, table: Table
 ) -> CheckResult:
-    """Scores and sessions are the same rows: none without the other."""
+    """Every score has a session window, and every session window has a score."""
     keys = list(table.key)
     orphans = scores.join(sessions, on=keys, how="anti").select(keys)
     unscored = sessions.join(scores, on=keys, how="anti").select(keys)
@@ -40,7 +41,7 @@ def every_score_has_its_session(
 def every_report_has_its_session(
     reports: pl.DataFrame, sessions: pl.DataFrame, table: Table
 ) -> CheckResult:
-    """Every report belongs to a session window of the same content."""
+    """Every report has a session window with the same content."""
     keys = [*table.key, "content_hash"]
     orphans = reports.join(sessions, on=keys, how="anti", nulls_equal=True).select(keys)
     return CheckResult(
@@ -54,27 +55,27 @@ def every_report_has_its_session(
 
 
 def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) -> CheckResult:
-    """Reports count the same calls as their sessions: none is missing, none counted twice."""
-    counts = {
+    """Reports count the same calls as their sessions: none is missing or counted twice."""
+    session_columns = {
         "total_calls": "total_tools",
         "failed_calls": "tools_failed",
         "denied_calls": "tools_denied",
         "unknown_calls": "tools_unknown",
     }
-    told = reports.select(*table.key, *counts)
-    counted = sessions.select(*table.key, *counts.values())
-    beside = counted.join(told, on=table.key, how="left").with_columns(
-        pl.col(list(counts)).fill_null(0)
+    reported = reports.select(*table.key, *session_columns)
+    counted = sessions.select(*table.key, *session_columns.values())
+    both = counted.join(reported, on=table.key, how="left").with_columns(
+        pl.col(list(session_columns)).fill_null(0)
     )
-    differs = [pl.col(ours) != pl.col(theirs) for ours, theirs in counts.items()]
-    wrong = beside.filter(pl.any_horizontal(differs)).sort(table.key)
+    differs = [pl.col(name) != pl.col(other) for name, other in session_columns.items()]
+    wrong = both.filter(pl.any_horizontal(differs)).sort(table.key)
     calls = int(counted["total_tools"].sum())
     return CheckResult(
         table.name,
         "calls_add_up",
         wrong.is_empty(),
         f"{calls} calls with a known outcome, as in the sessions",
-        f"{int(told['total_calls'].sum())} calls; {wrong.height} sessions that differ",
+        f"{int(reported['total_calls'].sum())} calls; {wrong.height} sessions that differ",
         examples_of(wrong),
     )
 
@@ -82,29 +83,29 @@ def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) ->
 def every_event_is_in_a_session(
     events: pl.DataFrame, sessions: pl.DataFrame, table: Table
 ) -> CheckResult:
-    """Every session that sent an event has a window: none vanishes."""
+    """Every session that sent an event has a session window."""
     keys = ["organization_id", "session_id"]
     sent = senders(events)
-    vanished = sent.join(sessions, on=keys, how="anti").sort(keys)
+    missing = sent.join(sessions, on=keys, how="anti").sort(keys)
     return CheckResult(
         table.name,
         "every_event_is_in_a_session",
-        vanished.is_empty(),
+        missing.is_empty(),
         f"windows of all {sent.height} sessions that sent events",
-        f"{vanished.height} sessions without a window",
-        examples_of(vanished),
+        f"{missing.height} sessions without a window",
+        examples_of(missing),
     )
 
 
 def senders(events: pl.DataFrame) -> pl.DataFrame:
-    """``organization_id, session_id`` of the sessions that sent events, each once."""
-    told = ("masque_don", "masque_doff")  # these say whose work the other events were
-    sent = events.filter(~pl.col("event_name").is_in(told))
+    """Return ``organization_id, session_id`` of the sessions that sent events, each once."""
+    attribution = ("masque_don", "masque_doff")  # they attribute the work of other events
+    sent = events.filter(~pl.col("event_name").is_in(attribution))
     return sent.select("organization_id", "session_id").unique()
 
 
 def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> CheckResult:
-    """No event of a session is missing; a warning, since what was lost cannot be had back."""
+    """No event of a session is missing; a warning, since a lost event cannot be recovered."""
     missing_in = pl.col("missing_events")
     gaps = sessions.filter(missing_in > 0).sort(-missing_in, *table.key)
     missing = int(gaps["missing_events"].sum())

@@ -1,4 +1,4 @@
-"""Sessions that rules of the user's leave out: they are neither judged nor scored."""
+"""Sessions that the user's rules exclude: they are neither judged nor scored."""
 
 import polars as pl
 
@@ -6,11 +6,11 @@ from evaluation_pipelines.settings.exclusions import Rules
 
 
 def excluded_by(rules: Rules) -> pl.Expr:
-    """The name of the first rule that leaves a session out, as ``excluded_by``; null without."""
+    """Return the name of the first rule that excludes a session, as ``excluded_by``; else null."""
     named = [
-        pl.when(pl.all_horizontal(pl.col(column) == value for column, value in wanted.items()))
+        pl.when(pl.all_horizontal(pl.col(column) == value for column, value in conditions.items()))
         .then(pl.lit(name))
         .otherwise(None)
-        for name, wanted in rules.items()
+        for name, conditions in rules.items()
     ]
     return pl.coalesce(*named, pl.lit(None, pl.String)).alias("excluded_by")

@@ -1,37 +1,40 @@
-"""Lift: what a masque is worth, by its clean sessions beside those without a masque.
+"""Lift of masques: clean sessions of each masque compared with sessions without a masque.
 
-Observational: people choose the masque and the task. Sessions are compared within an organization
-and a kind of task only, and mixed sessions and remainders are left out.
+The comparison is observational: people choose the masque and the task. Sessions are compared only
+within an organization and a kind of task; mixed sessions and remainders are left out.
 """
 
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.schemas import LIFT_MEASURES, MASQUE_LIFT
+from evaluation_pipelines.schemas import LIFT_MEASURES, MASQUE_LIFT, SESSION_KEY
 
 CONFIDENCE = 0.95
 
 _CLASS = ["organization_id", "task_class"]
 
 
-def masque_lift(sessions: pl.DataFrame, performance: pl.DataFrame, fewest: int) -> pl.DataFrame:
-    """Differences of the means, clean sessions minus baseline sessions, with Welch's t interval.
+def masque_lift(
+    sessions: pl.DataFrame, performance: pl.DataFrame, min_sessions: int
+) -> pl.DataFrame:
+    """Return the differences of means, clean minus baseline sessions, with Welch's t interval.
 
     With means a and b, variances s2 and numbers n of the sessions in which a measure is known:
-    se^2 = s2_a / n_a + s2_b / n_b, and with the degrees of freedom of Welch and Satterthwaite,
+    se^2 = s2_a / n_a + s2_b / n_b. With the degrees of freedom of Welch and Satterthwaite,
     se^4 / ((s2_a / n_a)^2 / (n_a - 1) + (s2_b / n_b)^2 / (n_b - 1)), the interval is
-    a - b +- t(0.975) * se. It supposes that sessions do not depend on each other.
+    a - b +- t(0.975) * se. It assumes that sessions are independent.
 
     Args:
-        sessions: Rows of ``agent_sessions``, ended ones.
+        sessions: Rows of ``agent_sessions`` that have ended.
         performance: Their rows of ``session_performance``.
-        fewest: Sessions that each side must have, at least 2; with fewer there is no difference.
+        min_sessions: Minimum number of sessions on each side, at least 2; with fewer the
+            difference is null.
 
     Returns:
         ``MASQUE_LIFT``: one row for each masque and kind of task with a clean session.
     """
-    keys = ["organization_id", "session_key"]
-    measured = sessions.join(performance.select(*keys, "composite"), on=keys, how="left").select(
+    composites = performance.select(*SESSION_KEY, "composite")
+    measured = sessions.join(composites, on=SESSION_KEY, how="left").select(
         *_CLASS,
         "masque",
         "attribution",
@@ -41,16 +44,16 @@ def masque_lift(sessions: pl.DataFrame, performance: pl.DataFrame, fewest: int) 
         failure_rate=pl.when(pl.col("total_tools") > 0).then(
             pl.col("tools_failed") / pl.col("total_tools")
         ),
-        # A sum of absurd claims can be infinite.
+        # Telemetry can claim any cost, and the sum of huge costs can be infinite.
         cost_usd=pl.when(pl.col("cost_usd").is_finite()).then("cost_usd"),
     )
-    clean = _summed(measured.filter(attribution="clean"), [*_CLASS, "masque"])
-    baseline = _summed(measured.filter(attribution="baseline"), _CLASS)
-    beside = clean.join(baseline, on=_CLASS, how="left", suffix="_b").with_columns(
+    clean = _statistics(measured.filter(attribution="clean"), [*_CLASS, "masque"])
+    baseline = _statistics(measured.filter(attribution="baseline"), _CLASS)
+    pairs = clean.join(baseline, on=_CLASS, how="left", suffix="_b").with_columns(
         pl.col("^.*sessions_b$").fill_null(0)
     )
-    compared = beside.with_columns(
-        column for measure in LIFT_MEASURES for column in _compared(beside, measure, fewest)
+    compared = pairs.with_columns(
+        column for measure in LIFT_MEASURES for column in _compare(pairs, measure, min_sessions)
     )
     return (
         compared.with_columns(
@@ -64,8 +67,8 @@ def masque_lift(sessions: pl.DataFrame, performance: pl.DataFrame, fewest: int) 
     )
 
 
-def _summed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Number, mean and variance of each measure where it is known."""
+def _statistics(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Return count, mean and variance of each measure over the sessions in which it is known."""
     return rows.group_by(by).agg(
         pl.len().cast(pl.Int64).alias("sessions"),
         pl.min("session_date").alias("first_date"),
@@ -76,38 +79,41 @@ def _summed(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     )
 
 
-def _compared(beside: pl.DataFrame, measure: str, fewest: int) -> list[pl.Expr | pl.Series]:
-    """The columns of one measure, null on either side of too few sessions."""
-    sessions, others = pl.col(f"{measure}_sessions"), pl.col(f"{measure}_sessions_b")
-    smaller = pl.min_horizontal(sessions, others)
-    is_shown = smaller >= fewest
-    mean, other_mean = pl.col(f"{measure}_mean"), pl.col(f"{measure}_mean_b")
-    difference = mean - other_mean
-    margin = pl.lit(_margin(beside, measure))
+def _compare(pairs: pl.DataFrame, measure: str, min_sessions: int) -> list[pl.Expr | pl.Series]:
+    """Return the columns of one measure; null if either side has too few sessions.
+
+    Columns of ``pairs`` that end in ``_b`` are those of the baseline.
+    """
+    sessions, baseline_sessions = pl.col(f"{measure}_sessions"), pl.col(f"{measure}_sessions_b")
+    smaller = pl.min_horizontal(sessions, baseline_sessions)
+    is_shown = smaller >= min_sessions
+    mean, baseline_mean = pl.col(f"{measure}_mean"), pl.col(f"{measure}_mean_b")
+    difference = mean - baseline_mean
+    margin = pl.lit(_margin(pairs, measure))
     shown = {
         f"{measure}_mean": mean,
-        f"{measure}_baseline_mean": other_mean,
+        f"{measure}_baseline_mean": baseline_mean,
         f"{measure}_difference": difference,
         f"{measure}_low": difference - margin,
         f"{measure}_high": difference + margin,
     }
     return [
-        others.alias(f"{measure}_baseline_sessions"),
+        baseline_sessions.alias(f"{measure}_baseline_sessions"),
         *(pl.when(is_shown).then(value).alias(name) for name, value in shown.items()),
         pl.when(is_shown)
         .then(pl.lit("shown"))
-        .otherwise(pl.format("not yet: {} of {}", smaller, pl.lit(fewest)))
+        .otherwise(pl.format("not yet: {} of {}", smaller, pl.lit(min_sessions)))
         .alias(f"{measure}_state"),
     ]
 
 
-def _margin(beside: pl.DataFrame, measure: str) -> pl.Series:
-    """Half the width of Welch's interval; null where one side has fewer than two sessions."""
-    from scipy.special import stdtrit  # slow to import, and of use only here
+def _margin(pairs: pl.DataFrame, measure: str) -> pl.Series:
+    """Return half the width of Welch's interval; null if either side has fewer than 2 sessions."""
+    from scipy.special import stdtrit  # slow to import, and used only here
 
-    n, m = (beside[f"{measure}_sessions{side}"].to_numpy() for side in ("", "_b"))
-    v, w = (beside[f"{measure}_variance{side}"].to_numpy() for side in ("", "_b"))
-    with np.errstate(all="ignore"):  # too few sessions, or no variance at all
+    n, m = (pairs[f"{measure}_sessions{side}"].to_numpy() for side in ("", "_b"))
+    v, w = (pairs[f"{measure}_variance{side}"].to_numpy() for side in ("", "_b"))
+    with np.errstate(all="ignore"):  # too few sessions, or no variance
         one, other = v / n, w / m
         squared = one + other
         freedom = squared**2 / (one**2 / (n - 1) + other**2 / (m - 1))

@@ -1,4 +1,4 @@
-"""Masques side by side: how the sessions of each went, and whether they get better."""
+"""Comparison of masques: how their sessions went, and whether their scores improve."""
 
 from datetime import date, timedelta
 
@@ -7,29 +7,30 @@ import polars as pl
 from evaluation_pipelines.sessions.domain.performance import recommendation
 
 TREND_DAYS = 7
-FEWEST = 5
-"""A mean of fewer sessions says little: no trend is shown."""
+MIN_SESSIONS = 5
+"""With fewer sessions in a week its mean says little, and no trend is shown."""
 
 
 def masque_table(performance: pl.DataFrame, last_date: date) -> pl.DataFrame:
-    """One row per masque, the best first.
+    """Return one row per masque, the best first.
 
     Args:
-        performance: Rows of ``session_performance``. Remainder windows (what lies between masques
-            in a session) belong to nobody and are left out.
+        performance: Rows of ``session_performance``. Remainder windows (work between two masques
+            of a session) belong to no masque and are left out.
         last_date: Last session date of the trend.
 
     Returns:
         ``masque`` (null: baseline), ``sessions`` with a score, ``composite`` (their mean),
-        ``recommendation`` on it, and ``trend``: mean composite of the seven dates up to
-        ``last_date`` minus that of the seven before; null where one has fewer than 5 sessions.
+        ``recommendation`` for it, and ``trend``: the mean composite of the seven dates up to
+        ``last_date`` minus that of the seven dates before; null if either has fewer than 5
+        sessions.
     """
     scored = performance.filter(pl.col("scorable"), pl.col("attribution") != "remainder")
-    turn = last_date - timedelta(days=TREND_DAYS)
-    first = turn - timedelta(days=TREND_DAYS)
+    middle = last_date - timedelta(days=TREND_DAYS)
+    first = middle - timedelta(days=TREND_DAYS)
     day = pl.col("session_date")
-    late = _mean(day.is_between(turn, last_date, closed="right"))
-    early = _mean(day.is_between(first, turn, closed="right"))
+    late = _mean_composite(day.is_between(middle, last_date, closed="right"))
+    early = _mean_composite(day.is_between(first, middle, closed="right"))
     return (
         scored.group_by("masque")
         .agg(
@@ -44,5 +45,6 @@ def masque_table(performance: pl.DataFrame, last_date: date) -> pl.DataFrame:
     )
 
 
-def _mean(dates: pl.Expr) -> pl.Expr:
-    return pl.when(dates.sum() >= FEWEST).then(pl.col("composite").filter(dates).mean())
+def _mean_composite(is_in_week: pl.Expr) -> pl.Expr:
+    mean = pl.col("composite").filter(is_in_week).mean()
+    return pl.when(is_in_week.sum() >= MIN_SESSIONS).then(mean)

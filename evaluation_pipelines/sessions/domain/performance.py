@@ -1,7 +1,7 @@
-"""Session performance: how well did the agent work just now?
+"""Session performance: how well the agent worked in one session window.
 
-Five dimensions of 0-10, their weighted sum and what to do about it. Each formula is an expression
-over the columns of ``agent_sessions``; what is unknown is null and takes no part.
+Five dimensions of 0-10, their weighted mean and a recommendation. Each formula is an expression
+over the columns of ``agent_sessions``; unknown dimensions are null and left out of the mean.
 """
 
 from typing import Literal
@@ -17,6 +17,9 @@ WEIGHTS = {
     "token_efficiency": 0.15,
     "cost_efficiency": 0.10,
 }
+SCORE_RANGE = (0.0, 10.0)
+"""Lowest and highest value of a dimension and of the composite."""
+
 KEEP_FROM = 7.0
 REVIEW_FROM = 4.0
 SMALLEST_CLASS = 20
@@ -26,68 +29,72 @@ _TOTAL_TOOLS = pl.col("total_tools")
 _TOOLS_OK = pl.col("tools_ok")
 _CLASS = ["organization_id", "task_class"]
 RANKED = (*_CLASS, "composite")
-"""Columns that percentiles rank by."""
+"""Columns that :func:`percentile_in_class` reads of past scores."""
 
 
 def scorable() -> pl.Expr:
-    """Whether there is evidence: a tool call with a known outcome."""
+    """Return whether there is evidence to score: a tool call with a known outcome."""
     return (_TOTAL_TOOLS > 0).alias("scorable")
 
 
 def quality() -> pl.Expr:
-    """Share of tool calls that succeeded, 0-10."""
+    """Return the share of tool calls that succeeded, 0-10."""
     return _dimension(_TOOLS_OK / _TOTAL_TOOLS * 10).alias("quality")
 
 
 def autonomy() -> pl.Expr:
-    """Tool calls per prompt, 0-10: five are 10."""
+    """Return tool calls per prompt, 0-10: five calls per prompt are 10."""
     return _dimension(_TOTAL_TOOLS / _at_least_one("prompts") * 2).alias("autonomy")
 
 
 def productivity() -> pl.Expr:
-    """Successful tool calls per active minute, 0-10: one is 10, and the first minute is whole."""
-    # Seconds, since Polars divides a column by a number in one way and a single value in another:
-    # the last digit must not depend on how many sessions are scored together.
+    """Return successful tool calls per active minute, 0-10: one call per minute is 10.
+
+    Less than one active minute counts as one minute.
+    """
+    # The formula uses seconds because Polars divides a column by a number in one way and a single
+    # value in another: the last digit must not depend on how many sessions are scored together.
     active_s = pl.max_horizontal("active_s", 60.0)
     return _dimension(_TOOLS_OK * 600 / active_s).alias("productivity")
 
 
 def token_efficiency() -> pl.Expr:
-    """Share of all tokens that was read from the cache, 0-10; null when unknown or no token."""
+    """Return the share of all tokens read from the cache, 0-10; null if unknown or no token."""
     tokens = pl.col("total_tokens")
     share = pl.when(tokens > 0).then(pl.col("cache_read_tokens") / tokens)
     return _dimension(share * 10).alias("token_efficiency")
 
 
 def cost_efficiency() -> pl.Expr:
-    """Cost per successful tool call, 0-10: nothing is 10, 0.10 USD is 0; null when unknown."""
+    """Return cost per successful tool call, 0-10: no cost is 10, 0.10 USD is 0; null if unknown."""
     cost_per_tool = pl.col("cost_usd") / _at_least_one("tools_ok")
     return _dimension(10 - cost_per_tool * 100).alias("cost_efficiency")
 
 
 def composite() -> pl.Expr:
-    """Weighted mean of the known dimensions, 0-10; null when none is known.
+    """Return the weighted mean of the known dimensions, 0-10; null if none is known.
 
     Reads the dimension columns. The weights of unknown dimensions are spread over the others in
-    proportion, by dividing by the sum of those that are known.
+    proportion, by dividing by the sum of the known weights.
     """
     nothing = pl.lit(0.0)
-    # One after the other: a horizontal sum adds in any order, and so rounds in more than one way.
+    # Added one by one: a horizontal sum has no fixed order, and its rounding would vary.
     weighted = sum((pl.col(name).fill_null(0) * WEIGHTS[name] for name in WEIGHTS), nothing)
     known = sum((pl.col(name).is_not_null() * WEIGHTS[name] for name in WEIGHTS), nothing)
-    return pl.when(known > 0).then(weighted / known).clip(0, 10).alias("composite")
+    return pl.when(known > 0).then(weighted / known).clip(*SCORE_RANGE).alias("composite")
 
 
 def printed(score: pl.Expr) -> pl.Expr:
-    """The score as a person reads it: one decimal, half up.
+    """Return the score as it is printed: one decimal, rounded half up.
 
-    Rounding to nine decimals first undoes floating noise: 6.949999999999999 is 6.95 and prints 7.0.
+    It is first rounded to nine decimals to remove floating-point noise: 6.949999999999999 is 6.95
+    and prints 7.0.
     """
     return (score.round(9) * 10 + 0.5).floor() / 10
 
 
 def recommendation() -> pl.Expr:
-    """``keep``, ``review`` or ``doff`` by the composite as printed; null without a composite."""
+    """Return ``keep``, ``review`` or ``doff`` by the printed composite; null without one."""
     score = printed(pl.col("composite"))
     return (
         pl.when(score >= KEEP_FROM)
@@ -101,13 +108,13 @@ def recommendation() -> pl.Expr:
 
 
 def partial() -> pl.Expr:
-    """Whether a scorable session has a dimension that is unknown."""
+    """Return whether a scorable session has an unknown dimension."""
     unknown = pl.any_horizontal(pl.col(name).is_null() for name in WEIGHTS)
     return (pl.col("scorable") & unknown).alias("partial")
 
 
 def reason() -> pl.Expr:
-    """Why a session is unscorable or partial, in words; null when it is neither."""
+    """Return why a session is unscorable or partial, in words; null if it is neither."""
     no_tokens = (
         pl.when(pl.col("total_tokens") == 0)
         .then(pl.lit("no tokens used"))
@@ -128,15 +135,15 @@ def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
     """Score every session.
 
     Args:
-        sessions: rows of ``agent_sessions``.
+        sessions: Rows of ``agent_sessions``.
 
     Returns:
-        As many rows of ``session_performance``, in its order, with ``percentile_in_class`` null:
-        that one takes other sessions, see :func:`percentile_in_class`.
+        One row of ``session_performance`` for each, in its order. ``percentile_in_class`` is null
+        because it needs other sessions: see :func:`percentile_in_class`.
     """
     table = SESSION_PERFORMANCE
     scored = (
-        # Lazy: expressions side by side, and only the columns that are needed.
+        # A lazy query evaluates the expressions in parallel, on the needed columns only.
         sessions.lazy()
         .with_columns(
             scorable(), quality(), autonomy(), productivity(), token_efficiency(), cost_efficiency()
@@ -149,20 +156,20 @@ def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
         .cast(table.schema)
         .collect()
     )
-    # Sorting takes longer than the formulas, and rows of the lake are in this order already.
+    # Sorting takes longer than the formulas, and rows of the lake are usually in this order.
     in_order = scored.select(pl.struct(table.order)).to_series().is_sorted()
     return scored if in_order else scored.sort(table.order)
 
 
 def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.DataFrame:
-    """Rank each composite among those of its organization and task class in the weeks before.
+    """Rank each composite among the past scores of its organization and task class.
 
     Mean rank: 100 * (lower + equal / 2) / n over the n scored sessions of the class; null for
-    unscorable sessions and where n is under 20.
+    unscorable sessions and if n is under 20.
 
     Args:
-        performance: rows of ``session_performance`` of one session date D.
-        history: ``RANKED`` of ``session_performance`` with session date in
+        performance: Rows of ``session_performance`` of one session date D.
+        history: The columns ``RANKED`` of ``session_performance`` with session date in
             [D - 28 days, D - 1 day].
 
     Returns:
@@ -190,13 +197,16 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
 
 
 def _rank(method: Literal["min", "max"]) -> pl.Expr:
-    """Rank of the composite: less that among the new rows alone, it counts rows of the history."""
+    """Return the rank of the composite.
+
+    The rank among all rows minus the rank among the new rows counts rows of the history.
+    """
     return pl.col("composite").rank(method).cast(pl.Int64)
 
 
 def _dimension(value: pl.Expr) -> pl.Expr:
-    """Clamped to 0-10; null in a session without evidence, whatever the formula gives."""
-    return pl.when(scorable()).then(value.clip(0, 10))
+    """Return the value clipped to 0-10; null in a session without evidence."""
+    return pl.when(scorable()).then(value.clip(*SCORE_RANGE))
 
 
 def _at_least_one(column: str) -> pl.Expr:

@@ -1,7 +1,7 @@
-"""The score of one session as people and programs read it.
+"""The score of one session as a summary for people and a record for programs.
 
-Both forms have the same shape: the summary is rounded half up and meant for eyes, the record keeps
-every bit. Unknown is null in both.
+Both have the same shape. Numbers of the summary are rounded half up, those of the record are not
+rounded. Unknown values are null in both.
 """
 
 from collections.abc import Mapping
@@ -18,20 +18,22 @@ _EXACT = Context(prec=400)
 
 
 def session_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One session with unrounded numbers, for programs.
+    """Return one session with unrounded numbers, for programs.
 
     Args:
-        row: a row of ``agent_sessions`` joined with its row of ``session_performance``.
+        row: A row of ``agent_sessions`` joined with its row of ``session_performance``.
     """
     identity = {name: row[name] for name in ("session_key", "session_id", "source_cli", "scorable")}
     return identity | _measured(row)
 
 
 def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One session with rounded numbers, for people; fractions are ``Decimal`` of fixed places.
+    """Return one session with rounded numbers, for people.
+
+    Fractions are ``Decimal`` with a fixed number of places.
 
     Args:
-        row: a row of ``agent_sessions`` joined with its row of ``session_performance``.
+        row: A row of ``agent_sessions`` joined with its row of ``session_performance``.
     """
     summary = _measured(row)
     stats = summary["stats"]
@@ -46,12 +48,12 @@ def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_yaml(summary: Mapping[str, Any]) -> str:
-    """The summary as YAML in its own key order; names from telemetry are quoted where needed."""
+    """Return the summary as YAML in its key order; names from telemetry are quoted if needed."""
     return yaml.dump(
         dict(summary),
         Dumper=_SummaryDumper,
         sort_keys=False,
-        # YAML would let some letters through that turn or break a line: those are escaped.
+        # YAML allows some characters that reverse or break a line on a terminal: escape them.
         allow_unicode=str(summary["masque"]).isprintable(),
         width=2**31,
     )
@@ -60,7 +62,7 @@ def to_yaml(summary: Mapping[str, Any]) -> str:
 def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
     why = {} if row["scorable"] else {"reason": row["reason"]}
     share_ok = row["tools_ok"] / row["total_tools"] * 100 if row["total_tools"] else None
-    # A sum of absurd claims can be infinite, for which JSON has no word.
+    # Telemetry can claim any cost; the sum can be infinite, which JSON cannot represent.
     cost_usd = row["cost_usd"] if isfinite(row["cost_usd"] or 0) else None
     return {
         "masque": "baseline" if row["masque"] is None else row["masque"],
@@ -82,7 +84,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rounded(value: float | None, places: int) -> Decimal | None:
-    """Half up to fixed places; nine decimals first, to undo floating noise."""
+    """Round half up to fixed places, after rounding to nine decimals to remove float noise."""
     if value is None or not isfinite(value):
         return None
     smallest = Decimal(1).scaleb(-places)
@@ -95,7 +97,7 @@ def _whole(value: float | None) -> int | None:
 
 
 class _SummaryDumper(yaml.SafeDumper):
-    """Prints a Decimal as the number it is, with all its places, and never an alias."""
+    """YAML dumper that writes a ``Decimal`` as a number with all its places, and no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

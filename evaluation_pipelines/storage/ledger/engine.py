@@ -1,8 +1,8 @@
-"""How a ledger's database is spoken to: the only module that knows which database it is.
+"""Database engine of the ledger: the only module that knows which database it is.
 
-SQLite is the default, PostgreSQL the choice of those who outgrow it. A write transaction takes
-SQLite's one write lock up front (``BEGIN IMMEDIATE``): two writers then wait for each other, where
-a transaction that reads first and writes later fails at once.
+SQLite is the default, PostgreSQL serves larger installations. A write transaction takes SQLite's
+write lock at its beginning (``BEGIN IMMEDIATE``): two writers then wait for each other, where a
+transaction that reads first and writes later would fail.
 """
 
 import sqlite3
@@ -31,7 +31,7 @@ _Value = TypeVar("_Value")
 
 _WRITES = "ledger_writes"
 _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
-# Any numbers of our own, the same in every process.
+# Arbitrary numbers, the same in every process.
 _MIGRATION_LOCK = 5_270_321
 _BUDGET_LOCK = 5_270_322
 
@@ -64,16 +64,16 @@ _URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host
 
 
 def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) -> sa.Engine:
-    """Prepare connections to the ledger's database; a SQLite file's folder is created.
+    """Prepare connections to the ledger's database; create the folder of a SQLite file.
 
     Args:
         url: ``sqlite:///path/to/file`` or a PostgreSQL URL.
-        lock_timeout: seconds to wait for another writer.
-        create: Whether a SQLite file that is not there is made, with its folder.
+        lock_timeout: Seconds to wait for another writer.
+        create: Whether to create a missing SQLite file and its folder.
 
     Raises:
         LedgerUrlError: the URL is malformed or names a database that cannot hold a ledger.
-        NoLedgerError: the file is not there and is not to be made.
+        NoLedgerError: the file does not exist and ``create`` is False.
         LedgerNotWritableError: the folder cannot be created.
     """
     try:
@@ -91,7 +91,7 @@ def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) 
 
 
 def no_ledger(url: sa.URL) -> NoLedgerError:
-    """The error of a ledger that is not there; the whole path of a file tells where one is."""
+    """Return the error of a missing ledger, with the absolute path of a file."""
     is_file = url.get_backend_name() == "sqlite"
     place = Path(str(url.database)).absolute() if is_file else _shown(url)
     return NoLedgerError(f"There is no ledger {place} yet: nothing has been ingested.")
@@ -99,14 +99,14 @@ def no_ledger(url: sa.URL) -> NoLedgerError:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Open a transaction that sees one state of the ledger and is never blocked by a writer."""
+    """Open a read transaction: one snapshot, never blocked by a writer."""
     with _explained(engine), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Open a transaction that writes: committed at the end, rolled back on any exception."""
+    """Open a write transaction: committed at the end, rolled back on any exception."""
     with _explained(engine), engine.connect() as connection:
         connection.execution_options(**{_WRITES: True})
         with connection.begin():
@@ -114,33 +114,33 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def insert_into(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
-    """Start an INSERT that can say what to do on a conflict."""
+    """Return an INSERT that supports ``on_conflict_do_...``."""
     is_postgresql = connection.dialect.name == "postgresql"
     return postgresql.insert(table) if is_postgresql else sqlite.insert(table)
 
 
 def chunks(values: Collection[_Value]) -> Iterator[list[_Value]]:
-    """Cut values into lists that are short enough to be bound in one statement."""
+    """Cut values into lists that are short enough to bind in one statement."""
     remaining = iter(values)
     while chunk := list(islice(remaining, _BOUND_AT_ONCE)):
         yield chunk
 
 
 def lock_for_migration(connection: sa.Connection) -> None:
-    """Let one process at a time migrate, until the transaction of ``writing`` ends."""
+    """Take the migration lock until the transaction ends."""
     _lock(connection, _MIGRATION_LOCK)
 
 
 def lock_for_budget(connection: sa.Connection) -> None:
-    """Let one process at a time set money aside, until the transaction of ``writing`` ends.
+    """Take the budget lock until the transaction ends.
 
-    Taken before any row is locked: in another order two processes could wait for each other.
+    Take it before any row is locked: in another order two processes could deadlock.
     """
     _lock(connection, _BUDGET_LOCK)
 
 
 def _lock(connection: sa.Connection, number: int) -> None:
-    """In SQLite every transaction that writes is alone already."""
+    """Take a lock in PostgreSQL; in SQLite every write transaction is exclusive."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
 
@@ -157,7 +157,7 @@ def _sqlite_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
     engine = sa.create_engine(url, connect_args={"timeout": lock_timeout})
 
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # the driver begins nothing by itself: we do
+        connection.isolation_level = None  # transactions are begun explicitly
         _switch_to_wal(connection, lock_timeout)
         connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
         connection.execute("PRAGMA foreign_keys = ON")
@@ -168,10 +168,9 @@ def _sqlite_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
 
 
 def _switch_to_wal(connection: sqlite3.Connection, lock_timeout: float) -> None:
-    """Use the write-ahead log, so that readers never wait.
+    """Switch to the write-ahead log, so that readers never wait.
 
-    On a fresh file the switch fails at once while another process writes (its own switch, say):
-    SQLite does not wait for that, so we do.
+    On a new file the switch fails while another process writes; SQLite does not wait, so this does.
     """
     deadline = time.monotonic() + lock_timeout
     while True:
@@ -191,7 +190,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
-    # What the user's URL says comes later and wins.
+    # Options in the user's URL come later and win.
     given = url.normalized_query.get("options", ())
     options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *given])
     try:
@@ -205,7 +204,7 @@ def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
 
 @contextmanager
 def _explained(engine: sa.Engine) -> Iterator[None]:
-    """Turn the database's errors into ours; values that were bound are not shown."""
+    """Convert errors of the database to ours, without bound values."""
     try:
         yield
     except sa.exc.IntegrityError as error:

@@ -1,10 +1,10 @@
-"""What can go wrong with the ledger; every message says what to do."""
+"""Errors of the ledger; every message says what to do."""
 
 from evaluation_pipelines.errors import UserError
 
 
 class LedgerError(UserError):
-    """Base of all errors of the ledger. The transaction was rolled back: nothing changed."""
+    """Base of all ledger errors. The transaction was rolled back: nothing changed."""
 
 
 class LedgerUrlError(LedgerError):
@@ -12,15 +12,15 @@ class LedgerUrlError(LedgerError):
 
 
 class NoLedgerError(LedgerError):
-    """Somebody wants to look at a ledger that nobody has made yet."""
+    """The ledger to read does not exist."""
 
 
 class LedgerLockedError(LedgerError):
-    """Another process kept the ledger locked for longer than we wait."""
+    """Another process kept the ledger locked for too long."""
 
 
 class NotALedgerError(LedgerError):
-    """The file is not a database, or a damaged one."""
+    """The file is not a database, or is damaged."""
 
 
 class LedgerNotWritableError(LedgerError):
@@ -36,4 +36,4 @@ class UnknownRevisionError(LedgerError):
 
 
 class LedgerConflictError(LedgerError):
-    """A row that must be unique is already there, or a row that it refers to is not."""
+    """A row that must be unique exists already, or a referenced row does not."""

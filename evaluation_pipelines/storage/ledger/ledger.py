@@ -1,7 +1,7 @@
 """The ledger: one database for what must change in a transaction.
 
-Features keep their operations on its tables to themselves: each has stores that are made from a
-``Ledger``. An open ledger is safe to use from several threads; other processes open their own.
+Each feature has stores for its tables that are created from a ``Ledger``. An open ledger may be
+used by several threads; other processes open their own.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from evaluation_pipelines.storage.ledger.revision import bring_up_to_date
 class Ledger:
     """An open ledger.
 
-    With ``as_of`` stores show what had been made by then, and are not meant to be written.
+    With ``as_of`` stores return what had been made by then, and must not be written.
     """
 
     engine: sa.Engine
@@ -29,16 +29,16 @@ class Ledger:
 
 
 def open_ledger(url: str, lock_timeout: float = 60.0, *, create: bool = True) -> Ledger:
-    """Open a ledger; create it or bring its tables up to date where that is needed.
+    """Open a ledger; create or migrate its tables if needed.
 
     Args:
         url: ``sqlite:///path/to/file`` (the folder is created) or a PostgreSQL URL.
-        lock_timeout: seconds to wait for other writers, here and in every operation.
-        create: Whether one that is not there is made.
+        lock_timeout: Seconds to wait for other writers, here and in every operation.
+        create: Whether to create a missing ledger.
 
     Raises:
         LedgerUrlError: the URL names no database that can hold a ledger.
-        NoLedgerError: there is none and none is to be made.
+        NoLedgerError: there is none and ``create`` is False.
         UnknownRevisionError: another version of this program wrote it.
         LedgerNotWritableError: its folder or file cannot be created or written.
         NotALedgerError: the file is not a database.

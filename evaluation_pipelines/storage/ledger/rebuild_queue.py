@@ -1,4 +1,4 @@
-"""Dates with new data: which are to be built, tried again, or given up for now."""
+"""Rebuild queue: dates to build, their retries, and rebuilds scheduled for later."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from evaluation_pipelines.storage.ledger.tables.scorecards import WAITING_DATES
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 
 FIRST_RETRY_AFTER = timedelta(minutes=1)
-"""Wait after the first failure; it doubles with each one more."""
+"""Wait after the first failure; it doubles with each further one."""
 
 _DATE = TOUCHED_DATES.c
 _WAITING = WAITING_DATES.c
@@ -27,7 +27,7 @@ _FRESH: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class QueuedDate:
-    """A date with new data: due while ``built_version`` is behind ``version``."""
+    """A date in the queue: due while ``built_version`` is behind ``version``."""
 
     session_date: date
     version: int
@@ -40,7 +40,7 @@ class QueuedDate:
 
     @property
     def is_built(self) -> bool:
-        """Whether the newest data of the date has been built."""
+        """True if the newest data of the date is built."""
         return self.built_version == self.version
 
 
@@ -51,7 +51,7 @@ class RebuildQueue:
         self._engine = ledger.engine
 
     def pending(self, now: datetime) -> list[QueuedDate]:
-        """The dates to build now, oldest first: behind, not parked, not waiting for a retry."""
+        """Return the dates to build now, oldest first: due, not parked, not waiting for a retry."""
         return self._select(
             sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version),
             _DATE.parked.is_(False),
@@ -59,15 +59,15 @@ class RebuildQueue:
         )
 
     def all(self) -> list[QueuedDate]:
-        """Every date that ever had data, oldest first."""
+        """Return every date that ever had data, oldest first."""
         return self._select()
 
     def get(self, session_date: date) -> QueuedDate | None:
-        """One date; None when it never had data."""
+        """Return one date; None if it never had data."""
         return next(iter(self._select(_DATE.session_date == session_date)), None)
 
     def held(self, now: datetime) -> list[QueuedDate]:
-        """The dates that whoever touched them builds by itself, oldest first."""
+        """Return the dates that are held for the caller who queued them, oldest first."""
         return self._select(
             sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version),
             _DATE.parked.is_(False),
@@ -78,18 +78,18 @@ class RebuildQueue:
     def touch(
         self, dates: Collection[date], now: datetime, held_until: datetime | None = None
     ) -> None:
-        """Make dates due: something that they are made from has changed.
+        """Queue dates for a rebuild because one of their inputs changed.
 
-        Until ``held_until`` they are left to the caller, unless they are touched once more.
+        Until ``held_until`` they are left to the caller, unless they are queued again.
         """
         with writing(self._engine) as connection:
             touch(connection, dates, now, held_until)
 
     def mark_built(self, session_date: date, version: int) -> bool:
-        """Note that the data of ``version`` is built.
+        """Record that ``version`` of the date is built.
 
         Returns:
-            False when the date was touched again meanwhile: nothing changes, it stays due.
+            False if the date was queued again in between; it stays due.
         """
         update = _of(session_date, version).values(built_version=version, **_FRESH)
         with writing(self._engine) as connection:
@@ -98,11 +98,11 @@ class RebuildQueue:
     def mark_failed(
         self, session_date: date, version: int, error: str, now: datetime, max_attempts: int = 4
     ) -> QueuedDate | None:
-        """Note a failed build: retried after 1, 2, 4 ... minutes, parked at ``max_attempts``.
+        """Record a failed build: retry after 1, 2, 4 ... minutes, park at ``max_attempts``.
 
         Returns:
-            The date as it stands now (``parked`` says whether to raise an alert); None when it
-            was touched again meanwhile: nothing changes, the new data is a new chance.
+            The date as it is now (``parked`` says whether to raise an alert); None if it was queued
+            again in between, which starts over.
         """
         query = sa.select(_DATE.attempts).where(*_is(session_date, version)).with_for_update()
         with writing(self._engine) as connection:
@@ -120,10 +120,10 @@ class RebuildQueue:
             return QueuedDate(**row)
 
     def revive(self, session_date: date) -> bool:
-        """Give a date all its attempts again, due at once; its last error stays readable.
+        """Give a date all its attempts again, due immediately; its last error is kept.
 
         Returns:
-            False when the date was never touched.
+            False if the date never had data.
         """
         again = {name: value for name, value in _FRESH.items() if name != "last_error"}
         update = sa.update(TOUCHED_DATES).where(_DATE.session_date == session_date).values(again)
@@ -142,7 +142,7 @@ def touch(
     now: datetime,
     held_until: datetime | None = None,
 ) -> None:
-    """Make dates due, within the caller's transaction; new data is a new chance if parked."""
+    """Queue dates for a rebuild within the caller's transaction; a parked date starts over."""
     if not dates:
         return
     fresh = {"touched_at": now, **_FRESH, "next_attempt_at": held_until}
@@ -169,7 +169,7 @@ class ScheduledRebuilds:
         self._engine = ledger.engine
 
     def expect(self, session_date: date, due_at: datetime | None) -> None:
-        """A date is to be built again at a time; None when nothing of it is open."""
+        """Schedule a rebuild of ``session_date``; None cancels it."""
         with writing(self._engine) as connection:
             if due_at is None:
                 connection.execute(
@@ -185,11 +185,11 @@ class ScheduledRebuilds:
             )
 
     def wake(self, now: datetime) -> list[date]:
-        """Make the dates due whose time has come; gives them, oldest first."""
+        """Queue the dates whose time has come, and return them, oldest first."""
         come = _WAITING.due_at <= now
         query = sa.select(_WAITING.session_date).where(come).order_by(_WAITING.session_date)
         with reading(self._engine) as connection:
-            if not connection.scalars(query).first():  # nearly always: no lock for nothing
+            if not connection.scalars(query).first():  # nearly always: avoid the write lock
                 return []
         with writing(self._engine) as connection:
             dates = list(connection.scalars(query))

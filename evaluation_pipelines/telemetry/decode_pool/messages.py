@@ -1,8 +1,7 @@
-"""What an ingest and its helpers say to each other: MessagePack behind its length.
+"""Messages between an ingest and its workers: MessagePack with a length prefix.
 
-Events do not go through the pipe but through a file of the helper's own, which has no name. A pipe
-takes them in many small pieces, and for each the thread that reads waits until the thread that
-decodes gives up Python's lock.
+Events are passed in an unnamed file of the worker, not through the pipe. A pipe accepts them in
+many small pieces, and for each piece the reading thread waits for Python's lock.
 """
 
 import os
@@ -24,7 +23,7 @@ Message = TypeVar("Message", bound=msgspec.Struct)
 
 
 class DecodeRequest(msgspec.Struct, frozen=True):
-    """Decode a stretch of a file of the folder ``root``; ``settings`` are those of telemetry."""
+    """Request to decode a byte range of a file in ``root`` with the given telemetry settings."""
 
     root: str
     file: LandingFile
@@ -36,7 +35,7 @@ class DecodeRequest(msgspec.Struct, frozen=True):
 
 
 class DecodedRange(msgspec.Struct, frozen=True):
-    """An event batch; empty when there is none. ``events_bytes`` of its file are its events."""
+    """Decoded batch; its events are the last ``events_bytes`` of the worker's file, if any."""
 
     events_bytes: int = 0
     quarantined: list[QuarantinedLine] = []
@@ -45,14 +44,14 @@ class DecodedRange(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, batch: EventBatch, file: BinaryIO) -> "DecodedRange":
-        """A batch as a message, its events in the file, in Arrow's format for streams."""
+        """Return a batch as a message; its events go to ``file`` as an Arrow stream."""
         file.seek(0)
         batch.events.write_ipc_stream(file, compat_level=pl.CompatLevel.newest())
         names = list(batch.names.items())
         return cls(file.tell(), batch.quarantined, batch.counts, names)
 
     def batch(self, file: BinaryIO) -> EventBatch | None:
-        """The batch of the message."""
+        """Return the batch of the message."""
         if self.counts is None:
             return None
         events = pl.read_ipc_stream(os.pread(file.fileno(), self.events_bytes, 0))
@@ -68,7 +67,7 @@ def send(pipe: BinaryIO, message: msgspec.Struct) -> None:
 
 
 def receive(pipe: BinaryIO, kind: type[Message]) -> Message | None:
-    """Read a message from a pipe; None when the other side has gone."""
+    """Read a message from a pipe; None if the other side has closed it."""
     prefix = pipe.read(_LENGTH.size)
     if len(prefix) < _LENGTH.size:
         return None

@@ -1,9 +1,9 @@
-"""The crew: processes that decode stretches of large files beside the ingest itself.
+"""Pool of processes that decode byte ranges of large files.
 
 Decoding takes nearly all the time of an ingest and holds Python's lock, so threads do not help.
-Each helper is a fresh interpreter that is told what to decode and gives back a batch. Order,
-sessions, parts and commits stay with the ingest, which decodes while it waits, and whatever a
-helper could not.
+Each worker is a new interpreter that receives byte ranges and returns batches. The ingest keeps
+the order, the sessions, the parts and the commits. It also decodes while it waits, and decodes
+byte ranges that a worker could not.
 """
 
 import os
@@ -26,15 +26,15 @@ from evaluation_pipelines.telemetry.decode_pool.messages import (
 )
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 
-_MOST = 4
+_MAX_DEFAULT_PROCESSES = 4
 
 
 class DecodePool:
-    """Helpers, started when there is something to do for them, and ended with the ``with``."""
+    """Decode workers, started on first use and ended with the ``with`` block."""
 
     def __init__(self, settings: TelemetrySettings) -> None:
-        processes = settings.ingest_processes or min(_cores(), _MOST)
-        self.helpers = processes - 1
+        processes = settings.ingest_processes or min(_cores(), _MAX_DEFAULT_PROCESSES)
+        self.workers = processes - 1
         self._started: list[_Worker] = []
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
@@ -48,46 +48,46 @@ class DecodePool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the helpers, whatever they are doing."""
-        for helper in self._started:
-            helper.process.kill()
+        """End the workers."""
+        for worker in self._started:
+            worker.process.kill()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-        for helper in self._started:
-            helper.close()
+        for worker in self._started:
+            worker.close()
 
-    def begin(self, order: DecodeRequest) -> Future[EventBatch | None]:
-        """Decode a stretch as soon as a helper is idle.
+    def begin(self, request: DecodeRequest) -> Future[EventBatch | None]:
+        """Decode a byte range as soon as a worker is idle.
 
-        The result is None when the helper could not: the file was moved, or the helper has ended.
+        The result is None if the worker failed: the file was moved, or the worker has ended.
         """
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.helpers, "crew")
-            for _ in range(self.helpers):
+            self._threads = ThreadPoolExecutor(self.workers, "decode-pool")
+            for _ in range(self.workers):
                 self._started.append(_Worker.start())
                 self._idle.put(self._started[-1])
-        return self._threads.submit(self._decoded, order)
+        return self._threads.submit(self._decoded, request)
 
-    def _decoded(self, order: DecodeRequest) -> EventBatch | None:
-        """Runs in a thread, of which there are as many as helpers: one is idle."""
-        helper = self._idle.get()
+    def _decoded(self, request: DecodeRequest) -> EventBatch | None:
+        """Run in a thread; with one thread per worker, at least one worker is idle."""
+        worker = self._idle.get()
         try:
-            return helper.decoded(order)
+            return worker.decoded(request)
         finally:
-            self._idle.put(helper)
+            self._idle.put(worker)
 
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """A process, and the file without a name in which it leaves the events of a reply."""
+    """Worker process, and the unnamed file in which it returns events."""
 
     process: subprocess.Popen[bytes]
     events: BinaryIO
 
     @classmethod
     def start(cls) -> Self:
-        # A fresh interpreter, and no fork of this one: Polars' threads do not survive that.
-        events = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 - closed with the helper
+        # A new interpreter, not a fork: Polars' threads do not survive that.
+        events = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 - closed with the worker
         number = events.fileno()
         command = (
             sys.executable,
@@ -95,14 +95,14 @@ class _Worker:
             "evaluation_pipelines.telemetry.decode_pool.worker",
             str(number),
         )
-        process = subprocess.Popen(  # noqa: S603 - the command is our own
+        process = subprocess.Popen(  # noqa: S603 - the command is fixed
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(number,)
         )
         return cls(process, events)
 
-    def decoded(self, order: DecodeRequest) -> EventBatch | None:
+    def decoded(self, request: DecodeRequest) -> EventBatch | None:
         try:
-            send(cast(BinaryIO, self.process.stdin), order)
+            send(cast(BinaryIO, self.process.stdin), request)
             reply = receive(cast(BinaryIO, self.process.stdout), DecodedRange)
         except BrokenPipeError:
             return None

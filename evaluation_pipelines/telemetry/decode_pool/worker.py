@@ -1,8 +1,8 @@
-"""A process that helps an ingest: it decodes stretches of landing files until nobody asks more.
+"""Worker process of an ingest that decodes byte ranges of landing files.
 
-``python -m evaluation_pipelines.telemetry.decode_pool.worker 7``: orders come on standard input,
-replies go to standard output, events to the open file of that number, which has no name. It
-writes nothing else and commits nothing: killed at any moment, it leaves no trace.
+``python -m evaluation_pipelines.telemetry.decode_pool.worker 7``: requests arrive on standard
+input, replies go to standard output, events to the open file descriptor 7, which has no name.
+A worker writes nothing else and commits nothing, so it can be killed at any time.
 """
 
 import os
@@ -22,33 +22,33 @@ from evaluation_pipelines.telemetry.decode_pool.messages import (
 )
 from evaluation_pipelines.telemetry.reading import (
     ByteRange,
-    few_collections,
+    infrequent_gc,
     open_documents,
     read_byte_range,
 )
 
 
 def main() -> None:
-    """Answer orders until standard input ends."""
+    """Answer requests until standard input is closed."""
     # Ctrl-C is for the ingest; this process ends with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no reply
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for output of libraries
     events = os.fdopen(int(sys.argv[1]), "wb")
-    with suppress(BrokenPipeError), few_collections():  # broken: the ingest was killed
-        while order := receive(sys.stdin.buffer, DecodeRequest):
-            send(replies, _reply(order, events))
+    with suppress(BrokenPipeError), infrequent_gc():  # the ingest was killed
+        while request := receive(sys.stdin.buffer, DecodeRequest):
+            send(replies, _reply(request, events))
 
 
-def _reply(order: DecodeRequest, events: BinaryIO) -> DecodedRange:
-    settings = TelemetrySettings.model_construct(**order.settings)
+def _reply(request: DecodeRequest, events: BinaryIO) -> DecodedRange:
+    settings = TelemetrySettings.model_construct(**request.settings)
     try:
-        with Landing(Path(order.root)).open(order.file) as handle:
-            documents = open_documents(handle, order.file.path, settings)
-            stretch = ByteRange(order.start, order.end)
-            batch = read_byte_range(documents, order.file_id, stretch, settings, order.now)
+        with Landing(Path(request.root)).open(request.file) as handle:
+            documents = open_documents(handle, request.file.path, settings)
+            byte_range = ByteRange(request.start, request.end)
+            batch = read_byte_range(documents, request.file_id, byte_range, settings, request.now)
             return DecodedRange.of(batch, events)
-    except OSError:  # moved or cut: the ingest, which has it open, will see for itself
+    except OSError:  # moved or truncated: the ingest has it open and will notice
         return DecodedRange()
 
 

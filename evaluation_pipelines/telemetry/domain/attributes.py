@@ -1,7 +1,8 @@
-"""Values of OTLP (AnyValue) as plain Python values.
+"""Convert OTLP values (AnyValue) to Python values, and Python values to column types.
 
-Integers come as int, doubles as float (``NaN`` and infinities as None, JSON has no such value),
-arrays as list, key-value lists as dict, bytes as their base64 text. What is no AnyValue is None.
+Integers become int, doubles float (``NaN`` and infinities None, which JSON cannot express), arrays
+list, key-value lists dict, bytes their base64 text. Anything else is None. A value that does not
+fit its column ("undefined" tokens, a negative cost) is ``BROKEN``: it becomes null and is counted.
 """
 
 import json
@@ -11,13 +12,22 @@ from typing import Any, Final
 import msgspec
 
 TOO_DEEP = "(nested too deeply)"
-_DEEPEST = 50
+_MAX_DEPTH = 50
+INT64_MAX = 2**63 - 1
+
+BROKEN: Final = object()
+
+Convert = Callable[[Any], Any]
+"""Value of an attribute -> value of a column, None if empty, or BROKEN."""
+
+_encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class AnyValue(msgspec.Struct, gc=False, rename="camel"):
-    """The value of an attribute, of which one kind is filled.
+    """Value of an attribute; one of its fields is set.
 
-    Nothing is said of the types: a wrong one costs its value, never its line.
+    Types are not enforced: a value of a wrong type is lost, but not its line.
     """
 
     string_value: Any = None
@@ -37,7 +47,7 @@ class KeyValue(msgspec.Struct, gc=False):
 
 
 def plain_attribute(value: AnyValue | None) -> Any:
-    """The plain value of one attribute."""
+    """Return the Python value of one attribute."""
     if value is None:
         return None
     if value.string_value is not None:
@@ -56,7 +66,7 @@ def plain_attribute(value: AnyValue | None) -> Any:
 
 
 def plain_attributes(pairs: Iterable[KeyValue]) -> list[Any]:
-    """The plain values of attributes; nine of ten are strings, which are taken as they are."""
+    """Return the Python values of attributes, with a fast path for strings, nine values of ten."""
     return [
         string
         if (value := pair.value) is not None and (string := value.string_value) is not None
@@ -66,13 +76,13 @@ def plain_attributes(pairs: Iterable[KeyValue]) -> list[Any]:
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:
-    """The plain value of an AnyValue that was decoded as a dictionary: a body, or a nested one.
+    """Return the Python value of an AnyValue that was decoded as a dictionary.
 
-    What is nested too deeply to be meant is ``TOO_DEEP``.
+    Values nested deeper than 50 levels are ``TOO_DEEP``.
     """
     if not isinstance(value, dict) or not value:
         return None
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return TOO_DEEP
     kind, inner = next(iter(value.items()))
     match kind:
@@ -119,31 +129,20 @@ def _double(inner: Any) -> float | None:
     return number if number - number == 0 else None  # inf - inf and nan - nan are not 0
 
 
-INT64_MAX = 2**63 - 1
-
-BROKEN: Final = object()
-
-Convert = Callable[[Any], Any]
-"""Value of an attribute -> value of a column, None when it is empty, or BROKEN."""
-
-_encode = msgspec.json.Encoder().encode
-_encode_lines = msgspec.json.Encoder().encode_lines
-
-
 def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
-    """Attributes as a dict of plain values; of a repeated key the last one counts."""
+    """Return attributes as a dict of Python values; the last of repeated keys counts."""
     return {pair.key: plain_attribute(pair.value) for pair in pairs or ()}
 
 
 def convert_column(values: Sequence[Any], convert: Convert) -> Sequence[Any]:
-    """Convert the values of one attribute of many records; those that need nothing stay."""
+    """Convert the values of one attribute of many records."""
     if (convert is text and _are_texts(values)) or (convert is count and _are_counts(values)):
         return values
     return [convert(value) for value in values]
 
 
 def _are_texts(values: Sequence[Any]) -> bool:
-    """Whether all values are texts as columns hold them: not empty, without NUL characters."""
+    """True if all values are valid texts: not empty, without NUL characters."""
     try:
         return "\0" not in "".join(values) and all(values)
     except TypeError:
@@ -151,12 +150,12 @@ def _are_texts(values: Sequence[Any]) -> bool:
 
 
 def _are_counts(values: Sequence[Any]) -> bool:
-    """Whether all values are whole numbers as columns hold them."""
+    """True if all values are whole numbers that columns can hold."""
     return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= INT64_MAX
 
 
 def text(value: Any) -> str | None:
-    """A non-empty string without NUL characters (no database takes them); others as JSON text."""
+    """Return a non-empty string without NUL characters; other values as JSON text."""
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -165,7 +164,7 @@ def text(value: Any) -> str | None:
 
 
 def count(value: Any) -> Any:
-    """A whole number, 0 or more (tokens, sequence), sent as a number or as digits."""
+    """Return a whole number >= 0 (tokens, sequence), sent as a number or as digits."""
     if value is None or value == "":
         return None
     number = _number(value)
@@ -175,7 +174,7 @@ def count(value: Any) -> Any:
 
 
 def amount(value: Any) -> Any:
-    """A number, 0 or more (durations, money)."""
+    """Return a number >= 0 (durations, money)."""
     if value is None or value == "":
         return None
     number = _number(value)
@@ -183,7 +182,7 @@ def amount(value: Any) -> Any:
 
 
 def flag(value: Any) -> Any:
-    """A boolean, or the word true or false."""
+    """Return a boolean, sent as such or as the word true or false."""
     if value is None or value == "" or isinstance(value, bool):
         return None if value == "" else value
     word = value.lower() if isinstance(value, str) else value
@@ -191,18 +190,18 @@ def flag(value: Any) -> Any:
 
 
 def json_text(values: dict[str, Any]) -> str | None:
-    """JSON text of some attributes; None when there is none."""
+    """Return attributes as JSON text; None without attributes."""
     return _encode(values).decode() if values else None
 
 
 def json_texts(rows: Iterable[dict[str, Any]]) -> list[str | None]:
-    """JSON text of the attributes of each record; None where there is none."""
+    """Return the attributes of each record as JSON text; None for a record without any."""
     lines = _encode_lines(rows).decode().split("\n")
     return [line if line != "{}" else None for line in lines[:-1]]
 
 
 def json_object(document: str | None) -> dict[str, Any]:
-    """The JSON object in a text; empty when it was cut off and does not parse any more."""
+    """Parse a JSON object; empty if the text was truncated and does not parse."""
     if not document:
         return {}
     try:
@@ -213,7 +212,7 @@ def json_object(document: str | None) -> dict[str, Any]:
 
 
 def _number(value: Any) -> int | float | None:
-    """The finite number that ``value`` is or spells, else None."""
+    """Return the finite number that ``value`` is or spells, otherwise None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""Attribution lines: who wore which masque from when to when, told beside the telemetry.
+"""Attribution lines: which masque a session wore, and when.
 
 ``{"session_id": ..., "masque": ..., "donned_at": ..., "doffed_at": ...}``; ``doffed_at`` may be
-missing. Each becomes a ``masque_don`` event and, where given, a ``masque_doff`` event.
+missing. Each becomes a ``masque_don`` event and, if ``doffed_at`` is set, a ``masque_doff`` event.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ from evaluation_pipelines.telemetry.domain.shapes import Origin
 
 
 def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str, Any]] | str:
-    """Rows of ``agent_events`` for an attribution line, or what is wrong with it."""
+    """Return rows of ``agent_events`` for an attribution line, or its defect."""
     session_id = text(line.session_id) if isinstance(line.session_id, str) else None
     masque = text(line.masque) if isinstance(line.masque, str) else None
     if session_id is None:
-        return "attribution line: session_id is not a text"
+        return "attribution line: session_id is not a non-empty string"
     if masque is None:
-        return "attribution line: masque is not a text"
+        return "attribution line: masque is not a non-empty string"
     moments = {"masque_don": times.from_iso(line.donned_at)}
     if moments["masque_don"] is None:
         return "attribution line: donned_at is not an ISO 8601 time"

@@ -1,8 +1,7 @@
-"""Attributes sorted into columns: for all records that have the same attributes at once.
+"""Map attributes to columns, for all records with the same attributes together.
 
-A table says which attribute fills which column, and how. Of several attributes for one column the
-first in the table counts, whatever their order in the record: that order means nothing, and a
-collector may change it.
+A table maps each attribute to a column and a conversion. If several attributes map to one column,
+the first in the table counts, whatever their order in the record, which a collector may change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,19 +28,19 @@ SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
     "service.name": ("service_name", text),
     "service.version": ("service_version", text),
 }
-"""Attributes that mean the same whoever sends them."""
+"""Attributes with the same meaning for every program."""
 
-_READ_ALREADY = ("event.name", "event.timestamp")
+_READ_ELSEWHERE = ("event.name", "event.timestamp")
 
 
 @dataclass(slots=True)
-class Sorted:
-    """Attributes of some records, sorted into columns.
+class MappedAttributes:
+    """Attributes of some records, mapped to columns.
 
     Attributes:
-        columns: Column -> its values; None where a record has none, BROKEN where it is nonsense.
-        rests: Of each record the attributes that no column took.
-        broken: How many values were BROKEN.
+        columns: Column -> values; None where a record has none, BROKEN where it is invalid.
+        rests: For each record, the attributes without a column.
+        broken: Number of BROKEN values.
     """
 
     columns: dict[str, Sequence[Any]]
@@ -49,11 +48,11 @@ class Sorted:
     broken: int
 
 
-def sort_attributes(
+def map_attributes(
     attributes: Mapping[str, Sequence[Any]], table: ColumnTable, count: int
-) -> Sorted:
-    """Sort the attributes (name -> plain values, one for each of ``count`` records)."""
-    claims: dict[str, dict[str, Sequence[Any]]] = {}
+) -> MappedAttributes:
+    """Map attributes (name -> values of ``count`` records) to columns."""
+    candidates: dict[str, dict[str, Sequence[Any]]] = {}
     rest: dict[str, Sequence[Any]] = {}
     broken = 0
     for key, values in attributes.items():
@@ -63,44 +62,45 @@ def sort_attributes(
             converted = convert_column(values, convert)
             if convert is not text:
                 broken += converted.count(BROKEN)
-            claims.setdefault(column, {})[key] = converted
-        elif key not in _READ_ALREADY:
+            candidates.setdefault(column, {})[key] = converted
+        elif key not in _READ_ELSEWHERE:
             rest[key] = values
     rests = rows_of(rest, count)
     columns: dict[str, Sequence[Any]] = {}
-    for column, claimed in claims.items():
-        if len(claimed) == 1:
-            (columns[column],) = claimed.values()
+    for column, converted_by_key in candidates.items():
+        if len(converted_by_key) == 1:
+            (columns[column],) = converted_by_key.values()
         else:
-            order = [key for key in table if key in claimed]
-            columns[column] = _settle(order, claimed, attributes, rests)
-    return Sorted(columns, rests, broken)
+            order = [key for key in table if key in converted_by_key]
+            columns[column] = _resolve(order, converted_by_key, attributes, rests)
+    return MappedAttributes(columns, rests, broken)
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, Any]]:
-    """``count`` records as dictionaries, from their values by name."""
+    """Return ``count`` records as dictionaries from their values by name."""
     if not columns:
         return [{} for _ in range(count)]
     return list(map(dict, named_rows(columns)))
 
 
 def named_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[Iterator[tuple[str, Any]]]:
-    """The pairs (name, value) of each record, from the values of all by name."""
-    # Mapped, not looped: a keyword argument for each record takes half as long as its dictionary.
+    """Return the (name, value) pairs of each record from the values by name."""
+    # `map` with keyword arguments takes half the time of building dictionaries in a loop.
     return map(zip, repeat(tuple(columns)), zip(*columns.values(), strict=True))
 
 
-def _settle(
+def _resolve(
     order: list[str],
-    claimed: Mapping[str, Sequence[Any]],
+    converted_by_key: Mapping[str, Sequence[Any]],
     attributes: Mapping[str, Sequence[Any]],
     rests: list[dict[str, Any]],
 ) -> list[Any]:
-    """A column that several attributes claim; what loses goes to the rest of its record."""
-    settled: list[Any] = []
+    """Resolve a column that several attributes map to; the others go to the rests."""
+    resolved: list[Any] = []
     for index, rest in enumerate(rests):
-        told = {key: claimed[key][index] for key in order if claimed[key][index] is not None}
-        good = [key for key, value in told.items() if value is not BROKEN]
-        settled.append(told[good[0]] if good else BROKEN if told else None)
+        values = {key: converted_by_key[key][index] for key in order}
+        present = {key: value for key, value in values.items() if value is not None}
+        good = [key for key, value in present.items() if value is not BROKEN]
+        resolved.append(present[good[0]] if good else BROKEN if present else None)
         rest |= {key: attributes[key][index] for key in good[1:]}
-    return settled
+    return resolved

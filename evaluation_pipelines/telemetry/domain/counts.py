@@ -1,24 +1,24 @@
-"""What ingest counts: every line and every record ends in exactly one of these numbers."""
+"""Counts of ingest: every line and every record is in exactly one of them."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(slots=True)
 class IngestCounts:
-    """Sums over any stretch of telemetry.
+    """Sums over any amount of telemetry.
 
     Attributes:
-        bytes: Bytes consumed, newlines included.
+        bytes: Bytes consumed, including newlines.
         lines: Lines that were not empty.
-        skipped: Metrics and traces among the signals of those lines: not used here.
+        skipped: Metrics and traces, which are not used.
         quarantined: Lines or single records that could not be read.
-        attribution_lines: Lines that tell who wore which masque.
+        attribution_lines: Attribution lines.
         events: Rows stored.
-        unknown_records: Records of agents that are not understood; counted by name.
-        repeated_records: Records that a dialect knows to repeat another one.
-        unattributed: Records that name no session.
-        time_anomalies: Events whose time was impossible and was replaced.
-        value_anomalies: Single values that could not be what their name says and became null.
+        unknown_records: Records that no dialect recognizes; counted by name.
+        repeated_records: Records that repeat another one, as determined by their dialect.
+        unattributed: Records without a session.
+        time_anomalies: Events with an impossible time that was replaced.
+        value_anomalies: Invalid single values that became null.
         out_of_range: Events of sessions that began before the first partition.
     """
 
@@ -36,6 +36,6 @@ class IngestCounts:
     out_of_range: int = 0
 
     def add(self, other: "IngestCounts") -> None:
-        """Add the numbers of another stretch."""
+        """Add other counts."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))

@@ -1,6 +1,6 @@
-"""The canonical agent event: the columns that every dialect shares, its time and its identity.
+"""The canonical agent event: shared columns, time and identity.
 
-All records of one shape become events together, column by column.
+All records of one shape are converted together, column by column.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,31 +16,31 @@ from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts
 from evaluation_pipelines.telemetry.domain.columns import (
     SHARED_COLUMNS,
     ColumnTable,
+    map_attributes,
     named_rows,
-    sort_attributes,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.identity import event_ids
-from evaluation_pipelines.telemetry.domain.prices import Prices, priced
+from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import Producer, Shape
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 
 Columns = dict[str, Sequence[Any]]
-"""Values of ``agent_events`` by column name, all equally many; a column that is absent is null."""
+"""Values of ``agent_events`` by column name, of equal length; an absent column is null."""
 
 _encode_sorted = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time that counts as now, and how far ahead of it a sent time may lie (microseconds)."""
+    """Current time, and how far in the future a sent time may be (microseconds)."""
 
     now_us: int
     tolerance_us: int
 
     def possible(self, time_us: int | None) -> int | None:
-        """The time where it can be true, else None."""
+        """Return the time if it is possible, otherwise None."""
         latest_us = self.now_us + self.tolerance_us
         is_possible = time_us is not None and times.EARLIEST_US <= time_us <= latest_us
         return time_us if is_possible else None
@@ -48,14 +48,14 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class ShapeEvents:
-    """What became of the records of one shape.
+    """Events of the records of one shape.
 
     Attributes:
-        numbers: The numbers of the records that are events.
+        numbers: Numbers of the records that are events.
         columns: Their columns, without ``session_date``.
-        broken: How many values of all records were broken.
-        repeated: Records that the dialect knows to repeat another one.
-        unattributed: Records that name no session.
+        broken: Number of broken values of all records.
+        repeated: Records that repeat another one, as determined by their dialect.
+        unattributed: Records without a session.
     """
 
     numbers: Sequence[int]
@@ -66,17 +66,17 @@ class ShapeEvents:
 
 
 def events_of(shape: Shape, clock: Clock, prices: Prices) -> ShapeEvents:
-    """Make the records of a shape events."""
+    """Convert the records of a shape to events."""
     numbers, producers, origins, sent, observed, bodies, values = zip(*shape.records, strict=True)
     attributes = dict(zip(shape.keys, zip(*values, strict=True), strict=True))
-    found = sort_attributes(attributes, _table_of(shape.dialect), len(numbers))
+    found = map_attributes(attributes, _table_of(shape.dialect), len(numbers))
     columns, rests = found.columns, found.rests
     _keep_bodies(bodies, rests)
     _add_producers(columns, producers)
     sent_us = times.column_from_nanoseconds(sent)
     observed_us = times.column_from_nanoseconds(observed)
-    told_us = _told(attributes.get("event.timestamp"), sent_us)
-    columns["event_time"], time_anomalies = _event_times(told_us, observed_us, clock)
+    stated_us = _sent_times(attributes.get("event.timestamp"), sent_us)
+    columns["event_time"], time_anomalies = _event_times(stated_us, observed_us, clock)
     kept = _finish(shape, columns, rests, prices)
     if found.broken:
         columns = {name: _without_broken(column) for name, column in columns.items()}
@@ -89,13 +89,13 @@ def events_of(shape: Shape, clock: Clock, prices: Prices) -> ShapeEvents:
     columns["attributes"] = json_texts(
         {**producer.rest, **rest} for producer, rest in zip(producers, rests, strict=True)
     )
-    return _selected(numbers, columns, kept, found.broken)
+    return _select_events(numbers, columns, kept, found.broken)
 
 
-def _selected(
+def _select_events(
     numbers: Sequence[int], columns: Columns, kept: list[bool], broken: int
 ) -> ShapeEvents:
-    """Without the records that repeat others, and those that name no session."""
+    """Drop records that repeat others, and those without a session."""
     sessions = columns.get("session_id") or [None] * len(kept)
     events = [keep and session is not None for keep, session in zip(kept, sessions, strict=True)]
     if not all(events):
@@ -117,20 +117,20 @@ def _keep_bodies(bodies: Sequence[Any], rests: Sequence[dict[str, Any]]) -> None
 
 
 def _add_producers(columns: Columns, producers: Sequence[Producer]) -> None:
-    """Where records themselves say nothing, what their resources say counts."""
+    """Use the resource where a record lacks a value."""
     for name in {name for producer in set(producers) for name in producer.columns}:
-        own = columns.get(name)
-        if own is None:
+        values = columns.get(name)
+        if values is None:
             columns[name] = [producer.columns.get(name) for producer in producers]
-        elif None in own:
+        elif None in values:
             columns[name] = [
                 producer.columns.get(name) if value is None else value
-                for value, producer in zip(own, producers, strict=True)
+                for value, producer in zip(values, producers, strict=True)
             ]
 
 
-def _told(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:
-    """The attribute ``event.timestamp``, else the time of the record."""
+def _sent_times(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:
+    """Return the attribute ``event.timestamp``, otherwise the time of the record."""
     if stamps is None:
         return sent_us
     stamps_us = map(times.from_iso, stamps)
@@ -140,13 +140,13 @@ def _told(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int |
 
 
 def _event_times(
-    told_us: list[int | None], observed_us: list[int | None], clock: Clock
+    stated_us: list[int | None], observed_us: list[int | None], clock: Clock
 ) -> tuple[list[int], list[bool]]:
-    """Event times (microseconds), and which of them substitute one that cannot be."""
+    """Return event times (microseconds), and which of them replace an impossible one."""
     event_times: list[int] = []
     anomalies: list[bool] = []
-    for told, observed in zip(told_us, observed_us, strict=True):
-        time = clock.possible(observed if told is None else told)
+    for stated, observed in zip(stated_us, observed_us, strict=True):
+        time = clock.possible(observed if stated is None else stated)
         anomalies.append(time is None)
         if time is None:
             time = clock.possible(observed)
@@ -157,11 +157,11 @@ def _event_times(
 def _finish(
     shape: Shape, columns: Columns, rests: Sequence[dict[str, Any]], prices: Prices
 ) -> list[bool]:
-    """Name the events and let their dialect finish them; gives which of them are to be kept."""
+    """Name the events and let their dialect refine them; return which of them to keep."""
     name, dialect, count = shape.bare_name, shape.dialect, len(rests)
     columns["source_event_name"] = [name or None] * count
     if name in MASQUE_EVENTS:
-        # One that names no organization applies to the session in whichever it is.
+        # Without an organization it applies to the session in any organization.
         columns["event_name"] = [MASQUE_EVENTS[name]] * count
         return [True] * count
     named = columns.get("organization_id") or [None] * count
@@ -179,14 +179,14 @@ def _finish(
 def _refine(
     dialect: Dialect, columns: Columns, rests: Sequence[dict[str, Any]], prices: Prices
 ) -> list[bool]:
-    """Give each event to its dialect as a row, and what came of the rows to the columns."""
+    """Pass each event to its dialect as a row, and write the rows back to columns."""
     kept: list[bool] = []
     rows: list[Row] = []
     for values, rest in zip(named_rows(columns), rests, strict=True):
         row = _row(values)
         kept.append(dialect.refine(row, rest))
         if not dialect.sends_cost and row["event_name"] == "api_request":
-            priced(row, prices, reasoning_is_output=dialect.reasoning_is_output)
+            add_price(row, prices, reasoning_is_output=dialect.reasoning_is_output)
         rows.append(row)
     for name in set(columns).union(*rows):
         columns[name] = [row.get(name) for row in rows]
@@ -194,7 +194,7 @@ def _refine(
 
 
 def _row(values: Iterable[tuple[str, Any]]) -> Row:
-    """An event as dialects see it: what is null is absent, but for a value that is broken."""
+    """Return an event as a dialect sees it: null is absent, a broken value is kept."""
     row: Row = {
         name: None if value is BROKEN else value for name, value in values if value is not None
     }
@@ -207,21 +207,23 @@ def _without_broken(column: Sequence[Any]) -> list[Any]:
 
 
 def _add_ids(columns: Columns, ids: list[bytes]) -> None:
-    """The ids of the events, where the dialect knows none better."""
-    better = columns.get("event_id")
+    """Add event ids where the dialect has none."""
+    dialect_ids = columns.get("event_id")
     columns["event_id"] = (
-        ids if better is None else [one or other for one, other in zip(better, ids, strict=True)]
+        ids
+        if dialect_ids is None
+        else [one or other for one, other in zip(dialect_ids, ids, strict=True)]
     )
 
 
 def _add_providers(columns: Columns, prices: Prices) -> None:
-    """Who serves the model, where records do not say."""
+    """Add the provider of the model where records lack it."""
     models = columns.get("model")
     if models is None:
         return
     known = {model: prices.provider_of(model) for model in set(models) if model is not None}
-    told = columns.get("provider") or [None] * len(models)
+    providers = columns.get("provider") or [None] * len(models)
     columns["provider"] = [
         known.get(model) if provider is None else provider
-        for model, provider in zip(models, told, strict=True)
+        for model, provider in zip(models, providers, strict=True)
     ]

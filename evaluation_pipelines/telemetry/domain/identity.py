@@ -1,7 +1,7 @@
-"""The identity of an event: a hash of its own content.
+"""Identity of an event: a hash of its content.
 
-Clients and collectors send again what was lost on the way, and backups are read under new names;
-what they repeat has the same id.
+Clients and collectors resend lost records, and backups are read under new names; a repeated record
+has the same id.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def content_id(*content: Any) -> bytes:
-    """16-byte hash of JSON-like content; the order of keys does not matter."""
+    """Return a 16-byte hash of JSON-like content; the order of keys does not matter."""
     return hashlib.blake2b(_encode(content), digest_size=_SIZE_BYTES).digest()
 
 
@@ -26,19 +26,19 @@ def event_ids(
     bodies: Iterable[Any],
     attributes: Mapping[str, Sequence[Any]],
 ) -> list[bytes]:
-    """The ids of records that have the same attributes.
+    """Return the ids of records that have the same attributes.
 
-    Equal for a record that was sent again, whether or not a collector re-encoded it.
+    A record that was sent again has the same id, even if a collector re-encoded it.
 
     Args:
-        senders: Of each record 16 bytes that tell its sender from others.
-        times_us: The times as sent, in microseconds.
-        bodies: The plain bodies.
-        attributes: Name -> plain values.
+        senders: 16 bytes per record that identify its sender.
+        times_us: Times as sent, in microseconds.
+        bodies: Python values of the bodies.
+        attributes: Name -> Python values.
     """
     names = sorted(attributes)
-    said = [body or None for body in bodies]
-    contents = zip(times_us, said, *map(attributes.__getitem__, names), strict=True)
+    non_empty = [body or None for body in bodies]
+    contents = zip(times_us, non_empty, *map(attributes.__getitem__, names), strict=True)
     salt, hashed = content_id(*names), hashlib.blake2b
     return [
         hashed(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender).digest()

@@ -1,8 +1,8 @@
-"""OTLP log requests as JSON: typed decoding of one line.
+"""OTLP log requests as JSON: typed decoding of one line, and selection of its records.
 
-Both encodings that exist are read: the one of the SDKs (integers as numbers) and the one of a
-collector (64-bit integers as strings, empty fields left out). A line whose envelope is sound but
-that holds a broken record yields the good records and a defect for each broken one.
+Both encodings are read: that of the SDKs (integers as numbers) and that of the collector (64-bit
+integers as strings, empty fields omitted). A line with a sound envelope and a broken record yields
+the good records and a defect for each broken one.
 """
 
 import json
@@ -19,7 +19,7 @@ from evaluation_pipelines.telemetry.domain.attributes import KeyValue
 class LogRecord(msgspec.Struct, gc=False, rename="camel"):
     """One log record. Times are nanoseconds as sent: a number, a decimal string, or absent.
 
-    ``body`` is an AnyValue as a dictionary, or what somebody sent instead.
+    ``body`` is an AnyValue as a dictionary, or whatever was sent instead.
     """
 
     attributes: list[KeyValue] | None = None
@@ -30,30 +30,30 @@ class LogRecord(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Scope(msgspec.Struct, gc=False):
-    """The instrumentation scope: which library wrote the records."""
+    """Instrumentation scope: the library that wrote the records."""
 
     name: str | None = None
     version: str | None = None
 
 
 class ScopeLogs(msgspec.Struct, gc=False, rename="camel"):
-    """The records of one scope."""
+    """Records of one scope."""
 
     log_records: list[LogRecord] | None = None
     scope: Scope | None = None
 
 
 class Resource(msgspec.Struct, gc=False):
-    """What the process says of itself."""
+    """Resource: attributes of the process."""
 
     attributes: list[KeyValue] | None = None
 
 
 class ResourceLogs(msgspec.Struct, gc=False, rename="camel"):
-    """The scopes of one resource.
+    """Scopes of one resource.
 
-    ``first_record`` is the place of its first record in the line, where records before it are
-    missing because they were broken.
+    ``first_record`` is the index of its first record in the line if records before it are missing
+    because they were broken.
     """
 
     scope_logs: list[ScopeLogs] | None = None
@@ -78,7 +78,7 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def other_signals(self) -> int:
-        """How many of the keys of metrics and traces the line has."""
+        """Number of keys of metrics and traces in the line."""
         signals = (self.resource_metrics, self.resource_spans)
         return sum(signal is not msgspec.UNSET for signal in signals)
 
@@ -92,7 +92,7 @@ class Defect:
 
 
 class MalformedLineError(ValueError):
-    """The line as a whole cannot be read; the message says why."""
+    """The whole line cannot be read."""
 
 
 _DECODER = msgspec.json.Decoder(Line)
@@ -102,13 +102,13 @@ def decode_line(line: bytes) -> tuple[list[Line], list[Defect]]:
     """Decode one line (or one whole document) of JSON.
 
     Args:
-        line: The bytes without the final newline.
+        line: Bytes without the final newline.
 
     Returns:
-        The requests in it (several when it is an array) and a defect for each broken record.
+        Its requests (several for an array) and a defect for each broken record.
 
     Raises:
-        MalformedLineError: It is not UTF-8, not JSON, or not an object or array of objects.
+        MalformedLineError: The line is not UTF-8, not JSON, or not an object or array of objects.
     """
     try:
         return [_DECODER.decode(line)], []
@@ -117,7 +117,10 @@ def decode_line(line: bytes) -> tuple[list[Line], list[Defect]]:
 
 
 def is_complete_json(text: bytes) -> bool:
-    """Whether ``text`` is one whole JSON object or array; no proper prefix of one is."""
+    """Return True if ``text`` is a complete JSON object or array.
+
+    A proper prefix of one is never complete.
+    """
     try:
         msgspec.json.decode(text, type=dict | list)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -125,8 +128,8 @@ def is_complete_json(text: bytes) -> bool:
     return True
 
 
-def is_cut_json(text: bytes) -> bool:
-    """Whether ``text`` is the beginning of a JSON document whose end is still missing."""
+def is_truncated_json(text: bytes) -> bool:
+    """Return True if ``text`` is the beginning of an incomplete JSON document."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -137,21 +140,21 @@ def is_cut_json(text: bytes) -> bool:
 
 
 def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
-    """Decode what the typed decoder refuses, keeping every record that can be kept."""
+    """Decode what the typed decoder rejects, keeping every good record."""
     requests = parse_leniently(line)
     defects: list[Defect] = []
-    places = count()
-    return [_convert(request, places, defects) for request in requests], defects
+    indices = count()
+    return [_convert(request, indices, defects) for request in requests], defects
 
 
 def parse_leniently(line: bytes) -> list[dict[str, Any]]:
-    """The objects of a line: one, or those of an array.
+    """Return the objects of a line: one, or those of an array.
 
-    The standard library also reads NaN, numbers out of range and the halves of surrogate pairs
-    that JavaScript leaves when it cuts a text; the halves become question marks.
+    The standard library also reads NaN, numbers out of range and unpaired surrogates, which
+    JavaScript leaves when it truncates a text; surrogates become question marks.
 
     Raises:
-        MalformedLineError: It is not UTF-8, not JSON, or not an object or array of objects.
+        MalformedLineError: The line is not UTF-8, not JSON, or not an object or array of objects.
     """
     try:
         document = json.loads(line.decode("utf-8"))
@@ -169,10 +172,10 @@ def parse_leniently(line: bytes) -> list[dict[str, Any]]:
     return requests
 
 
-def _convert(request: dict[str, Any], places: Iterator[int], defects: list[Defect]) -> Line:
+def _convert(request: dict[str, Any], indices: Iterator[int], defects: list[Defect]) -> Line:
     kept: list[ResourceLogs] = []
-    # The place is asked for last: `zip` takes one from each in turn.
-    for (resource, scope, record), index in zip(records_of(request), places, strict=False):
+    # `indices` comes last: `zip` stops at the end of the records before it takes an index.
+    for (resource, scope, record), index in zip(records_of(request), indices, strict=False):
         logs = {"scope": scope, "logRecords": [record]}
         try:
             one = msgspec.convert({"resource": resource, "scopeLogs": [logs]}, ResourceLogs)
@@ -193,7 +196,7 @@ def _convert(request: dict[str, Any], places: Iterator[int], defects: list[Defec
 
 
 def records_of(request: dict[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
-    """Resource, scope and log record as sent, in the order of the line."""
+    """Yield resource, scope and log record as sent, in the order of the line."""
     for resource_logs in _children(request, "resourceLogs"):
         resource = resource_logs.get("resource") if isinstance(resource_logs, dict) else None
         for scope_logs in _children(resource_logs, "scopeLogs"):
@@ -203,7 +206,7 @@ def records_of(request: dict[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _children(parent: Any, key: str) -> list[Any]:
-    """The list under ``key``; anything else there stands as one (broken) child of its own."""
+    """Return the list under ``key``; any other value becomes one (broken) child."""
     if not isinstance(parent, dict):
         return [parent]
     child = parent.get(key)
@@ -212,20 +215,20 @@ def _children(parent: Any, key: str) -> list[Any]:
     return child if isinstance(child, list) else [child]
 
 
-def only_records(line: bytes, places: Collection[int]) -> bytes:
-    """An OTLP request with those records of a line that stand at some places, counted from 0.
+def select_records(line: bytes, indices: Collection[int]) -> bytes:
+    """Return an OTLP request with the records at some indices of a line, counted from 0.
 
-    Each keeps its resource and scope. Of everything else in the line there is nothing.
+    Each record keeps its resource and scope; everything else is omitted.
 
     Raises:
-        MalformedLineError: The line as a whole cannot be read, or has no record at one of them.
+        MalformedLineError: The line cannot be read, or has no record at one of the indices.
     """
     records = [found for request in parse_leniently(line) for found in records_of(request)]
-    if missing := [place for place in places if place >= len(records)]:
-        raise MalformedLineError(f"holds no record {missing[0]}, only {len(records)}")
-    chosen = [_alone(*records[place]) for place in sorted(places)]
+    if missing := [index for index in indices if index >= len(records)]:
+        raise MalformedLineError(f"has no record {missing[0]}, only {len(records)}")
+    chosen = [_single_record(*records[index]) for index in sorted(indices)]
     return json.dumps({"resourceLogs": chosen}).encode()
 
 
-def _alone(resource: Any, scope: Any, record: Any) -> dict[str, Any]:
+def _single_record(resource: Any, scope: Any, record: Any) -> dict[str, Any]:
     return {"resource": resource, "scopeLogs": [{"scope": scope, "logRecords": [record]}]}

@@ -1,4 +1,4 @@
-"""Which lines can tell of a session, by their bytes: most of a large file need no decoding."""
+"""Prefilter: select lines that may belong to a session by their bytes, without decoding."""
 
 import re
 from collections.abc import Callable
@@ -6,22 +6,22 @@ from collections.abc import Callable
 _PLAIN = re.compile(r"[A-Za-z0-9_.:#+-]+", re.ASCII)
 _NUMBER = re.compile(r"[0-9.eE+-]+")
 _ESCAPED = re.compile(rb"\\u00(?:[2-7]|00)")
-"""JSON can spell these letters in another way, which begins so; NUL is dropped from an id."""
+"""Beginnings of JSON escapes of these characters, and of NUL, which is removed from ids."""
 
 
-def mention_of(key: str) -> Callable[[bytes], bool] | None:
-    """Whether a line of JSON may tell of the session with a key, or with that id.
+def line_filter(key: str) -> Callable[[bytes], bool] | None:
+    """Return a predicate that is False for JSON lines that cannot belong to a session key or id.
 
-    A line of which it is false never does. None when that cannot be told by bytes: other
-    characters than these can be escaped in other ways, and a number can be spelled in many.
+    None if the bytes cannot decide: other characters can be escaped in other ways, and numbers have
+    many spellings.
     """
     ids = session_ids_of(key)
     if not all(_PLAIN.fullmatch(each) and not _NUMBER.fullmatch(each) for each in ids):
         return None
-    shortest = min(ids, key=len).encode()  # the other one begins with it
+    shortest = min(ids, key=len).encode()  # the other one starts with it
     return lambda line: shortest in line or _ESCAPED.search(line) is not None
 
 
 def session_ids_of(key: str) -> set[str]:
-    """The ids that a session with this key, or this id, can have: a key is ``id#masque-number``."""
+    """Return the ids that a session with this key or id can have; a key is ``id#masque-n``."""
     return {key, key.rpartition("#")[0] or key}

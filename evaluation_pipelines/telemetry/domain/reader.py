@@ -1,7 +1,7 @@
-"""From the lines of landing files to rows of ``agent_events``.
+"""Read lines of landing files into rows of ``agent_events``.
 
-``EventReader`` is fed line by line and gives a batch: the events as a frame, what was defective,
-and counts of everything that is not an event, so that nothing disappears without a number.
+``EventReader`` takes lines and returns a batch: the events as a frame, defects, and counts of
+everything that is not an event, so that every record is counted.
 """
 
 from collections import Counter
@@ -29,12 +29,12 @@ from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import Origin, Producers, Shape, Shapes
 
 _SCHEMA = AGENT_EVENTS_LANDED.schema
-_TOGETHER = 512
-"""Records of a shape that become events together: fewer cost more calls, more leave the cache."""
+_RECORDS_PER_CONVERSION = 512
+"""Records of a shape converted together: fewer cost more calls, more exceed the processor cache."""
 
 
 def first_bytes(line: bytes) -> str:
-    """The beginning of a line as it is kept in the quarantine."""
+    """Return the beginning of a line as it is kept in the quarantine."""
     return line[:256].decode("utf-8", "backslashreplace")
 
 
@@ -51,12 +51,12 @@ class QuarantinedLine:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """What one stretch of a file holds.
+    """Content of one byte range of a file.
 
     Attributes:
         events: AGENT_EVENTS columns, in the order read; ``session_date`` is still null.
-        quarantined: What could not be read.
-        counts: Everything in numbers.
+        quarantined: Lines and records that could not be read.
+        counts: Counts of all lines and records.
         names: (source_cli or scope, event name) -> records that were not stored.
     """
 
@@ -68,14 +68,14 @@ class EventBatch:
 
 @dataclass(slots=True)
 class EventReader:
-    """Reads lines of one file into event rows.
+    """Reader of the lines of one file.
 
     Args:
-        dialects: The agents that are understood, asked in this order.
-        prices: Tells the provider of a model, and the cost where a program sends none.
-        clock: What counts as now, and how far ahead of it a time may lie.
+        dialects: Dialects, tried in this order.
+        prices: Providers of models, and costs for programs that send none.
+        clock: Current time, and how far in the future an event may be.
         max_attributes: A record with more attributes is quarantined.
-        keep_unknown_events: Store records of unknown agents as ``other`` when they have a session.
+        keep_unknown_events: Store records of unknown programs as ``other`` if they have a session.
     """
 
     dialects: Sequence[Dialect]
@@ -96,7 +96,7 @@ class EventReader:
         self._begin()
 
     def read(self, line: bytes, origin: Origin) -> None:
-        """Read one line without its newline; what cannot be read is noted, never raised."""
+        """Read one line without its newline; defects are recorded, never raised."""
         if not line.strip():
             return
         self._counts.lines += 1
@@ -107,9 +107,9 @@ class EventReader:
             return
         for defect in defects:
             self._quarantine(line, origin.offset, len(line), defect)
-        place = 0
+        index = 0
         for request in requests:
-            place = self._read_request(request, line, origin, place)
+            index = self._read_request(request, line, origin, index)
 
     def refuse(self, beginning: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
         """Quarantine a line of which only the beginning was read."""
@@ -117,7 +117,7 @@ class EventReader:
         self._quarantine(beginning, offset, length_bytes, defect)
 
     def take(self, size_bytes: int) -> EventBatch:
-        """The batch read so far, from that many bytes; the reader is empty afterwards."""
+        """Return the batch read so far, from ``size_bytes`` bytes, and reset the reader."""
         for shape in self._shapes:
             if shape.records:
                 self._finish(shape)
@@ -146,11 +146,11 @@ class EventReader:
             )
         )
 
-    def _read_request(self, request: Line, line: bytes, origin: Origin, place: int) -> int:
-        """Read one request; ``place`` is that of its first record in the line, given on."""
+    def _read_request(self, request: Line, line: bytes, origin: Origin, index: int) -> int:
+        """Read one request; ``index`` is that of its first record. Return the next index."""
         if request.resource_logs is not None:
             for resource_logs in request.resource_logs:
-                place = self._read_resource(resource_logs, line, origin, place)
+                index = self._read_resource(resource_logs, line, origin, index)
         elif request.session_id is not None:
             rows = attribution_rows(request, origin, self.clock)
             if isinstance(rows, str):
@@ -163,7 +163,7 @@ class EventReader:
             reason = "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
         self._counts.skipped += request.other_signals
-        return place
+        return index
 
     def _read_resource(
         self, resource_logs: ResourceLogs, line: bytes, origin: Origin, index: int
@@ -180,13 +180,13 @@ class EventReader:
                     self._quarantine(line, origin.offset, len(line), defect)
                 else:
                     shape = self._shapes.add(next(self._numbers), producer, origin, scope, record)
-                    if len(shape.records) >= _TOGETHER:
+                    if len(shape.records) >= _RECORDS_PER_CONVERSION:
                         self._finish(shape)
                 index += 1
         return index
 
     def _finish(self, shape: Shape) -> None:
-        """Make the records of a shape events, or only count them."""
+        """Convert the records of a shape to events, or only count them."""
         if (
             shape.dialect is None
             and shape.name not in MASQUE_EVENTS

@@ -1,4 +1,8 @@
-"""What kind of work a tool call is: its tool class."""
+"""Tool calls: the class of a tool, and whether a call succeeded.
+
+A call that returned an error or a non-zero exit code failed, whatever the program reports. The
+exception is exit code 1 of a command that answers with it ("no match", "they differ").
+"""
 
 import re
 from typing import Any
@@ -17,9 +21,9 @@ _ASSIGNMENT = re.compile(r"\w+=")
 
 
 def shell_class(command: str | None) -> str:
-    """Class of a shell call: read or search when its first word only does that, else shell.
+    """Return the class of a shell call: read or search if its first word only does that.
 
-    A command that redirects its output into a file writes, whatever its first word.
+    A command that redirects its output into a file has the class shell for any first word.
     """
     words = (command or "").split(maxsplit=1)
     program = words[0].rsplit("/", 1)[-1] if words else ""
@@ -29,19 +33,19 @@ def shell_class(command: str | None) -> str:
 
 
 def answers_with_exit_code(command: str | None) -> bool:
-    """Whether exit code 1 of ``command`` is an answer: its last simple command decides."""
+    """Return True if exit code 1 of ``command`` is an answer: its last simple command decides."""
     simple_commands = _BETWEEN_COMMANDS.split(_bare(command or ""))
     programs = [program for each in simple_commands if (program := _program(each))]
     return bool(programs) and programs[-1] in ANSWERING_PROGRAMS
 
 
 def redirects(command: str) -> bool:
-    """Whether a command redirects its output into a file."""
+    """Return True if a command redirects its output into a file."""
     return ">" in _bare(command)
 
 
 def simple_commands(command: str) -> list[list[str]]:
-    """The words of each command in a shell command, without assignments before it.
+    """Return the words of each simple command, without leading assignments.
 
     Quoted text is one word, "_".
     """
@@ -56,7 +60,7 @@ def simple_commands(command: str) -> list[list[str]]:
 
 
 def _bare(command: str) -> str:
-    """The command without what looks like an operator and is none: quoted text, ``2>&1`` ..."""
+    """Remove what looks like an operator and is none: quoted text, ``2>&1`` ..."""
     return _HARMLESS_REDIRECTION.sub(" ", _QUOTED.sub("_", command))
 
 
@@ -67,13 +71,13 @@ def _program(simple_command: str) -> str:
 
 
 def settle_outcome(row: dict[str, Any], exit_code: int | None, command: str | None) -> None:
-    """Let the exit code of a call decide, and say whose word ``success`` is.
+    """Apply the exit code of a call, and record the source of ``success``.
 
     Args:
         row: Values of ``agent_events`` by column; ``success`` is what the program reported.
-            ``success_source``, and where it is shown ``exit_code``, are filled here.
-        exit_code: As shown by the record; None where it shows none.
-        command: The shell command of the call, where it was logged.
+            Sets ``success_source`` and, if known, ``exit_code``.
+        exit_code: Exit code of the record; None if it has none.
+        command: Shell command of the call, if it was logged.
     """
     reported = row.get("success")
     row["success_source"] = None if reported is None else "reported"

@@ -1,4 +1,4 @@
-"""What can go wrong with what the ledger keeps of telemetry."""
+"""Ledger errors of telemetry."""
 
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 
@@ -8,15 +8,15 @@ class UnknownSourceFileError(LedgerError):
 
 
 class LeaseLostError(LedgerError):
-    """Someone else has taken the lease on the file since."""
+    """Another reader has taken the lease on the file."""
 
 
 class PositionMovedError(LedgerError):
-    """The file's position is not where the batch starts."""
+    """The read position of the file is not the start of the batch."""
 
 
 class SessionDateTakenError(LedgerError):
-    """A session of the batch was filed under another date meanwhile."""
+    """Another reader assigned a session of the batch to another date."""
 
 
 class PartsNotCurrentError(LedgerError):

@@ -1,4 +1,4 @@
-"""What ingest commits, in one transaction per batch, and the books it keeps."""
+"""Ingest commits, one transaction per batch, and their totals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -24,7 +24,7 @@ from evaluation_pipelines.telemetry.ledger.errors import (
 )
 from evaluation_pipelines.telemetry.ledger.manifest import add_parts
 from evaluation_pipelines.telemetry.ledger.records import Balance, IngestBatch
-from evaluation_pipelines.telemetry.ledger.session_index import remember_sessions
+from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
 _FILE = SOURCE_FILES.c
 _BATCH = INGEST_BATCHES.c
@@ -35,57 +35,57 @@ _SUMS = [
 
 
 class IngestBatches:
-    """Commits batches and adds up what they counted; every method is one transaction."""
+    """Operations on ``ingest_batches`` and ``ingest_names``; every method is one transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
 
     def commit_batch(self, batch: IngestBatch) -> None:
-        """Make a batch count: position, parts, sessions, touched dates and counters, all or none.
+        """Commit a batch: position, parts, sessions, rebuild queue and counts, all or none.
 
-        The dates of the parts are touched. Call it when the parts' files are on disk.
+        The dates of the parts are queued for a rebuild. The files of the parts must be on disk.
 
         Raises:
             UnknownSourceFileError: the file was never added.
-            LeaseLostError: someone else took the lease on the file.
-            PositionMovedError: the file's position is not where the batch starts.
-            SessionDateTakenError: another reader filed one of the sessions under another date.
-            LedgerConflictError: a part's path is in the manifest already.
+            LeaseLostError: another reader took the lease on the file.
+            PositionMovedError: the read position of the file is not the start of the batch.
+            SessionDateTakenError: another reader assigned a session to another date.
+            LedgerConflictError: the path of a part is in the manifest already.
         """
         if batch.from_offset >= batch.to_offset:
-            raise ValueError(f"A batch must consume bytes, not {batch.from_offset} to itself.")
+            raise ValueError(
+                f"A batch must consume bytes; got {batch.from_offset} to {batch.to_offset}."
+            )
         dates = {part.session_date for part in batch.parts if part.session_date is not None}
         offsets = (batch.from_offset, batch.to_offset)
         with writing(self._engine) as connection:
             _advance(connection, batch)
             add_parts(connection, batch.parts, batch.file_id, offsets, batch.ingested_at)
-            remember_sessions(connection, batch.sessions)
+            store_sessions(connection, batch.sessions)
             touch(connection, dates, batch.ingested_at)
-            _book(connection, batch)
+            _insert_batch(connection, batch)
             count_names(connection, batch.names)
 
     def totals(self, since: datetime | None = None, until: datetime | None = None) -> IngestCounts:
-        """What all batches counted, or those committed at ``since`` or later, before ``until``."""
+        """Return the counts of all batches, or of those committed in [``since``, ``until``)."""
         query = sa.select(*_SUMS).where(*_committed(since, until))
         with reading(self._engine) as connection:
             return IngestCounts(**connection.execute(query).mappings().one())
 
     def totals_by_file(self, since: datetime | None = None) -> dict[str, IngestCounts]:
-        """The same per ``file_id``; files without a batch are absent."""
+        """Return the counts per ``file_id``; files without a batch are absent."""
         query = sa.select(_BATCH.file_id, *_SUMS).where(*_committed(since)).group_by(_BATCH.file_id)
         with reading(self._engine) as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
         return {row.pop("file_id"): IngestCounts(**row) for row in rows}
 
     def balance(self, table_name: str, first: date, last: date) -> Balance:
-        """Events that batches counted, beside the rows of the manifest for a table.
-
-        One statement, so that no batch can be in one of them alone.
+        """Return the events counted by batches and the rows in the manifest, in one snapshot.
 
         Args:
-            table_name: the table of landed events.
-            first: first day of the partitions' range.
-            last: its last day.
+            table_name: The table of landed events.
+            first: First day of the range of partitions.
+            last: Its last day.
         """
         part = PARTS.c
         rows = sa.select(sa.func.coalesce(sa.func.sum(part.row_count), 0)).where(
@@ -104,29 +104,29 @@ class IngestBatches:
         return Balance(*numbers)
 
     def names(self) -> dict[tuple[str, str], int]:
-        """How many records were seen but not stored, by (source, event name)."""
+        """Return the number of records that were not stored, by (source, event name)."""
         query = sa.select(INGEST_NAMES).order_by(INGEST_NAMES.c.source, INGEST_NAMES.c.name)
         with reading(self._engine) as connection:
             return {(row.source, row.name): row.records for row in connection.execute(query)}
 
 
 def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
-    """Move the file's position, if the batch continues exactly there under a valid lease."""
+    """Move the read position if it is the start of the batch and the lease is valid."""
     this_file = _FILE.file_id == batch.file_id
     columns = sa.select(_FILE.lease_epoch, _FILE.position, _FILE.last_event_time)
     file = connection.execute(columns.where(this_file).with_for_update()).one_or_none()
     where = f"bytes {batch.from_offset} to {batch.to_offset} of file {batch.file_id}"
     if file is None:
-        raise UnknownSourceFileError(f"The ledger does not know the file of {where}. Add it first.")
+        raise UnknownSourceFileError(f"The ledger has no file for {where}. Add the file first.")
     if file.lease_epoch != batch.epoch:
         raise LeaseLostError(
             f"Lease {batch.epoch} is void, {file.lease_epoch} is valid: {where} were not stored. "
-            "Another ingest reads the file: leave it to that one."
+            "Another ingest reads the file; no action is needed."
         )
     if file.position != batch.from_offset:
         raise PositionMovedError(
             f"The file is read up to byte {file.position}: {where} were not stored. "
-            "Read the position from the ledger and go on there."
+            "Read the position from the ledger and continue from it."
         )
     times = [each for each in (file.last_event_time, batch.last_event_time) if each is not None]
     values: dict[str, Any] = {
@@ -139,7 +139,7 @@ def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
     connection.execute(sa.update(SOURCE_FILES).where(this_file).values(values))
 
 
-def _book(connection: sa.Connection, batch: IngestBatch) -> None:
+def _insert_batch(connection: sa.Connection, batch: IngestBatch) -> None:
     row = {
         "file_id": batch.file_id,
         "from_offset": batch.from_offset,
@@ -150,7 +150,7 @@ def _book(connection: sa.Connection, batch: IngestBatch) -> None:
 
 
 def count_names(connection: sa.Connection, names: Mapping[tuple[str, str], int]) -> None:
-    """Add up records that were not stored, within the caller's transaction."""
+    """Add numbers of records that were not stored, within the caller's transaction."""
     if not names:
         return
     insert = insert_into(connection, INGEST_NAMES)

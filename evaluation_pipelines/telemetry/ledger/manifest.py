@@ -1,4 +1,4 @@
-"""The manifest: which Parquet files of the lake count."""
+"""Manifest: the valid Parquet files of the lake."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
@@ -23,7 +23,7 @@ class Manifest:
         self._engine = ledger.engine
 
     def current(self, table_name: str, session_date: date | None) -> list[Part]:
-        """The parts that make up one partition of a table, in the order they entered."""
+        """Return the current parts of one partition of a table, in the order they were added."""
         return self._select(
             _PART.table_name == table_name,
             _PART.session_date.is_not_distinct_from(session_date),
@@ -31,7 +31,7 @@ class Manifest:
         )
 
     def dates(self, table_name: str) -> list[PartDate]:
-        """The dates of a table that have current parts, oldest first, with what they hold."""
+        """Return the dates of a table with current parts, oldest first, with their totals."""
         query = (
             sa.select(
                 _PART.session_date,
@@ -47,14 +47,14 @@ class Manifest:
             return [PartDate(**row) for row in connection.execute(query).mappings()]
 
     def replace(self, old_part_ids: Collection[int], new: NewPart, now: datetime) -> int:
-        """Let one merged part take the place of current ones, whose files stay until swept.
+        """Replace current parts by one merged part; the old files stay until they are deleted.
 
         Returns:
-            The new part's id.
+            The id of the new part.
 
         Raises:
-            PartsNotCurrentError: some of the old ones are not, or no longer, current parts of the
-                same table and date; nothing changed.
+            PartsNotCurrentError: some of the old parts are not current parts of the same table and
+                date; nothing changed.
         """
         old = set(old_part_ids)
         if not old:
@@ -75,20 +75,21 @@ class Manifest:
                 raise PartsNotCurrentError(
                     f"{len(old) - found} of {len(old)} parts of {new.table_name} on "
                     f"{new.session_date} are no longer current: another run has merged them. "
-                    f"Drop {new.path} and read the manifest again."
+                    f"Discard {new.path} and read the manifest again."
                 )
             insert = sa.insert(PARTS).values(**asdict(new), created_at=now)
             part_id: int = connection.execute(insert.returning(_PART.part_id)).scalar_one()
             return part_id
 
     def superseded_before(self, time: datetime) -> list[Part]:
-        """Parts that were replaced so long ago that nobody reads them any more."""
+        """Return parts that were superseded before a time."""
         return self._select(_PART.superseded_at < time)
 
-    def forget(self, part_ids: Collection[int]) -> int:
-        """Drop superseded parts from the manifest, once their files are gone; returns how many.
+    def delete_superseded(self, part_ids: Collection[int]) -> int:
+        """Remove superseded parts from the manifest after their files were deleted.
 
-        Current parts are left alone whatever the ids say.
+        Returns:
+            Number of removed parts; current parts are never removed.
         """
         with writing(self._engine) as connection:
             return sum(
@@ -99,9 +100,9 @@ class Manifest:
             )
 
     def known_paths(self, table_name: str, session_date: date | None) -> set[str]:
-        """Every path of one partition that the manifest names, superseded ones too.
+        """Return all paths of one partition in the manifest, including superseded ones.
 
-        All other files there are orphans.
+        All other files of the partition are leftovers of crashes.
         """
         query = sa.select(_PART.path).where(
             _PART.table_name == table_name, _PART.session_date.is_not_distinct_from(session_date)
@@ -122,7 +123,7 @@ def add_parts(
     offsets: tuple[int, int],
     now: datetime,
 ) -> None:
-    """Name new parts in the manifest, within the caller's transaction."""
+    """Add new parts to the manifest, within the caller's transaction."""
     origin = {"file_id": file_id, "from_offset": offsets[0], "to_offset": offsets[1]}
     rows = [{**asdict(part), **origin, "created_at": now} for part in parts]
     if rows:
@@ -130,5 +131,5 @@ def add_parts(
 
 
 def _total(column: sa.ColumnElement[int], label: str) -> sa.Label[int]:
-    """A sum that is an integer everywhere: PostgreSQL adds up BIGINT to NUMERIC."""
+    """Return an integer sum: PostgreSQL sums BIGINT to NUMERIC."""
     return sa.cast(sa.func.sum(column), sa.BigInteger).label(label)

@@ -1,4 +1,4 @@
-"""What became of quarantined lines that were read again."""
+"""Retries of quarantined lines."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import count_names
 from evaluation_pipelines.telemetry.ledger.manifest import add_parts
 from evaluation_pipelines.telemetry.ledger.records import NewPart, SessionStart
-from evaluation_pipelines.telemetry.ledger.session_index import remember_sessions
+from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
 WHOLE_LINE = -1
 
@@ -29,7 +29,7 @@ _BATCH = INGEST_BATCHES.c
 
 @dataclass(frozen=True, slots=True)
 class RetryVerdict:
-    """What became of one entry: ``reason`` says why it still cannot be read; None = it was.
+    """Result of the retry of one entry; ``reason`` is None if it was read.
 
     ``record_index`` is WHOLE_LINE for a line as a whole.
     """
@@ -41,9 +41,9 @@ class RetryVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RetriedLines:
-    """Some lines of one file that were read again, and what they turned into.
+    """Lines of one file that were read again, and the resulting parts and sessions.
 
-    ``gained`` says with the offset of each line how the counts of its ingest change.
+    ``gained`` has the offset of each line and the change of its ingest counts.
     """
 
     file_id: str
@@ -58,7 +58,7 @@ class RetriedLines:
 
 @dataclass(frozen=True, slots=True)
 class RetriedEntry:
-    """A stored verdict and its time."""
+    """A stored result and its time."""
 
     file_id: str
     offset: int
@@ -74,33 +74,33 @@ class QuarantineRetries:
         self._engine = ledger.engine
 
     def retried(self) -> list[RetriedEntry]:
-        """The last verdict on every entry that was ever read again."""
+        """Return the last result of every entry that was ever read again."""
         with reading(self._engine) as connection:
             rows = connection.execute(sa.select(QUARANTINE_RETRIES)).mappings()
             return [RetriedEntry(**row) for row in rows]
 
     def commit_retry(self, lines: RetriedLines) -> None:
-        """Make lines that were read again count: parts, sessions, touched dates and books.
+        """Commit lines that were read again: parts, sessions, rebuild queue and counts.
 
-        The counts are added to those of the batch that read the line first: a line and its
-        records stay in exactly one number each. Call it when the parts' files are on disk.
+        The counts are added to those of the batch that read the line first, so a line and its
+        records stay in exactly one count each. The files of the parts must be on disk.
 
         Raises:
-            LeaseLostError: someone else took the lease on the file.
-            SessionDateTakenError: another reader filed one of the sessions under another date.
+            LeaseLostError: another reader took the lease on the file.
+            SessionDateTakenError: another reader assigned a session to another date.
         """
         dates = {part.session_date for part in lines.parts if part.session_date is not None}
         offsets = [each.offset for each in lines.verdicts]
         with writing(self._engine) as connection:
             _check_lease(connection, lines)
             if lines.parts:
-                stretch = (min(offsets), max(offsets))
-                add_parts(connection, lines.parts, lines.file_id, stretch, lines.retried_at)
-            remember_sessions(connection, lines.sessions)
+                byte_range = (min(offsets), max(offsets))
+                add_parts(connection, lines.parts, lines.file_id, byte_range, lines.retried_at)
+            store_sessions(connection, lines.sessions)
             touch(connection, dates, lines.retried_at)
             _store_verdicts(connection, lines)
             for offset, gained in lines.gained:
-                _correct(connection, lines.file_id, offset, gained)
+                _adjust_counts(connection, lines.file_id, offset, gained)
             count_names(connection, lines.names)
 
 
@@ -108,7 +108,7 @@ def _check_lease(connection: sa.Connection, lines: RetriedLines) -> None:
     query = sa.select(SOURCE_FILES.c.lease_epoch).where(SOURCE_FILES.c.file_id == lines.file_id)
     if connection.scalar(query.with_for_update()) != lines.epoch:
         raise LeaseLostError(
-            f"Lease {lines.epoch} on file {lines.file_id} is void: nothing of "
+            f"Lease {lines.epoch} on file {lines.file_id} is void: none of "
             f"{len(lines.verdicts)} quarantined lines was stored. Another process reads the file: "
             "try again when it is done."
         )
@@ -128,7 +128,9 @@ def _store_verdicts(connection: sa.Connection, lines: RetriedLines) -> None:
     connection.execute(update, rows)
 
 
-def _correct(connection: sa.Connection, file_id: str, offset: int, gained: IngestCounts) -> None:
+def _adjust_counts(
+    connection: sa.Connection, file_id: str, offset: int, gained: IngestCounts
+) -> None:
     changes = {name: _BATCH[name] + number for name, number in asdict(gained).items() if number}
     covers: Collection[sa.ColumnElement[bool]] = (
         _BATCH.file_id == file_id,

@@ -1,4 +1,4 @@
-"""The values that go into the ledger and come out of it.
+"""Values of the ledger's telemetry tables.
 
 Times are aware datetimes in UTC, offsets and sizes are bytes.
 """
@@ -15,7 +15,7 @@ ANY_ORGANIZATION = "*"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file of the landing folder, known by its identity and not by its name."""
+    """One file of the landing folder, identified by device, inode and head, not by name."""
 
     file_id: str
     device: int
@@ -36,7 +36,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class NewPart:
-    """A Parquet file about to be named by the manifest; ``path`` is relative to the lake.
+    """A Parquet file to be added to the manifest; ``path`` is relative to the lake.
 
     ``session_date`` is None for a table without partitions (quarantine).
     """
@@ -50,10 +50,10 @@ class NewPart:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A Parquet file named by the manifest.
+    """A Parquet file in the manifest.
 
-    ``file_id`` and the offsets say which bytes it holds; they are None for a merged part.
-    ``superseded_at`` is None while readers should read it.
+    ``file_id`` and the offsets give the bytes it was built from; they are None for a merged part.
+    ``superseded_at`` is None while the part is current.
     """
 
     part_id: int
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartDate:
-    """What the current parts of one table hold for one date."""
+    """Totals of the current parts of one table and date."""
 
     session_date: date
     parts: int
@@ -81,7 +81,7 @@ class PartDate:
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """Where a session began: decided by the first of its events that was ingested."""
+    """Start of a session, decided by the first of its ingested events."""
 
     organization_id: str
     session_id: str
@@ -91,10 +91,10 @@ class SessionStart:
 
 @dataclass(frozen=True, slots=True)
 class IngestBatch:
-    """Everything that one stretch of bytes of one file turned into.
+    """Result of one byte range of one file.
 
-    ``head_bytes`` and ``head_sha256`` replace the stored ones (a short file's head grows).
-    ``names`` counts the records that were not stored, by (source, event name).
+    ``head_bytes`` and ``head_sha256`` replace the stored ones (the head of a short file grows).
+    ``names`` counts records that were not stored, by (source, event name).
     """
 
     file_id: str
@@ -113,7 +113,7 @@ class IngestBatch:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Events that all batches counted, and rows of the manifest within and outside some days."""
+    """Events counted by all batches, and manifest rows within and outside a range of days."""
 
     counted: int
     within: int

@@ -1,4 +1,4 @@
-"""Where each session began, so that its later events go to the same partition."""
+"""Session index: the date on which each session began, so later events get the same partition."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -23,15 +23,14 @@ class SessionIndex:
         self._engine = ledger.engine
 
     def session_dates(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], date]:
-        """The partition of each (organization_id, session_id) that is known; others are absent."""
-        wanted = set(keys)
+        """Return the dates of known (organization_id, session_id) pairs."""
         with reading(self._engine) as connection:
-            return _dates_of(connection, wanted)
+            return _dates_of(connection, set(keys))
 
     def dates_by_session_id(
         self, session_ids: Collection[str]
     ) -> dict[str, list[tuple[str, date]]]:
-        """For each session id that is known its (organization_id, session_date) pairs, sorted."""
+        """Return the sorted (organization_id, session_date) pairs of known session ids."""
         found: defaultdict[str, list[tuple[str, date]]] = defaultdict(list)
         with reading(self._engine) as connection:
             for session_id, organization_id, session_date in _rows(connection, session_ids):
@@ -39,11 +38,11 @@ class SessionIndex:
         return {session_id: sorted(pairs) for session_id, pairs in found.items()}
 
 
-def remember_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
-    """Store where sessions began, within the caller's transaction; what is known stays.
+def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
+    """Store the starts of new sessions, within the caller's transaction.
 
     Raises:
-        SessionDateTakenError: another reader has filed one of them under another date since it was
+        SessionDateTakenError: another reader assigned one of them to another date since it was
             looked up. Its events would be in two partitions.
     """
     if not sessions:
@@ -58,16 +57,16 @@ def remember_sessions(connection: sa.Connection, sessions: Sequence[SessionStart
     moved = [key for key, day in by_key.items() if stored[key] != day]
     if moved:
         raise SessionDateTakenError(
-            f"{len(moved)} sessions were filed under another date meanwhile, the first is "
+            f"Another reader assigned {len(moved)} sessions to another date. The first is "
             f"{moved[0]}: {stored[moved[0]]}, not {by_key[moved[0]]}. Look their dates up again "
-            "and file the batch anew."
+            "and commit the batch with these."
         )
 
 
 def _dates_of(
     connection: sa.Connection, keys: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], date]:
-    # The index begins with session_id, which hardly ever occurs in two organizations.
+    # The index starts with session_id, which is rarely in two organizations.
     session_ids = {session_id for _, session_id in keys}
     found = _rows(connection, session_ids)
     return {(org, session): day for session, org, day in found if (org, session) in keys}

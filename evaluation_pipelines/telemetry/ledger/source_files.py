@@ -1,4 +1,4 @@
-"""Files of the landing folder: how far each is read, and who may read it now."""
+"""Files of the landing folder: read positions and leases."""
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -21,13 +21,13 @@ class SourceFiles:
         self._engine = ledger.engine
 
     def all(self) -> list[SourceFile]:
-        """All files ever seen, in the order of first sight."""
+        """Return all files, in the order in which they were first seen."""
         query = sa.select(SOURCE_FILES).order_by(_FILE.first_seen_at, _FILE.file_id)
         with reading(self._engine) as connection:
             return [SourceFile(**row) for row in connection.execute(query).mappings()]
 
     def get(self, file_id: str) -> SourceFile:
-        """One file as it stands now.
+        """Return one file.
 
         Raises:
             UnknownSourceFileError: no such file.
@@ -40,13 +40,13 @@ class SourceFiles:
         return SourceFile(**row)
 
     def add(self, file: SourceFile) -> None:
-        """Remember a file at first sight; one that is already known stays as it is."""
+        """Add a file; a known file is unchanged."""
         with writing(self._engine) as connection:
             insert = insert_into(connection, SOURCE_FILES).values(asdict(file))
             connection.execute(insert.on_conflict_do_nothing(index_elements=[_FILE.file_id]))
 
-    def seen(self, file_id: str, path: str, size_bytes: int) -> None:
-        """Note where a known file is now and how large.
+    def update_path(self, file_id: str, path: str, size_bytes: int) -> None:
+        """Update path and size of a known file.
 
         Raises:
             UnknownSourceFileError: no such file.
@@ -57,8 +57,8 @@ class SourceFiles:
             if connection.execute(update).rowcount == 0:
                 raise _unknown(file_id)
 
-    def finished(self, file_id: str, size_bytes: int) -> None:
-        """Note that a compressed file of this size was read to its end.
+    def mark_finished(self, file_id: str, size_bytes: int) -> None:
+        """Record that a compressed file of this size was read to its end.
 
         Raises:
             UnknownSourceFileError: no such file.
@@ -69,13 +69,13 @@ class SourceFiles:
                 raise _unknown(file_id)
 
     def acquire_lease(self, file_id: str, owner: str, seconds: float, now: datetime) -> int | None:
-        """Become the only one who may commit batches of a file.
+        """Become the only reader that may commit batches of a file.
 
-        ``owner`` must differ between any two readers that may run at once. Who holds the lease
-        already gets a new one, and the old epoch is void.
+        ``owner`` must differ between concurrent readers. The current holder gets a new lease, and
+        its old epoch becomes invalid.
 
         Returns:
-            The epoch to commit with; None when someone else holds an unexpired lease.
+            The epoch to commit with; None if another reader holds an unexpired lease.
 
         Raises:
             UnknownSourceFileError: no such file.
@@ -103,21 +103,21 @@ class SourceFiles:
     def renew_lease(
         self, file_id: str, owner: str, epoch: int, seconds: float, now: datetime
     ) -> None:
-        """Hold a lease for longer; one that expired but that nobody took is still ours.
+        """Extend a lease; an expired lease that was not taken is still valid.
 
         Raises:
-            LeaseLostError: someone else has it, or it was released.
+            LeaseLostError: another reader has it, or it was released.
         """
         update = _held(file_id, owner, epoch).values(lease_until=now + timedelta(seconds=seconds))
         with writing(self._engine) as connection:
             if connection.execute(update).rowcount == 0:
                 raise LeaseLostError(
                     f"{owner} no longer holds lease {epoch} on file {file_id}. Another ingest "
-                    "reads it: leave the file to that one."
+                    "reads the file; no action is needed."
                 )
 
     def release_lease(self, file_id: str, owner: str, epoch: int) -> None:
-        """Let others read the file at once; a lease that is lost already is nobody's concern."""
+        """Release a lease; a lease that is already lost is ignored."""
         with writing(self._engine) as connection:
             connection.execute(
                 _held(file_id, owner, epoch).values(lease_owner=None, lease_until=None)
@@ -132,5 +132,5 @@ def _held(file_id: str, owner: str, epoch: int) -> sa.Update:
 
 def _unknown(file_id: str) -> UnknownSourceFileError:
     return UnknownSourceFileError(
-        f"The ledger knows no source file {file_id}. Add it before you read it."
+        f"The ledger has no source file {file_id}. Add it before reading it."
     )

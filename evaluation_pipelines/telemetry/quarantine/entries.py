@@ -1,4 +1,4 @@
-"""The quarantine as people see it: what could not be read, and what became of it."""
+"""Entries of the quarantine and their state."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,31 +14,31 @@ from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE, QuarantineRetries
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 
-_PLACE = ["file_id", "offset", "record_index"]
+_KEY = ["file_id", "offset", "record_index"]
 
 _STANDARDS = {"UTF-N": "UTF-8", "ISO N": "ISO 8601"}
-"""Numbers that are names: they come back after all numbers of a reason were taken out."""
+"""Names that contain a number, restored after the numbers of a reason were replaced."""
 
 
 class NoSuchEntryError(UserError):
-    """The quarantine holds no entry of this name."""
+    """The quarantine has no entry with this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
-    """One line, or one record of it, that could not be read.
+    """A line, or one record of it, that could not be read.
 
     Attributes:
-        file_id: Identity of its file.
-        path: Where that lay when it was read, inside the landing folder.
-        offset: Where the line begins.
-        length_bytes: How long it is.
-        record_index: Which record of the line; WHOLE_LINE for the line as a whole.
-        reason: What is (or was) wrong with it, as last found.
-        first_bytes: How the line begins.
-        quarantined_at: When it was read first.
-        retried_at: When it was read again; None when it never was.
-        resolved: Whether it was read then.
+        file_id: Id of the source file.
+        path: Path in the landing folder when it was read.
+        offset: Offset of the line.
+        length_bytes: Length of the line.
+        record_index: Index of the record in the line; WHOLE_LINE for the line as a whole.
+        reason: Why it could not be read, as of the last attempt.
+        first_bytes: Beginning of the line.
+        quarantined_at: Time of the first attempt.
+        retried_at: Time of the last retry; None if never retried.
+        resolved: True if that retry could read it.
     """
 
     file_id: str
@@ -54,14 +54,14 @@ class QuarantineEntry:
 
     @property
     def name(self) -> str:
-        """How people name it: ``<file id>:<offset>``, and ``#<record>`` where that is meant."""
+        """Name for commands: ``<file id>:<offset>``, followed by ``#<record>`` for a record."""
         record = "" if self.record_index == WHOLE_LINE else f"#{self.record_index}"
         return f"{self.file_id}:{self.offset}{record}"
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineGroup:
-    """Entries of one file with the same reason, numbers in it aside; ``newest`` is one of them."""
+    """Entries of one file with the same reason, ignoring numbers; ``newest`` is one of them."""
 
     path: str
     reason: str
@@ -70,9 +70,9 @@ class QuarantineGroup:
 
 
 def all_entries(stores: Stores) -> pl.DataFrame:
-    """A row per entry with the attributes of ``QuarantineEntry``, by file, offset and record.
+    """Return a row per entry with the attributes of ``QuarantineEntry``, sorted by position.
 
-    Parts whose files were deleted are left out: nothing but people needs them.
+    Parts whose files were deleted are skipped.
 
     Raises:
         LakeError: a part cannot be read.
@@ -93,39 +93,39 @@ def all_entries(stores: Stores) -> pl.DataFrame:
     retried = pl.DataFrame(
         verdicts,
         schema={
-            **{name: found.schema[name] for name in _PLACE},
+            **{name: found.schema[name] for name in _KEY},
             "retried_at": UTC_TIME,
             "newer_reason": pl.String(),
         },
         orient="row",
     )
-    joined = found.join(retried, on=_PLACE, how="left").with_columns(
+    joined = found.join(retried, on=_KEY, how="left").with_columns(
         reason=pl.coalesce("newer_reason", "reason"),
         resolved=pl.col("retried_at").is_not_null() & pl.col("newer_reason").is_null(),
     )
-    return joined.drop("newer_reason").sort(_PLACE)
+    return joined.drop("newer_reason").sort(_KEY)
 
 
 def find_file(stores: Stores, file_id: str) -> LandingFile | None:
-    """Where the file of an entry lies now; None when it is gone. It may be another of its inode."""
+    """Return the current file of an entry; None if it is gone. Its inode may be reused."""
     source = SourceFiles(stores.ledger).get(file_id)
     identity = (source.device, source.inode)
     files, _ = stores.landing.list_files()
     return next((each for each in files if (each.device, each.inode) == identity), None)
 
 
-def entries(frame: pl.DataFrame) -> list[QuarantineEntry]:
-    """The rows of ``all_entries``, or some of them."""
+def to_entries(frame: pl.DataFrame) -> list[QuarantineEntry]:
+    """Convert rows of ``all_entries``."""
     return [QuarantineEntry(**row) for row in frame.iter_rows(named=True)]
 
 
-def groups(frame: pl.DataFrame) -> list[QuarantineGroup]:
-    """Rows of ``all_entries`` by file and reason, the group with the newest entry first."""
+def group_entries(frame: pl.DataFrame) -> list[QuarantineGroup]:
+    """Group rows of ``all_entries`` by file and reason, the newest group first."""
     grouped = (
         frame.with_columns(
             kind=pl.col("reason").str.replace_all(r"\d+", "N").str.replace_many(_STANDARDS)
         )
-        .sort("quarantined_at", *_PLACE)
+        .sort("quarantined_at", *_KEY)
         .group_by("path", "kind")
         .agg(pl.len().alias("entries"), pl.all().exclude("path", "kind").last())
         .sort("quarantined_at", "path", "kind", descending=[True, False, False])
@@ -137,13 +137,13 @@ def groups(frame: pl.DataFrame) -> list[QuarantineGroup]:
 
 
 def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
-    """The entry of this name.
+    """Return the entry with this name.
 
     Raises:
-        NoSuchEntryError: there is none.
+        NoSuchEntryError: no entry has this name.
     """
-    file_id, _, place = name.rpartition(":")
-    offset, _, record = place.partition("#")
+    file_id, _, position = name.rpartition(":")
+    offset, _, record = position.partition("#")
     if offset.isdecimal() and (not record or record.isdecimal()):
         index = int(record) if record else WHOLE_LINE
         chosen = frame.filter(
@@ -151,9 +151,9 @@ def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
             pl.col("offset") == int(offset),
             pl.col("record_index") == index,
         )
-        for entry in entries(chosen):
+        for entry in to_entries(chosen):
             return entry
     raise NoSuchEntryError(
-        f"There is no entry {name!r} in the quarantine. See the names with: "
+        f"The quarantine has no entry {name!r}. List the names with: "
         "evaluation-pipelines quarantine list --entries"
     )

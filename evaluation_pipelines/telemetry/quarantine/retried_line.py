@@ -1,4 +1,4 @@
-"""One quarantined line that is read again: what it holds now, and how the counts change."""
+"""Retry of one quarantined line: its current content, and the change of counts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,30 +12,30 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import RawLine
 from evaluation_pipelines.telemetry.documents import FileFormat
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.domain.otlp import MalformedLineError, only_records
+from evaluation_pipelines.telemetry.domain.otlp import MalformedLineError, select_records
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE, RetryVerdict
 from evaluation_pipelines.telemetry.quarantine.entries import QuarantineEntry
 from evaluation_pipelines.telemetry.reading import event_reader, read_line
 
 CUT_OFF = (
-    "the rest of a compressed file was given up here, of which this is only the beginning: put a "
-    "mended copy under another name into the landing folder (after raising "
-    "EVAL_MAX_DECOMPRESSION_RATIO, if that was the limit); what is known already counts once"
+    "the compressed file could not be read from this line to its end: put a fixed copy under "
+    "another name into the landing folder (after raising EVAL_MAX_DECOMPRESSION_RATIO, if that was "
+    "the limit); events that are already stored count once"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RetriedLine:
-    """What became of the entries of one line.
+    """Result of the retry of one line.
 
     Attributes:
-        entries: The entries that were read again.
+        entries: Retried entries.
         verdicts: One for each of them.
-        events: AGENT_EVENTS columns: what was not stored before.
+        events: AGENT_EVENTS columns of events that were not stored before.
         newly_quarantined: QUARANTINE columns: broken records of a line that could not be read at
             all before.
-        gained: How the counts of its ingest change.
+        gained: Change of the counts of the ingest that read the line first.
         names: (source_cli or scope, event name) -> records that were not stored.
     """
 
@@ -48,43 +48,43 @@ class RetriedLine:
 
     @property
     def offset(self) -> int:
-        """Where the line begins."""
+        """Offset of the line."""
         return self.entries[0].offset
 
     @property
     def resolved(self) -> list[QuarantineEntry]:
-        """Entries that could be read."""
+        """Entries that were read."""
         pairs = zip(self.entries, self.verdicts, strict=True)
         return [entry for entry, verdict in pairs if verdict.reason is None]
 
     @property
-    def left(self) -> list[tuple[QuarantineEntry, str]]:
-        """Entries that could not, with the reason as it is now."""
+    def unresolved(self) -> list[tuple[QuarantineEntry, str]]:
+        """Entries that still cannot be read, with the current reason."""
         pairs = zip(self.entries, self.verdicts, strict=True)
         return [(entry, verdict.reason) for entry, verdict in pairs if verdict.reason is not None]
 
 
-def read_again(
+def reread(
     of_line: Sequence[QuarantineEntry],
     raw: RawLine,
     settings: Settings,
     now: datetime,
     form: FileFormat,
 ) -> RetriedLine:
-    """Read the entries of one line; of a line that was read in part only its broken records.
+    """Read the entries of one line again; only the broken records of a partly read line.
 
-    Nothing of an array is taken before all of its requests can be read: the good ones are stored
-    already, and are stored again with the others then. The build keeps one of each.
+    An array is used only if all of its requests can be read. Its good ones, which are already
+    stored, are then stored again with the others; the build keeps one of each.
     """
     first = of_line[0]
     if form.is_stream and first.length_bytes == 0:
         return _unreadable(of_line, CUT_OFF)
     if first.record_index == WHOLE_LINE:
         return _whole_line(of_line, _batch(raw, first, settings, now), now)
-    places = [each.record_index for each in of_line]
+    indices = [each.record_index for each in of_line]
     try:
-        text = only_records(raw.text, places)
-    except MalformedLineError as error:  # too long now, say: a limit was lowered
+        text = select_records(raw.text, indices)
+    except MalformedLineError as error:  # for example longer than a limit that was lowered
         return _unreadable(of_line, str(error))
     part = RawLine(raw.offset, text, len(text), raw.next_offset)
     return _single_records(of_line, _batch(part, first, settings, now))
@@ -99,7 +99,7 @@ def _batch(raw: RawLine, entry: QuarantineEntry, settings: Settings, now: dateti
 def _whole_line(
     of_line: Sequence[QuarantineEntry], batch: EventBatch, now: datetime
 ) -> RetriedLine:
-    """The first entry is that of the line, others are of records of an array it stands in."""
+    """Handle a whole line; the first entry is the line, others are records of its array."""
     entry = of_line[0]
     reasons = {
         WHOLE_LINE if each.record_index is None else each.record_index: each.reason
@@ -116,34 +116,34 @@ def _whole_line(
         for each in batch.quarantined
         if each.record_index not in known
     ]
-    newly = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
-    return _taken(of_line, batch, reasons, newly)
+    newly_quarantined = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
+    return _retried(of_line, batch, reasons, newly_quarantined)
 
 
 def _single_records(of_line: Sequence[QuarantineEntry], batch: EventBatch) -> RetriedLine:
-    """The records were read without the others of their line, in the order of their places."""
+    """Handle records that were read without the rest of their line, in their order."""
     reasons = {
         of_line[each.record_index].record_index: each.reason
         for each in batch.quarantined
         if each.record_index is not None
     }
-    return _taken(of_line, batch, reasons, QUARANTINE.schema.to_frame())
+    return _retried(of_line, batch, reasons, QUARANTINE.schema.to_frame())
 
 
-def _taken(
+def _retried(
     of_line: Sequence[QuarantineEntry],
     batch: EventBatch,
     reasons: dict[int, str],
-    newly: pl.DataFrame,
+    newly_quarantined: pl.DataFrame,
 ) -> RetriedLine:
     gained = batch.counts
-    gained.lines -= 1  # the line was counted when it was refused
+    gained.lines -= 1  # the line was counted when it was quarantined
     gained.quarantined -= len(of_line)
     verdicts = [
         RetryVerdict(each.offset, each.record_index, reasons.get(each.record_index))
         for each in of_line
     ]
-    return RetriedLine(of_line, verdicts, batch.events, newly, gained, batch.names)
+    return RetriedLine(of_line, verdicts, batch.events, newly_quarantined, gained, batch.names)
 
 
 def _unreadable(of_line: Sequence[QuarantineEntry], reason: str) -> RetriedLine:

@@ -234,7 +234,7 @@ def test_a_question_narrows_what_is_compared() -> None:
 
 
 def week(ago: int, values: list[float], start: int, **columns: Any) -> list[Row]:
-    """Runs on one day, so many days before the end."""
+    """Return runs of one day, a number of days before the end."""
     return sample("a", values, start, started_at=UNTIL - timedelta(days=ago), **columns)
 
 

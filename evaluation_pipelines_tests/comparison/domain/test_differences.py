@@ -1,4 +1,4 @@
-"""Differences of means, by hand and beside scipy's own."""
+"""Differences of means, by hand and compared with scipy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sizes of effects and numbers of runs, by hand and beside scipy's own."""
+"""Sizes of effects and numbers of runs, by hand and compared with scipy."""
 
 import math
 

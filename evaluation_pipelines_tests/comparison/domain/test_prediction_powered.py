@@ -9,7 +9,7 @@ AUTOMATIC = np.random.default_rng(1).normal(70, 10, 200)
 
 
 def audit(number: int, error: float = 8.0, **more: int) -> Audit:
-    """People found the first sessions so many points lower."""
+    """Return overrides that lower the first sessions by a number of points."""
     return Audit(range(number), list(AUTOMATIC[:number] - error), more.pop("drawn", number), **more)
 
 

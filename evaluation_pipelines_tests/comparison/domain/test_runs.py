@@ -96,7 +96,7 @@ def test_a_run_without_a_user_counts_with_its_agent_and_else_by_itself() -> None
     rows = [run(at, user=None, agent=f"agent {at % 5}" if at < 10 else None) for at in range(15)]
     clusters = clusters_of([runs(rows)])
     assert clusters.kind == "user"
-    # Five agents and five runs of nobody.
+    # Five agents and five runs without a user.
     assert len(set(clusters.codes[0].tolist())) == 10
 
 

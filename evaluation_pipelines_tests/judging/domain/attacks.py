@@ -1,4 +1,4 @@
-"""What a session may say to win its judge over."""
+"""Session texts that try to manipulate the judge."""
 
 import base64
 import codecs
@@ -9,11 +9,11 @@ from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A text in a session.
+    """An attack as a text in a session.
 
     Attributes:
-        name: What it tries.
-        text: What it says.
+        name: Method of the attack.
+        text: The text.
         is_noticed: Whether it sets ``injection_suspected``; ``docs/rubrics.md`` lists the others.
     """
 

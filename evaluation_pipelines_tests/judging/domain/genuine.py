@@ -1,4 +1,4 @@
-"""Genuine telemetry of all agents as rows of events, and what was said in it."""
+"""Recorded telemetry of all agents as event rows, and its texts."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -16,7 +16,7 @@ AGENTS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 
 @cache
 def events_of(agent: str) -> pl.DataFrame:
-    """All events that an agent's captures hold, each once."""
+    """Return all events in the captures of an agent, without duplicates."""
     reader = event_reader(Settings(_env_file=None), datetime(2026, 12, 1, tzinfo=UTC))
     for line in (DATA / agent / "logs.pbjson.jsonl").read_bytes().split(b"\n"):
         reader.read(line, Origin("logs", 0))
@@ -25,13 +25,13 @@ def events_of(agent: str) -> pl.DataFrame:
 
 @cache
 def sessions_of(agent: str) -> tuple[pl.DataFrame, ...]:
-    """The same, session by session."""
+    """Return the events of an agent by session."""
     by_session = events_of(agent).partition_by("session_id", maintain_order=True)
     return tuple(by_session)
 
 
 def texts_of(agent: str) -> str:
-    """All that was said, asked, called and answered."""
+    """Return all prompts, replies, parameters, results and errors of an agent."""
     events = events_of(agent)
     columns = ("content", "tool_parameters", "error")
     return "\n".join(text for each in columns for text in events[each].drop_nulls())

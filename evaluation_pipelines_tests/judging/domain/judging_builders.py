@@ -1,6 +1,7 @@
-"""A rubric, a transcript and judge's messages with sensible defaults."""
+"""Rubric, transcript and judge messages with defaults for tests."""
 
-from evaluation_pipelines.judging.domain.conversation import Conversation, Reply
+from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, RubricCriterion
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript
 
@@ -28,7 +29,7 @@ PROMPTS = Prompts("the rubric and the session", "which tools are missing?")
 
 
 def transcript(text: str = "0:00 PROMPT\nfix it", task: str = "fix it") -> Transcript:
-    """A short transcript with all its texts."""
+    """Return a short transcript with all its texts."""
     return Transcript(
         text=text,
         task=task,
@@ -43,7 +44,7 @@ def transcript(text: str = "0:00 PROMPT\nfix it", task: str = "fix it") -> Trans
 def form(
     *points: int, total: object = None, tags: str | None = "none", analysis: str = "Weak."
 ) -> str:
-    """A judge's message: points of the four criteria, by default 15, 16, 14 and 12."""
+    """Return a judge's message; the points of the criteria are 15, 16, 14 and 12 by default."""
     given = points or (15, 16, 14, 12)
     lines = [f"{each.id}: {value}/25" for each, value in zip(CRITERIA, given, strict=True)]
     tags_line = [] if tags is None else [f"failure tags: {tags}"]
@@ -52,10 +53,10 @@ def form(
 
 
 def said(text: str, finish_reason: str = "stop") -> Reply:
-    """A reply that came to its end."""
+    """Return a complete reply."""
     return Reply(text, finish_reason)
 
 
 def conversation(samples: int = 1) -> Conversation:
-    """One that has not begun."""
+    """Return a conversation without replies."""
     return Conversation(PROMPTS, CRITERIA, samples)

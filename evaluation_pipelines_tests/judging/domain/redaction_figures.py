@@ -1,4 +1,4 @@
-"""How much redaction catches of what was planted, and what it takes from texts without secrets."""
+"""Measures of redaction: share of planted secrets caught, and changes to harmless text."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,20 +11,20 @@ SEED = 2026
 EACH = 40
 ROOT = Path(__file__).parents[3]
 
-# As long a piece of a secret must not be left.
-_TELLING = 12
+# A remaining part of this length counts as a leak.
+_LEAK_LENGTH = 12
 
 
 def is_caught(each: Planted) -> bool:
-    """Whether no telling piece of the secret is left."""
+    """Return whether no revealing part of the secret remains."""
     left = redact(each.text, emails=False).text
-    length = min(_TELLING, len(each.secret))
-    pieces = (each.secret[place : place + length] for place in range(len(each.secret) - length + 1))
+    length = min(_LEAK_LENGTH, len(each.secret))
+    pieces = (each.secret[start : start + length] for start in range(len(each.secret) - length + 1))
     return not any(piece in left for piece in pieces)
 
 
 def caught_by_kind() -> dict[str, dict[str, float]]:
-    """Group -> kind -> share of the planted secrets that is caught."""
+    """Return the share of planted secrets caught, by group and kind."""
     caught: Counter[tuple[str, str]] = Counter()
     kinds: dict[str, dict[str, float]] = {}
     for each in planted(SEED, EACH):
@@ -34,12 +34,12 @@ def caught_by_kind() -> dict[str, dict[str, float]]:
 
 
 def caught_by_group() -> dict[str, float]:
-    """Group -> share that is caught of all its secrets."""
+    """Return the share of secrets caught, by group."""
     return {group: sum(shares.values()) / len(shares) for group, shares in caught_by_kind().items()}
 
 
 def harmless_text() -> str:
-    """What agents said in the captures, and the sources and documents of this project."""
+    """Return all texts of the captures and the sources and documents of this project."""
     sources = [
         *sorted((ROOT / "evaluation_pipelines").rglob("*.py")),
         *sorted((ROOT / "evaluation_pipelines").rglob("*.md")),

@@ -1,6 +1,6 @@
-"""Secrets of valid shape where an agent's session shows them, made anew from a seed.
+"""Generated secrets of valid form in the contexts in which agents show them.
 
-Each is put together here, so that no file holds anything that looks like a secret.
+The secrets are assembled here from a seed, so that no file contains anything like a secret.
 """
 
 import base64
@@ -20,14 +20,14 @@ UPPER = string.ascii_uppercase + "234567"
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A text with one secret in it.
+    """A text that contains one secret.
 
     Attributes:
-        group: named (a service with a rule of its own), unnamed (one without), placed (known by
-            what stands beside it).
-        kind: What it is.
+        group: ``named`` (a service with a specific rule), ``unnamed`` (a service without a rule),
+            ``placed`` (identified by the text around it).
+        kind: Kind of the secret.
         secret: The secret.
-        text: What it stands in.
+        text: Text that contains the secret.
     """
 
     group: str
@@ -102,7 +102,7 @@ _TOKENS: dict[str, Callable[[random.Random], str]] = {
     "Telegram bot": lambda rng: f"{rng.randrange(10**8, 10**10)}:AA{_of(URL_SAFE, 33)(rng)}",
     "JSON web token": _jwt,
 }
-"""Secrets that are known by their own shape."""
+"""Secrets identified by their form."""
 
 _TOKEN_CONTEXTS = (
     "export SERVICE_CREDENTIAL={}",
@@ -203,7 +203,7 @@ _PLACED: dict[str, tuple[Callable[[random.Random], str], tuple[str, ...]]] = {
         ),
     ),
 }
-"""Secrets that are known by what stands beside them."""
+"""Secrets identified by the text around them."""
 
 
 _UNNAMED: dict[str, Callable[[random.Random], str]] = {
@@ -236,12 +236,12 @@ _UNNAMED: dict[str, Callable[[random.Random], str]] = {
     "1Password": lambda rng: f"ops_eyJ{_of(BASE64, 250)(rng)}",
     "Pulumi": _after("pul-", HEX, 40),
 }
-"""Tokens of services that no rule names: only their look gives them away."""
+"""Tokens of services without a rule, identified only by their randomness."""
 
 
 def planted(seed: int, each: int) -> Iterator[Planted]:
-    """So many of each kind, in contexts that change."""
-    rng = random.Random(seed)  # noqa: S311 - the corpus must be the same every time
+    """Yield ``each`` secrets of every kind, in varying contexts."""
+    rng = random.Random(seed)  # noqa: S311 - the corpus must be reproducible
     for group, makers in (("named", _TOKENS), ("unnamed", _UNNAMED)):
         for kind, make in makers.items():
             for number in range(each):

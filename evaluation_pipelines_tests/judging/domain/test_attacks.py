@@ -1,11 +1,12 @@
-"""Whatever a session says, it stays behind its fence and does not reach what is parsed."""
+"""No text of a session leaves its fence or changes the parsed verdict."""
 
 import json
 import re
 
 import pytest
 
-from evaluation_pipelines.judging.domain.conversation import Conversation, Judgement, Reply
+from evaluation_pipelines.judging.domain.conversation import Conversation, Judgment
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
@@ -35,7 +36,7 @@ def without_secrets(text: str) -> Redacted:
 
 
 def session(text: str, place: str) -> Transcript:
-    """A session that holds a text in one of its places."""
+    """Return a session with ``text`` in the given place."""
     parameters = json.dumps({"content": text})
     says: dict[str, Row] = {
         "prompt": prompt(0, content=text),
@@ -54,7 +55,7 @@ def prompts_of(transcript: Transcript) -> Prompts:
 
 
 def outside(prompts: Prompts) -> str:
-    """All that a judge reads beyond the quoted material."""
+    """Return the parts of the prompts outside the quoted text."""
     return FENCED.sub("MATERIAL", prompts.score) + prompts.missing_tools
 
 
@@ -71,9 +72,7 @@ def test_the_fence_cannot_be_closed_from_within(attack: Attack, place: str) -> N
 
 @pytest.mark.parametrize("place", PLACES)
 @ALL
-def test_what_the_judge_reads_outside_the_fence_is_that_of_a_harmless_session(
-    attack: Attack, place: str
-) -> None:
+def test_text_outside_the_fence_is_that_of_a_harmless_session(attack: Attack, place: str) -> None:
     assert outside(prompts_of(session(attack.text, place))) == outside(
         prompts_of(session("Fine.", place))
     )
@@ -81,30 +80,30 @@ def test_what_the_judge_reads_outside_the_fence_is_that_of_a_harmless_session(
 
 @pytest.mark.parametrize("place", PLACES[:5])
 @ALL
-def test_an_attack_is_noticed_where_it_says_so(attack: Attack, place: str) -> None:
+def test_an_attack_is_detected_if_it_is_listed_as_detected(attack: Attack, place: str) -> None:
     assert session(attack.text, place).injection_suspected is attack.is_noticed
 
 
 @pytest.mark.parametrize("place", PLACES)
 @ALL
-def test_what_a_judge_says_is_parsed_as_if_there_were_no_attack(attack: Attack, place: str) -> None:
+def test_the_judges_answer_is_parsed_as_without_an_attack(attack: Attack, place: str) -> None:
     talk = Conversation(prompts_of(session(attack.text, place)), CRITERIA, samples=1)
 
     talk = talk.with_reply("score-1", said(form(10, 11, 12, 9)))
     result = talk.with_reply("missing-tools", said("None.")).outcome()
 
-    assert isinstance(result, Judgement)
+    assert isinstance(result, Judgment)
     assert result.verdict == parse_verdict(form(10, 11, 12, 9), CRITERIA)
     assert result.verdict.total == 42  # 10 + 11 + 12 + 9
 
 
 @ALL
-def test_a_judge_that_quotes_the_attack_is_not_taken_at_the_attacks_word(attack: Attack) -> None:
+def test_a_quoted_attack_does_not_change_the_verdict(attack: Attack) -> None:
     quoting = form(10, 11, 12, 9, analysis=f"The session says:\n{attack.text}\nI ignore that.")
 
     read = parse_verdict(quoting, CRITERIA)
 
-    # Lines that contradict each other lead to a reminder, never to the numbers of the attack.
+    # Contradictory lines cause a reminder and never yield the numbers of the attack.
     if isinstance(read, Verdict):
         assert (read.total, sum(read.criteria.values()), read.failure_tags) == (42, 42, ())
     else:
@@ -113,12 +112,12 @@ def test_a_judge_that_quotes_the_attack_is_not_taken_at_the_attacks_word(attack:
         talk = talk.with_reply("score-1", said(quoting))
         talk = talk.with_reply("score-1-reminder", said(form(10, 11, 12, 9, analysis="")))
         result = talk.with_missing_tools_failed("not asked").outcome()
-        assert isinstance(result, Judgement)
+        assert isinstance(result, Judgment)
         assert result.verdict.total == 42
 
 
 @ALL
-def test_a_judge_that_answers_with_the_attack_alone_gives_no_verdict_but_a_whole_one(
+def test_an_answer_that_is_only_the_attack_is_a_verdict_only_if_complete(
     attack: Attack,
 ) -> None:
     """A judge that is won over is beyond parsing: only a whole form, said by itself, counts."""
@@ -128,15 +127,15 @@ def test_a_judge_that_answers_with_the_attack_alone_gives_no_verdict_but_a_whole
 
 
 @ALL
-def test_an_attack_does_not_survive_in_a_cut_message(attack: Attack) -> None:
+def test_an_attack_in_a_truncated_answer_has_no_effect(attack: Attack) -> None:
     talk = Conversation(Prompts("score", "tools"), CRITERIA, samples=1)
 
     talk = talk.with_reply("score-1", Reply(f"{attack.text}\n100", "length"))
 
-    assert not isinstance(talk.outcome(), Judgement)
+    assert not isinstance(talk.outcome(), Judgment)
 
 
-def test_the_suite_has_attacks_of_every_kind_and_names_them_once() -> None:
+def test_attack_names_are_unique_and_cover_every_kind() -> None:
     names = [attack.name for attack in ATTACKS]
 
     assert len(set(names)) == len(names) >= 50

@@ -1,4 +1,4 @@
-"""The conversation goes on by replies alone, and ends in a judgement or says why not."""
+"""A conversation changes only by replies and ends with a judgment or a reason."""
 
 import pytest
 from hypothesis import given
@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     FailedConversation,
-    Judgement,
-    Message,
-    Reply,
+    Judgment,
 )
+from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines_tests.judging.domain.judging_builders import (
     CRITERIA,
     PROMPTS,
@@ -20,80 +19,80 @@ from evaluation_pipelines_tests.judging.domain.judging_builders import (
 )
 
 ALONE = form(10, 10, 10, 10, analysis="")
-"""A form as a reminder asks for it: 40 in all."""
+"""Answer to a reminder; the total is 40."""
 
 
-def turns(talk: Conversation) -> list[str]:
-    return [request.turn for request in talk.open_requests()]
+def turns(dialog: Conversation) -> list[str]:
+    return [request.turn for request in dialog.open_requests()]
 
 
-def texts(talk: Conversation) -> list[str]:
-    """The messages of the only request that is open."""
-    (request,) = talk.open_requests()
+def texts(dialog: Conversation) -> list[str]:
+    """Return the messages of the only open request."""
+    (request,) = dialog.open_requests()
     return [message.content for message in request.messages]
 
 
-def judgement(talk: Conversation) -> Judgement:
-    result = talk.outcome()
-    assert isinstance(result, Judgement), result
+def judgment(dialog: Conversation) -> Judgment:
+    result = dialog.outcome()
+    assert isinstance(result, Judgment), result
     return result
 
 
 def test_score_turn_then_missing_tools_in_the_same_context() -> None:
-    talk = conversation()
-    assert turns(talk) == ["score-1"]
-    assert talk.outcome() is None
-    assert texts(talk) == [PROMPTS.score]
+    dialog = conversation()
+    assert turns(dialog) == ["score-1"]
+    assert dialog.outcome() is None
+    assert texts(dialog) == [PROMPTS.score]
 
-    talk = talk.with_reply("score-1", said(form()))
-    assert turns(talk) == ["missing-tools"]
-    assert talk.outcome() is None
-    (request,) = talk.open_requests()
+    dialog = dialog.with_reply("score-1", said(form()))
+    assert turns(dialog) == ["missing-tools"]
+    assert dialog.outcome() is None
+    (request,) = dialog.open_requests()
     assert request.messages == (
         Message("user", PROMPTS.score),
         Message("assistant", form()),
         Message("user", PROMPTS.missing_tools),
     )
 
-    talk = talk.with_reply("missing-tools", said("1. git log: shows when it broke.\n"))
-    assert talk.open_requests() == ()
-    result = judgement(talk)
+    dialog = dialog.with_reply("missing-tools", said("1. git log: shows when it broke.\n"))
+    assert dialog.open_requests() == ()
+    result = judgment(dialog)
     assert result.verdict.total == 57
     assert (result.sample_totals, result.spread, result.sample_errors) == ((57,), None, ())
     assert result.missing_tools == "1. git log: shows when it broke."
     assert result.missing_tools_error is None
 
 
-def test_a_reminder_is_asked_once_in_the_same_context_and_keeps_the_analysis() -> None:
+def test_one_reminder_follows_in_the_same_context_and_keeps_the_analysis() -> None:
     first = "A long analysis.\nfailure tags: wrong_conclusion\n57"
-    talk = conversation().with_reply("score-1", said(first))
-    assert turns(talk) == ["score-1-reminder"]
-    prompt, answer, reminder = texts(talk)
+    dialog = conversation().with_reply("score-1", said(first))
+    assert turns(dialog) == ["score-1-reminder"]
+    prompt, answer, reminder = texts(dialog)
     assert (prompt, answer) == (PROMPTS.score, first)
     assert "there is no line `logical_flow: <points>/25`" in reminder
     assert "synthesis_quality: <points>/25\nfailure tags: <tags>\n<total>" in reminder
 
-    talk = talk.with_reply("score-1-reminder", said(ALONE))
-    assert turns(talk) == ["missing-tools"]
-    assert texts(talk) == [prompt, answer, reminder, ALONE, PROMPTS.missing_tools]
+    dialog = dialog.with_reply("score-1-reminder", said(ALONE))
+    assert turns(dialog) == ["missing-tools"]
+    assert texts(dialog) == [prompt, answer, reminder, ALONE, PROMPTS.missing_tools]
 
-    verdict = judgement(talk.with_reply("missing-tools", said("None."))).verdict
+    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
     assert verdict.total == 40
     assert verdict.failure_tags == ()
     assert verdict.analysis == "A long analysis.\nfailure tags: wrong_conclusion"
 
 
-def test_a_second_message_without_form_fails_the_score_and_keeps_both_replies() -> None:
-    talk = conversation().with_reply("score-1", said("Good work, 90/100"))
-    talk = talk.with_reply("score-1-reminder", said("I said 90/100"))
+def test_a_second_answer_without_the_form_fails_the_score() -> None:
+    dialog = conversation().with_reply("score-1", said("Good work, 90/100"))
+    dialog = dialog.with_reply("score-1-reminder", said("I said 90/100"))
 
-    assert talk.open_requests() == ()
-    assert talk.outcome() == FailedConversation(
+    assert dialog.open_requests() == ()
+    assert dialog.outcome() == FailedConversation(
         "no verdict, even after a reminder: the last line does not hold a whole number from 0 to "
         "100 alone",
         retriable=True,
     )
-    assert [reply.text for _, reply in talk.replies] == ["Good work, 90/100", "I said 90/100"]
+    assert [reply.text for _, reply in dialog.replies] == ["Good work, 90/100", "I said 90/100"]
 
 
 @pytest.mark.parametrize(
@@ -107,58 +106,58 @@ def test_a_second_message_without_form_fails_the_score_and_keeps_both_replies() 
     ],
 )
 @pytest.mark.parametrize("reminded", [False, True])
-def test_what_was_cut_refused_or_empty_fails_whatever_number_stands_in_it(
+def test_a_truncated_refused_or_empty_answer_fails(
     reply: Reply, reason: str, *, retriable: bool, reminded: bool
 ) -> None:
-    talk = conversation()
+    dialog = conversation()
     if reminded:
-        talk = talk.with_reply("score-1", said("no form"))
-    talk = talk.with_reply("score-1-reminder" if reminded else "score-1", reply)
+        dialog = dialog.with_reply("score-1", said("no form"))
+    dialog = dialog.with_reply("score-1-reminder" if reminded else "score-1", reply)
 
-    result = talk.outcome()
+    result = dialog.outcome()
 
     assert isinstance(result, FailedConversation)
     assert result.reason.startswith(reason)
     assert result.retriable is retriable
-    assert talk.open_requests() == ()
+    assert dialog.open_requests() == ()
 
 
-def test_a_refusal_in_words_is_not_asked_again_another_day() -> None:
-    talk = conversation().with_reply("score-1", said("I\u2019m sorry, but I can't assist."))
-    talk = talk.with_reply("score-1-reminder", said("Sorry, I will not rate this."))
+def test_a_refusal_in_words_is_not_retriable() -> None:
+    dialog = conversation().with_reply("score-1", said("I\u2019m sorry, but I can't assist."))
+    dialog = dialog.with_reply("score-1-reminder", said("Sorry, I will not rate this."))
 
-    result = talk.outcome()
+    result = dialog.outcome()
 
     assert isinstance(result, FailedConversation)
     assert result.reason.startswith("the judge refused: ")
     assert not result.retriable
 
 
-def test_an_apology_with_the_form_is_no_refusal() -> None:
-    talk = conversation().with_reply("score-1", said("no form"))
-    talk = talk.with_reply("score-1-reminder", said(f"Sorry for that.\n{ALONE}"))
+def test_an_apology_with_a_verdict_is_not_a_refusal() -> None:
+    dialog = conversation().with_reply("score-1", said("no form"))
+    dialog = dialog.with_reply("score-1-reminder", said(f"Sorry for that.\n{ALONE}"))
 
-    assert turns(talk) == ["missing-tools"]
+    assert turns(dialog) == ["missing-tools"]
 
 
 @pytest.mark.parametrize("totals", [(57, 40, 80), (80, 57, 40), (40, 80, 57)])
 def test_the_lower_median_of_the_samples_is_kept(totals: tuple[int, ...]) -> None:
-    talk = conversation(samples=3)
-    assert turns(talk) == ["score-1", "score-2", "score-3"]
+    dialog = conversation(samples=3)
+    assert turns(dialog) == ["score-1", "score-2", "score-3"]
     for number, total in enumerate(totals, start=1):
-        talk = talk.with_reply(f"score-{number}", said(form(total=total, analysis=f"A{total}")))
-    assert texts(talk)[1].startswith("A57")
+        dialog = dialog.with_reply(f"score-{number}", said(form(total=total, analysis=f"A{total}")))
+    assert texts(dialog)[1].startswith("A57")
 
-    result = judgement(talk.with_reply("missing-tools", said("None.")))
+    result = judgment(dialog.with_reply("missing-tools", said("None.")))
 
     assert result.verdict.total == 57
     assert result.verdict.analysis.startswith("A57")
     assert result.sample_totals == totals
-    # Mean 59; (4 + 361 + 441) / 2 = 403, whose root is 20.07.
+    # Mean 59; (4 + 361 + 441) / 2 = 403; the square root is 20.07.
     assert result.spread == pytest.approx(20.0749, abs=1e-4)
 
 
-def test_of_two_samples_the_lower_and_of_equal_ones_the_first_is_kept() -> None:
+def test_the_lower_of_two_samples_and_the_first_of_equal_ones_is_kept() -> None:
     two = conversation(samples=2)
     lower = two.with_reply("score-1", said(form(total=60))).with_reply(
         "score-2", said(form(total=55, analysis="lower"))
@@ -171,14 +170,14 @@ def test_of_two_samples_the_lower_and_of_equal_ones_the_first_is_kept() -> None:
     assert texts(equal)[1].startswith("first")
 
 
-def test_a_sample_that_fails_is_named_and_the_others_count() -> None:
-    talk = conversation(samples=3).with_reply("score-2", Reply(form(), "length"))
-    talk = talk.with_reply("score-3", said("no form"))
-    assert turns(talk) == ["score-1", "score-3-reminder"]  # score turns come first
-    talk = talk.with_reply("score-3-reminder", said("no form"))
-    talk = talk.with_reply("score-1", said(form()))
+def test_a_failed_sample_is_reported_and_the_others_count() -> None:
+    dialog = conversation(samples=3).with_reply("score-2", Reply(form(), "length"))
+    dialog = dialog.with_reply("score-3", said("no form"))
+    assert turns(dialog) == ["score-1", "score-3-reminder"]  # score turns come first
+    dialog = dialog.with_reply("score-3-reminder", said("no form"))
+    dialog = dialog.with_reply("score-1", said(form()))
 
-    result = judgement(talk.with_reply("missing-tools", said("None.")))
+    result = judgment(dialog.with_reply("missing-tools", said("None.")))
 
     assert (result.sample_totals, result.spread) == ((57,), None)
     assert [reason.split(";")[0] for reason in result.sample_errors] == [
@@ -190,63 +189,63 @@ def test_a_sample_that_fails_is_named_and_the_others_count() -> None:
     ]
 
 
-def test_when_all_samples_fail_each_reason_is_told_once() -> None:
-    talk = conversation(samples=3)
+def test_if_all_samples_fail_each_reason_is_given_once() -> None:
+    dialog = conversation(samples=3)
     for number in (1, 2):
-        talk = talk.with_reply(f"score-{number}", Reply("", "content_filter"))
-    assert talk.outcome() is None
-    talk = talk.with_reply("score-3", Reply("", "stop"))
+        dialog = dialog.with_reply(f"score-{number}", Reply("", "content_filter"))
+    assert dialog.outcome() is None
+    dialog = dialog.with_reply("score-3", Reply("", "stop"))
 
-    assert talk.outcome() == FailedConversation(
+    assert dialog.outcome() == FailedConversation(
         "the judge refused (content_filter); the judge's answer was empty", retriable=True
     )
 
 
 @pytest.mark.parametrize("finish_reason", ["length", "content_filter"])
-def test_a_useless_answer_about_missing_tools_leaves_the_score(finish_reason: str) -> None:
-    talk = conversation().with_reply("score-1", said(form()))
+def test_an_unusable_missing_tools_answer_keeps_the_score(finish_reason: str) -> None:
+    dialog = conversation().with_reply("score-1", said(form()))
 
-    result = judgement(talk.with_reply("missing-tools", Reply("1. git", finish_reason)))
+    result = judgment(dialog.with_reply("missing-tools", Reply("1. git", finish_reason)))
 
     assert result.verdict.total == 57
     assert result.missing_tools is None
     assert result.missing_tools_error
 
 
-def test_a_missing_tools_turn_that_never_came_leaves_the_score() -> None:
-    talk = conversation().with_reply("score-1", said(form()))
+def test_a_failed_missing_tools_turn_keeps_the_score() -> None:
+    dialog = conversation().with_reply("score-1", said(form()))
 
-    talk = talk.with_missing_tools_failed("the endpoint answered 500 three times")
+    dialog = dialog.with_missing_tools_failed("the endpoint answered 500 three times")
 
-    assert talk.open_requests() == ()
-    result = judgement(talk)
+    assert dialog.open_requests() == ()
+    result = judgment(dialog)
     assert result.verdict.total == 57
     assert result.missing_tools is None
     assert result.missing_tools_error == "the endpoint answered 500 three times"
     with pytest.raises(ValueError, match="not open"):
-        talk.with_missing_tools_failed("again")
+        dialog.with_missing_tools_failed("again")
 
 
 @pytest.mark.parametrize("turn", ["score-2", "score-1-reminder", "missing-tools", ""])
-def test_a_reply_to_a_turn_that_was_not_asked_is_refused(turn: str) -> None:
-    with pytest.raises(ValueError, match="is not open; open are: score-1"):
+def test_a_reply_to_a_turn_that_is_not_open_is_refused(turn: str) -> None:
+    with pytest.raises(ValueError, match="is not open; open turns: score-1"):
         conversation().with_reply(turn, said(form()))
 
 
 def test_a_turn_is_answered_once() -> None:
-    talk = conversation().with_reply("score-1", said(form()))
-    with pytest.raises(ValueError, match="open are: missing-tools"):
-        talk.with_reply("score-1", said(form()))
+    dialog = conversation().with_reply("score-1", said(form()))
+    with pytest.raises(ValueError, match="open turns: missing-tools"):
+        dialog.with_reply("score-1", said(form()))
 
-    done = talk.with_reply("missing-tools", said("None."))
-    with pytest.raises(ValueError, match="open are: none"):
+    done = dialog.with_reply("missing-tools", said("None."))
+    with pytest.raises(ValueError, match="open turns: none"):
         done.with_reply("missing-tools", said("None."))
     with pytest.raises(ValueError, match="not open"):
         conversation().with_missing_tools_failed("too early")
 
 
-def test_no_sample_is_no_conversation() -> None:
-    with pytest.raises(ValueError, match="0 samples"):
+def test_a_conversation_needs_a_sample() -> None:
+    with pytest.raises(ValueError, match="at least 1, not 0"):
         conversation(samples=0)
 
 
@@ -258,20 +257,20 @@ REPLIES = st.builds(
 
 
 @given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 9), REPLIES), min_size=12, max_size=12))
-def test_every_conversation_ends_and_its_log_leads_to_the_same_state(
+def test_every_conversation_ends_and_its_log_restores_its_state(
     samples: int, answers: list[tuple[int, Reply]]
 ) -> None:
-    talk = conversation(samples)
+    dialog = conversation(samples)
     for choice, reply in answers:
-        asked = talk.open_requests()
+        asked = dialog.open_requests()
         if asked:
-            assert talk.outcome() is None
-            talk = talk.with_reply(asked[choice % len(asked)].turn, reply)
+            assert dialog.outcome() is None
+            dialog = dialog.with_reply(asked[choice % len(asked)].turn, reply)
 
     # A score turn and a reminder each, and one question: at most 4 * 2 + 1 = 9 turns.
-    assert talk.outcome() is not None
+    assert dialog.outcome() is not None
     replayed = Conversation(PROMPTS, CRITERIA, samples)
-    for turn, reply in talk.replies:
+    for turn, reply in dialog.replies:
         replayed = replayed.with_reply(turn, reply)
-    assert replayed == talk
-    assert replayed.outcome() == talk.outcome()
+    assert replayed == dialog
+    assert replayed.outcome() == dialog.outcome()

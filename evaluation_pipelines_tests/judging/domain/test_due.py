@@ -1,4 +1,4 @@
-"""Which sessions are due, and the state and reason of each that is not."""
+"""Due sessions, and states and reasons of all others."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -16,10 +16,10 @@ from evaluation_pipelines.judging.domain.due import (
     JudgeSetup,
     PastScore,
     Window,
+    due_state,
     in_sample,
     oldest_first,
-    standing,
-    why_not_continued,
+    why_not_resumable,
 )
 from evaluation_pipelines.judging.domain.score import Score
 
@@ -31,7 +31,7 @@ PROFILE = JudgeSetup("default", 2, "agent-methodology", TODAY, "judge-1")
 
 
 def window(**changes: Any) -> Window:
-    """A session that ended at noon, with all its text logged."""
+    """Return a session that ended at noon, with all texts logged."""
     plain = Window(
         organization_id="acme",
         session_key="s1#baseline-1",
@@ -56,7 +56,7 @@ def completed(version: int = 2, content: str = "content-1", words: str = TODAY) 
 def failed(
     hours: float = 0, *, retriable: bool = True, version: int = 2, content: str = "content-1"
 ) -> PastScore:
-    """A failure so many hours after noon."""
+    """Return a failure ``hours`` after noon."""
     ended = NOON + timedelta(hours=hours)
     return PastScore("failed", version, content, TODAY, retriable, ended, "HTTP 503")
 
@@ -64,20 +64,20 @@ def failed(
 def state(
     *past: PastScore,
     of: Window | None = None,
-    judging: JudgeSetup | None = PROFILE,
+    setup: JudgeSetup | None = PROFILE,
     as_of: datetime = NIGHT,
     **asked: bool,
 ) -> DueState:
-    return standing(of or window(), judging, past, as_of, ExtraDue(**asked))
+    return due_state(of or window(), setup, past, as_of, ExtraDue(**asked))
 
 
-def test_a_session_that_has_ended_and_was_never_scored_is_due() -> None:
+def test_an_ended_session_without_a_score_is_due() -> None:
     assert state() == DUE
-    assert standing(window(), PROFILE, [], NIGHT) == DUE
+    assert due_state(window(), PROFILE, [], NIGHT) == DUE
 
 
 @pytest.mark.parametrize(
-    ("of", "judging", "expected"),
+    ("of", "setup", "expected"),
     [
         (window(excluded_by="robots", is_terminal=False), PROFILE, "excluded"),
         (window(is_terminal=False), PROFILE, "not_terminal"),
@@ -86,22 +86,22 @@ def test_a_session_that_has_ended_and_was_never_scored_is_due() -> None:
         (window(), replace(PROFILE, sample_rate=0.0), "sampled_out"),
     ],
 )
-def test_force_does_not_judge_what_cannot_or_shall_not_be_judged(
-    of: Window, judging: JudgeSetup | None, expected: str
+def test_force_does_not_override_exclusion(
+    of: Window, setup: JudgeSetup | None, expected: str
 ) -> None:
-    assert state(of=of, judging=judging).state == expected
-    assert state(of=of, judging=judging, force=True).state == expected
+    assert state(of=of, setup=setup).state == expected
+    assert state(of=of, setup=setup, force=True).state == expected
 
 
-def test_the_first_reason_that_holds_is_the_one_that_is_told() -> None:
+def test_the_first_applicable_reason_is_given() -> None:
     thin = window(is_terminal=False, content_level="none")
     rare = replace(PROFILE, sample_rate=0.0)
-    assert state(of=thin, judging=None) == DueState("not_terminal", "the session has not ended")
+    assert state(of=thin, setup=None) == DueState("not_terminal", "the session has not ended")
 
     thin = replace(thin, is_terminal=True)
-    assert state(of=thin, judging=None).reason == "no judge profile lists 'code'"
-    assert state(of=thin, judging=rare).reason == "no text of the session was logged"
-    assert state(of=window(), judging=rare).reason == "not among the 0% that are judged"
+    assert state(of=thin, setup=None).reason == "no judge profile lists 'code'"
+    assert state(of=thin, setup=rare).reason == "no text of the session was logged"
+    assert state(of=window(), setup=rare).reason == "not among the 0% that are judged"
 
 
 @pytest.mark.parametrize("level", ["prompts", "full"])
@@ -109,7 +109,7 @@ def test_a_session_with_any_text_is_judged(level: str) -> None:
     assert state(of=window(content_level=level)) == DUE
 
 
-def test_a_session_without_text_is_judged_when_that_is_asked_for() -> None:
+def test_a_session_without_text_is_judged_on_request() -> None:
     assert state(of=window(content_level="none"), include_thin=True) == DUE
 
 
@@ -124,13 +124,13 @@ def test_a_session_with_an_open_scoring_is_in_flight_even_for_force(
     assert state(*past, force=True).state == "in_flight"
 
 
-def test_a_content_is_scored_once_by_a_version_and_again_when_forced() -> None:
+def test_a_content_is_scored_once_per_version_and_again_with_force() -> None:
     assert state(completed()) == DueState("scored", "this content is scored")
-    assert state(completed(), force=True) == DueState("due", "asked for by force", 1)
+    assert state(completed(), force=True) == DueState("due", "requested with force", 1)
     assert state(failed(), completed()).state == "scored"
 
 
-def test_a_score_by_other_words_is_good_until_somebody_asks_for_todays() -> None:
+def test_a_score_with_an_older_rubric_is_valid_unless_obsolete_is_requested() -> None:
     assert state(completed(words=BEFORE)).state == "scored"
     assert state(completed(words=BEFORE), obsolete=True) == DUE
     assert state(completed(words=TODAY), obsolete=True).state == "scored"
@@ -145,19 +145,19 @@ def test_a_score_of_another_content_or_version_does_not_count(past: PastScore) -
 @pytest.mark.parametrize(
     ("hours", "expected"),
     [
-        (6, DueState("failed", "tried again from 2026-03-02 14:00 UTC: HTTP 503")),
-        (-5.9, DueState("failed", "tried again from 2026-03-02 02:06 UTC: HTTP 503")),
+        (6, DueState("failed", "retried from 2026-03-02 14:00 UTC: HTTP 503")),
+        (-5.9, DueState("failed", "retried from 2026-03-02 02:06 UTC: HTTP 503")),
         # 06:00 + 20 h = 02:00, the time of the run.
         (-6, DueState("due", "not scored yet", 2)),
     ],
 )
-def test_a_failure_that_may_pass_is_due_again_after_twenty_hours(
+def test_a_retriable_failure_is_due_again_after_twenty_hours(
     hours: float, expected: DueState
 ) -> None:
     assert state(failed(hours)) == expected
 
 
-def test_the_newest_failure_says_when_it_is_due_again() -> None:
+def test_the_newest_failure_determines_the_retry_time() -> None:
     assert state(failed(-30), failed(0)).state == "failed"
     assert state(failed(-60), failed(-30)) == DueState("due", "not scored yet", 3)
 
@@ -167,15 +167,15 @@ def test_the_third_failure_is_the_last() -> None:
 
     assert len(tired) == MAX_ATTEMPTS
     assert state(*tired) == DueState("failed", "given up after 3 attempts: HTTP 503")
-    assert state(*tired, force=True) == DueState("due", "asked for by force", 4)
+    assert state(*tired, force=True) == DueState("due", "requested with force", 4)
 
 
-def test_a_failure_that_cannot_pass_is_tried_again_by_force_only() -> None:
-    assert state(failed(-90, retriable=False)).reason == "failed for good: HTTP 503"
+def test_a_permanent_failure_is_retried_only_with_force() -> None:
+    assert state(failed(-90, retriable=False)).reason == "failed permanently: HTTP 503"
     assert state(failed(-90, retriable=False), force=True).attempt == 2
 
 
-def test_a_failure_of_another_content_or_version_is_no_failure_of_this_one() -> None:
+def test_a_failure_of_another_content_or_version_does_not_count() -> None:
     past = [
         failed(retriable=False, content="content-0"),
         failed(retriable=False, version=1),
@@ -183,17 +183,17 @@ def test_a_failure_of_another_content_or_version_is_no_failure_of_this_one() -> 
     assert state(*past) == DUE
 
 
-def test_a_failure_without_a_time_does_not_stand_in_the_way() -> None:
+def test_a_failure_without_a_time_can_be_retried() -> None:
     assert state(replace(failed(), completed_at=None)).state == "due"
 
 
 @pytest.mark.parametrize(
     ("key", "place"),
-    # printf %s KEY | sha256sum, the first 8 bytes as a share of 2**64
+    # printf %s KEY | sha256sum, the first 8 bytes as a fraction of 2**64
     [("s1#baseline-1", 0xA5 / 256), ("s2#baseline-1", 0x44 / 256)],
 )
 def test_a_session_is_in_the_sample_by_the_hash_of_its_key(key: str, place: float) -> None:
-    # The first byte alone: right to one part in 256.
+    # The first byte alone is exact to 1/256.
     assert not in_sample(key, place)
     assert in_sample(key, place + 1 / 256)
 
@@ -206,12 +206,12 @@ def test_a_higher_rate_only_adds_sessions(key: str, one: float, other: float) ->
     assert not in_sample(key, 0.0)
 
 
-def test_a_tenth_of_many_sessions_is_about_a_tenth() -> None:
+def test_a_rate_of_one_tenth_selects_about_a_tenth() -> None:
     taken = sum(in_sample(f"session-{number}#baseline-1", 0.1) for number in range(10_000))
     assert 900 < taken < 1_100  # 1 000 expected, standard deviation 30
 
 
-def test_what_has_waited_longest_comes_first() -> None:
+def test_sessions_that_have_waited_longest_come_first() -> None:
     late = window(session_key="a", ended_at=NIGHT)
     same = [window(organization_id="b", session_key="a"), window(session_key="c")]
 
@@ -219,8 +219,8 @@ def test_what_has_waited_longest_comes_first() -> None:
     assert ordered == [same[1], same[0], late]
 
 
-def left(**changes: Any) -> Score:
-    """A scoring of that session that somebody left unfinished."""
+def abandoned(**changes: Any) -> Score:
+    """Return a scoring of that session whose process has ended."""
     plain = Score(
         score_id="id",
         organization_id="acme",
@@ -244,36 +244,41 @@ def left(**changes: Any) -> Score:
     return replace(plain, **changes)
 
 
-def test_a_scoring_goes_on_when_nothing_about_it_has_changed() -> None:
-    assert why_not_continued(left(takeovers=MAX_TAKEOVERS - 1), window(), PROFILE) is None
-    # Neither sampling nor the number of samples makes its replies worthless.
+def test_an_abandoned_scoring_is_resumable_if_nothing_has_changed() -> None:
+    assert why_not_resumable(abandoned(takeovers=MAX_TAKEOVERS - 1), window(), PROFILE) is None
+    # A change of sampling or of the number of samples does not invalidate the replies.
     other = replace(PROFILE, sample_rate=0.0, samples=3)
-    assert why_not_continued(left(), window(content_level="none"), other) is None
+    assert why_not_resumable(abandoned(), window(content_level="none"), other) is None
 
 
 @pytest.mark.parametrize(
-    ("score", "of", "judging", "why"),
+    ("score", "of", "setup", "why"),
     [
-        (left(takeovers=10), window(), PROFILE, "10 processes died while"),
-        (left(), None, PROFILE, "there is no such session any more"),
-        (left(), window(content_hash="content-2"), PROFILE, "the session has gone on since"),
-        (left(), window(), None, "no judge profile lists 'code' any more"),
+        (abandoned(takeovers=10), window(), PROFILE, "10 processes died while"),
+        (abandoned(), None, PROFILE, "the session no longer exists"),
+        (abandoned(), window(content_hash="content-2"), PROFILE, "the session has changed since"),
+        (abandoned(), window(), None, "no judge profile lists 'code' anymore"),
         (
-            left(judge_profile_id="strict"),
+            abandoned(judge_profile_id="strict"),
             window(),
             PROFILE,
-            "begun with another judge profile",
+            "started with another judge profile",
         ),
         (
-            left(judge_profile_version=1, judge_model="judge-0"),
+            abandoned(judge_profile_version=1, judge_model="judge-0"),
             window(),
             PROFILE,
-            "begun with another version of the judge profile and judge model",
+            "started with another version of the judge profile and judge model",
         ),
-        (left(prompt_hash=BEFORE), window(), PROFILE, "begun with another wording of the rubric"),
+        (
+            abandoned(prompt_hash=BEFORE),
+            window(),
+            PROFILE,
+            "started with another wording of the rubric",
+        ),
     ],
 )
-def test_a_scoring_whose_work_has_lost_its_ground_says_why(
-    score: Score, of: Window | None, judging: JudgeSetup | None, why: str
+def test_a_scoring_that_is_not_resumable_has_a_reason(
+    score: Score, of: Window | None, setup: JudgeSetup | None, why: str
 ) -> None:
-    assert (why_not_continued(score, of, judging) or "").startswith(why)
+    assert (why_not_resumable(score, of, setup) or "").startswith(why)

@@ -1,4 +1,4 @@
-"""A score as a reader gets it, and what its states say."""
+"""Public fields of a score and its states."""
 
 from datetime import date
 
@@ -35,11 +35,13 @@ def score(status: ScoreStatus = "completed", **columns: object) -> Score:
 
 
 @pytest.mark.parametrize(("prompt_hash", "used"), [(TODAY, True), ("b" * 64, False), (None, False)])
-def test_a_record_says_whether_todays_words_made_it(prompt_hash: str | None, used: bool) -> None:
+def test_a_record_says_whether_the_current_rubric_was_used(
+    prompt_hash: str | None, used: bool
+) -> None:
     assert reader_record(score(), prompt_hash)["current_prompt_used"] is used
 
 
-def test_a_record_holds_what_concerns_a_reader_and_no_more() -> None:
+def test_a_record_has_only_public_fields() -> None:
     record = reader_record(score(total_score=64, turn_log=(TURN,), lease_owner="me"), TODAY)
 
     assert record["total_score"] == 64
@@ -59,5 +61,5 @@ def test_a_scoring_is_open_until_it_ends(status: ScoreStatus, is_open: bool) -> 
 
 
 @pytest.mark.parametrize(("expires", "leased"), [(None, False), (100, False), (101, True)])
-def test_a_lease_holds_until_its_time(expires: int | None, leased: bool) -> None:
+def test_a_lease_is_valid_until_it_expires(expires: int | None, leased: bool) -> None:
     assert score("in_progress", lease_expires_at_us=expires).is_leased(100) is leased

@@ -1,4 +1,4 @@
-"""The status table of requests for one session, row by row."""
+"""Status table of requests for one session, row by row."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from evaluation_pipelines.judging.domain.score_requests import (
         ("in_progress", True, RequestAnswer("conflict", 409)),
     ],
 )
-def test_a_request_is_answered_by_what_exists_and_whether_it_insists(
+def test_a_request_is_answered_by_the_existing_status_and_force(
     existing: ScoreStatus | None, force: bool, expected: RequestAnswer
 ) -> None:
     assert answer_request(existing, force=force) == expected
@@ -55,9 +55,11 @@ def test_an_unknown_or_running_session_is_never_scored(
         ("failed", RequestAnswer("existing", 200)),
     ],
 )
-def test_looking_finds_what_there_is(existing: ScoreStatus | None, expected: RequestAnswer) -> None:
+def test_a_lookup_returns_the_existing_score(
+    existing: ScoreStatus | None, expected: RequestAnswer
+) -> None:
     assert answer_lookup(existing) == expected
 
 
-def test_what_the_table_does_not_decide_has_its_code_too() -> None:
+def test_other_errors_have_status_codes() -> None:
     assert (UNAUTHORIZED, STORE_FAILED) == (401, 500)

@@ -1,4 +1,4 @@
-"""Rows of the table of scores, and the rules it is held to."""
+"""Rows of the score table and their checks."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ SECOND_US = 1_000_000
 
 
 def score(**changes: Any) -> Score:
-    """A scoring that waits, asked for one second after 1970 began."""
+    """Return a pending scoring, requested one second after the epoch."""
     plain = Score(
         score_id="1",
         organization_id="acme",
@@ -48,7 +48,7 @@ def score(**changes: Any) -> Score:
 
 
 def done(**changes: Any) -> Score:
-    """One that came to a good end a second later."""
+    """Return a scoring that was completed one second later."""
     given = {
         "status": "completed",
         "total_score": 64,
@@ -66,7 +66,7 @@ def rows(*scores: Score) -> pl.DataFrame:
     return score_rows(scores, HASHES, CONTENTS)
 
 
-def test_a_row_holds_values_documents_and_times() -> None:
+def test_a_row_has_values_documents_and_times() -> None:
     (row,) = rows(done()).to_dicts()
 
     assert (row["total_score"], row["score_spread"]) == (64.0, 4.24)
@@ -79,7 +79,7 @@ def test_a_row_holds_values_documents_and_times() -> None:
     assert row["started_at"] is None
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     (row,) = rows(score()).to_dicts()
 
     unknown = ("total_score", "criteria_scores", "failure_tags", "sample_totals", "completed_at")
@@ -87,7 +87,7 @@ def test_what_is_not_known_is_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_current", "of_today"),
+    ("changes", "is_current", "uses_current_prompt"),
     [
         ({}, True, True),
         ({"content_hash": "content-0"}, False, True),
@@ -96,12 +96,12 @@ def test_what_is_not_known_is_null() -> None:
         ({"rubric": "gone"}, True, False),
     ],
 )
-def test_a_row_says_whether_content_and_words_are_those_of_today(
-    changes: dict[str, str], is_current: bool | None, of_today: bool
+def test_a_row_says_whether_content_and_rubric_are_current(
+    changes: dict[str, str], is_current: bool | None, uses_current_prompt: bool
 ) -> None:
     (row,) = rows(done(**changes)).to_dicts()
 
-    assert (row["is_current"], row["current_prompt_used"]) == (is_current, of_today)
+    assert (row["is_current"], row["current_prompt_used"]) == (is_current, uses_current_prompt)
 
 
 def test_rows_are_sorted_and_an_empty_table_has_all_columns() -> None:
@@ -122,20 +122,18 @@ def test_rows_are_sorted_and_an_empty_table_has_all_columns() -> None:
         (score(status="failed", total_score=3), False),
     ],
 )
-def test_what_is_completed_has_a_total_from_0_to_100_and_nothing_else_has_one(
-    given: Score, passed: bool
-) -> None:
+def test_only_completed_scorings_have_a_total_from_0_to_100(given: Score, passed: bool) -> None:
     result = totals_are_in_range(rows(given), JUDGE_SCORES)
 
     assert (result.passed, result.severity) == (passed, "error")
     assert result.examples == (() if passed else ("1",))
 
 
-def test_a_scoring_without_a_session_is_worth_a_warning() -> None:
+def test_a_scoring_without_a_session_is_a_warning() -> None:
     orphan = done(score_id="2", session_key="s9#baseline-1")
     result = every_scoring_has_its_session(rows(done(), orphan), JUDGE_SCORES)
 
     assert (result.passed, result.severity) == (False, "warning")
-    assert result.found == "1 scorings without one"
+    assert result.found == "1 scorings without a session window"
     assert result.examples == ("s9#baseline-1",)
     assert every_scoring_has_its_session(rows(done()), JUDGE_SCORES).passed

@@ -1,4 +1,4 @@
-"""A verdict is read where the form has it, or not at all."""
+"""A verdict is parsed only from the requested form."""
 
 import re
 
@@ -23,7 +23,7 @@ def problem(text: str) -> str:
     return parsed.reason
 
 
-def test_a_message_in_the_form_is_read_whole() -> None:
+def test_a_message_in_the_form_is_parsed_completely() -> None:
     text = form(15, 16, 14, 12, tags="incomplete_evidence, premature_conclusion")
 
     read = verdict(text)
@@ -36,7 +36,10 @@ def test_a_message_in_the_form_is_read_whole() -> None:
             "tool_relevance": 14,
             "synthesis_quality": 12,
         },
-        failure_tags=("premature_conclusion", "incomplete_evidence"),  # in the order of our list
+        failure_tags=(
+            "premature_conclusion",
+            "incomplete_evidence",
+        ),  # the order of FAILURE_TAGS
         analysis=text.removesuffix("\n57"),
         inconsistent_total=False,
     )
@@ -79,7 +82,7 @@ def test_the_total_is_the_last_line_that_is_not_empty(line: str, total: int) -> 
         "57,",
         "5,7",
         "\uff0f57",  # full-width slash
-        "57\uff0e",  # full-width full stop
+        "57\uff0e",  # full-width period
         "57 \u2044",
         "\\57",
         "101",
@@ -96,12 +99,12 @@ def test_the_total_is_the_last_line_that_is_not_empty(line: str, total: int) -> 
         "57 57",
         "fifty-seven",
         "57\n```",
-        "57\n\u200b",  # a line with a letter that is not seen is not empty
-        "Thanks.\u202857",  # one line, whatever shows it
+        "57\n\u200b",  # a line with an invisible character is not empty
+        "Thanks.\u202857",  # U+2028 does not end a line
         "<total>",
     ],
 )
-def test_nothing_else_is_a_total(line: str) -> None:
+def test_other_lines_are_not_a_total(line: str) -> None:
     assert problem(form(total=line)) == (
         "the last line does not hold a whole number from 0 to 100 alone"
     )
@@ -127,7 +130,7 @@ def test_a_message_without_any_number_is_a_problem(text: str) -> None:
         "## logical_flow: 15/25",
     ],
 )
-def test_a_line_of_a_criterion_may_be_marked_up(line: str) -> None:
+def test_a_criterion_line_may_have_markup(line: str) -> None:
     text = form().replace("logical_flow: 15/25", line)
 
     assert verdict(text).criteria["logical_flow"] == 15
@@ -202,7 +205,7 @@ def test_without_criteria_a_total_is_enough() -> None:
         (", ".join(f"t{n}" for n in range(30)), None, tuple(f"t{n}" for n in range(20))),
     ],
 )
-def test_tags_are_those_of_the_list_and_unknown_is_not_none(
+def test_unknown_tags_are_ignored_and_are_not_the_word_none(
     tags: str | None, known: tuple[str, ...] | None, unknown: tuple[str, ...]
 ) -> None:
     read = verdict(form(tags=tags))
@@ -221,20 +224,18 @@ def test_the_last_tags_line_counts() -> None:
     ("text", "analysis"),
     [("Bad.\n\n57\n", "Bad."), ("Bad.\n72.5", "Bad.\n72.5"), ("57", ""), ("", "")],
 )
-def test_the_analysis_is_the_message_without_the_line_of_the_total(
-    text: str, analysis: str
-) -> None:
+def test_the_analysis_is_the_message_without_the_total_line(text: str, analysis: str) -> None:
     assert analysis_of(text) == analysis
 
 
-# What messages are made of, so that random ones come near the form.
+# Pieces of messages, so that random messages resemble the form.
 PIECES = st.sampled_from(
     [*form().split("\n"), "\n", "\r\n", "/", ".", "-", "57", "100", " ", "**", "\u2028", "x", "25"]
 )
 
 
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=30).map("".join), st.just(form())))
-def test_no_message_breaks_the_reader_and_a_total_is_only_what_the_rule_says(text: str) -> None:
+def test_any_message_is_parsed_and_a_total_follows_the_rule(text: str) -> None:
     read = parse_verdict(text, CRITERIA)
 
     if isinstance(read, Verdict):
@@ -247,9 +248,7 @@ def test_no_message_breaks_the_reader_and_a_total_is_only_what_the_rule_says(tex
 
 
 @given(st.lists(PIECES, max_size=12).map("\n".join), st.integers(0, 100))
-def test_whatever_stands_before_the_form_does_not_change_what_it_says(
-    before: str, total: int
-) -> None:
+def test_text_before_the_form_does_not_change_the_verdict(before: str, total: int) -> None:
     read = parse_verdict(f"{before}\n{form(total=total, analysis='')}", CRITERIA)
 
     assert isinstance(read, Verdict)

@@ -1,4 +1,4 @@
-"""A client of the scripted judge with clocks that cost no time."""
+"""A client of the scripted judge with simulated clocks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,25 +24,25 @@ _LONGEST_S = 60
 KEY = "sk-test-0123456789abcdef"
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 QUESTION = (Message("system", "You judge."), Message("user", "A secret transcript."))
-# $2 and $8 for a million tokens, $1 from the cache
+# $2 and $8 per million tokens, $1 from the cache
 PRICE = Price(2.0, 8.0, 1.0)
 
 
 @dataclass
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Simulated time that advances only during sleeps."""
 
     at_s: float = 0
     slept: list[float] = field(default_factory=list)
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass at once, and others work."""
+        """Advance the time by ``seconds`` and let other tasks run."""
         self.slept.append(seconds)
         self.at_s += seconds
         await asyncio.sleep(0)
 
     def timing(self, jitter: float = 1.0) -> Timing:
-        """Clocks of a client; jitter 1 makes each wait the longest it can be."""
+        """Return clocks for a client; jitter 1 makes each wait as long as possible."""
         return Timing(
             monotonic=lambda: self.at_s,
             sleep=self.sleep,
@@ -54,13 +54,13 @@ class Clock:
 def client(
     judge: JudgeEndpoint, clock: Clock | None = None, pricing: Pricing = PRICE, **limits: Any
 ) -> JudgeClient:
-    """A client of the endpoint."""
+    """Return a client of the endpoint."""
     endpoint = Endpoint(judge.base_url, "judge-model", KEY)
     return JudgeClient(endpoint, CallLimits(**limits), pricing, (clock or Clock()).timing())
 
 
 def ask(judge: JudgeEndpoint, clock: Clock | None = None, **limits: Any) -> JudgeAnswer:
-    """One question, from opening to closing the client."""
+    """Ask one question with a client that is opened and closed for it."""
     return run(judge, lambda opened: opened.ask(QUESTION), clock, **limits)
 
 
@@ -70,11 +70,11 @@ def run(
     clock: Clock | None = None,
     **limits: Any,
 ) -> Result:
-    """Some work with an open client."""
+    """Run ``work`` with an open client."""
 
     async def opened() -> Result:
-        # Whoever waits for ever is a failure, not a hang.
-        async with asyncio.timeout(_LONGEST_S), client(judge, clock, **limits) as it:
-            return await work(it)
+        # An endless wait must fail the test, not hang it.
+        async with asyncio.timeout(_LONGEST_S), client(judge, clock, **limits) as ready:
+            return await work(ready)
 
     return asyncio.run(opened())

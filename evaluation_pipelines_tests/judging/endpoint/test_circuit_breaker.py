@@ -1,4 +1,4 @@
-"""The circuit breaker: when it opens, who tries again, and what its state tells."""
+"""The circuit breaker: when it opens, when it probes, and how it closes."""
 
 import pytest
 
@@ -7,20 +7,20 @@ from evaluation_pipelines_tests.judging.endpoint.judge_calls import Clock
 
 
 def breaker(time: Clock) -> CircuitBreaker:
-    """One that opens at the third failure, for 30 seconds."""
+    """Return a breaker that opens at the third failure, for 30 seconds."""
     return CircuitBreaker(failures=3, pause_s=30, monotonic=lambda: time.at_s)
 
 
 def opened(time: Clock) -> CircuitBreaker:
-    """The same after three failures."""
+    """Return the same breaker after three failures."""
     found = breaker(time)
     for number in range(3):
         assert not found.enter()
-        found.failed(f"failure {number}")
+        found.record_failure(f"failure {number}")
     return found
 
 
-def test_it_opens_when_enough_calls_in_a_row_have_failed_and_tells_the_last_reason() -> None:
+def test_it_opens_after_enough_failures_in_a_row_and_names_the_last_reason() -> None:
     found = opened(Clock())
 
     with pytest.raises(CircuitOpenError) as raised:
@@ -32,17 +32,17 @@ def test_it_opens_when_enough_calls_in_a_row_have_failed_and_tells_the_last_reas
         found.check()
 
 
-def test_a_success_begins_the_row_anew() -> None:
+def test_a_success_resets_the_count() -> None:
     found = breaker(Clock())
     for _ in range(5):
-        found.failed("a failure")
-        found.failed("a failure")
-        found.succeeded()
+        found.record_failure("a failure")
+        found.record_failure("a failure")
+        found.record_success()
 
     assert not found.enter()
 
 
-def test_after_the_pause_one_probe_is_let_through_and_nobody_else() -> None:
+def test_after_the_pause_only_one_probe_is_admitted() -> None:
     time = Clock()
     found = opened(time)
     time.at_s += 29.9
@@ -61,11 +61,11 @@ def test_a_probe_that_succeeds_closes_it() -> None:
     found = opened(time)
     time.at_s += 30
     found.enter()
-    found.succeeded()
+    found.record_success()
 
     assert not found.enter()
-    found.failed("a failure")
-    assert not found.enter()  # the row begins anew
+    found.record_failure("a failure")
+    assert not found.enter()  # the count starts again
 
 
 def test_a_probe_that_fails_opens_it_for_another_pause() -> None:
@@ -73,7 +73,7 @@ def test_a_probe_that_fails_opens_it_for_another_pause() -> None:
     found = opened(time)
     time.at_s += 30
     found.enter()
-    found.failed("still down", was_probe=True)
+    found.record_failure("still down", was_probe=True)
     time.at_s += 29.9
     with pytest.raises(CircuitOpenError, match="4 calls in a row failed, the last one: still down"):
         found.enter()
@@ -82,7 +82,7 @@ def test_a_probe_that_fails_opens_it_for_another_pause() -> None:
     assert found.enter()
 
 
-def test_a_probe_that_was_given_up_leaves_its_place_to_another_one() -> None:
+def test_an_abandoned_probe_is_followed_by_another_one() -> None:
     time = Clock()
     found = opened(time)
     time.at_s += 30
@@ -92,17 +92,17 @@ def test_a_probe_that_was_given_up_leaves_its_place_to_another_one() -> None:
     assert found.enter()
 
 
-def test_calls_that_set_out_before_it_opened_do_not_prolong_the_pause() -> None:
+def test_calls_sent_before_it_opened_do_not_prolong_the_pause() -> None:
     time = Clock()
     found = opened(time)
     time.at_s += 20
-    found.failed("a late one")
+    found.record_failure("a late one")
     time.at_s += 10
 
     assert found.enter()
 
 
-def test_it_can_be_opened_at_once_with_a_reason_of_its_own() -> None:
+def test_it_can_be_opened_immediately_with_a_given_reason() -> None:
     time = Clock()
     found = breaker(time)
     found.open("the key is wrong")

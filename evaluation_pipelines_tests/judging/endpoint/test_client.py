@@ -1,4 +1,4 @@
-"""One call at a time: what is sent, what comes back, what is tried again."""
+"""Single calls: requests, answers and retries."""
 
 import asyncio
 import json
@@ -53,12 +53,12 @@ USED = {
 
 @pytest.fixture
 def judge() -> Iterator[JudgeEndpoint]:
-    """A judge that does what it is told."""
+    """A scripted judge."""
     with open_judge_endpoint() as opened:
         yield opened
 
 
-def test_an_answer_holds_reply_tokens_cost_and_latency(judge: JudgeEndpoint) -> None:
+def test_an_answer_has_reply_tokens_cost_and_latency(judge: JudgeEndpoint) -> None:
     judge.script(says("85", usage=USED))
 
     # (200 * $2 + 800 * $1 + 300 * $8) / 1,000,000 = (400 + 800 + 2,400) / 1,000,000
@@ -67,7 +67,7 @@ def test_an_answer_holds_reply_tokens_cost_and_latency(judge: JudgeEndpoint) -> 
     )
 
 
-def test_the_request_holds_the_conversation_and_nothing_it_does_not_need(
+def test_the_request_contains_the_conversation_and_nothing_unnecessary(
     judge: JudgeEndpoint,
 ) -> None:
     ask(judge, max_output_tokens=123)
@@ -91,7 +91,7 @@ def test_a_temperature_can_be_left_to_the_model(judge: JudgeEndpoint) -> None:
     assert "temperature" not in judge.requests[0].body
 
 
-def test_the_same_conversation_is_the_same_bytes_so_that_prompt_caches_hit(
+def test_the_same_conversation_is_sent_as_the_same_bytes_so_that_prompt_caches_hit(
     judge: JudgeEndpoint,
 ) -> None:
     ask(judge)
@@ -101,7 +101,7 @@ def test_the_same_conversation_is_the_same_bytes_so_that_prompt_caches_hit(
     assert first.raw == second.raw
 
 
-def test_half_characters_of_telemetry_do_not_keep_a_session_from_being_judged(
+def test_lone_surrogates_in_telemetry_do_not_prevent_judging(
     judge: JudgeEndpoint,
 ) -> None:
     run(judge, lambda opened: opened.ask([Message("user", "a\ud800b 漢字 \N{GRINNING FACE}")]))
@@ -110,7 +110,9 @@ def test_half_characters_of_telemetry_do_not_keep_a_session_from_being_judged(
     assert sent == "a\N{REPLACEMENT CHARACTER}b 漢字 \N{GRINNING FACE}"
 
 
-def test_refused_cut_and_empty_replies_are_answers_for_they_are_paid(judge: JudgeEndpoint) -> None:
+def test_refused_truncated_and_empty_replies_are_answers_since_they_are_paid(
+    judge: JudgeEndpoint,
+) -> None:
     judge.script(refuses(), cut_by_length(), says(""))
 
     replies = [ask(judge).reply for _ in range(3)]
@@ -132,7 +134,7 @@ def test_unknown_tokens_make_an_unknown_cost(judge: JudgeEndpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "fault", "maybe_charged"),
+    ("failure", "fault", "maybe_charged"),
     [
         (http_error(408), Fault.SERVER_ERROR, True),
         (http_error(409), Fault.SERVER_ERROR, False),
@@ -147,18 +149,18 @@ def test_unknown_tokens_make_an_unknown_cost(judge: JudgeEndpoint) -> None:
     ],
     ids=lambda value: "" if isinstance(value, Scripted) else str(value),
 )
-def test_what_may_pass_is_tried_three_times_with_growing_waits(
-    judge: JudgeEndpoint, trouble: Scripted, fault: Fault, *, maybe_charged: bool
+def test_a_transient_failure_is_tried_three_times_with_growing_waits(
+    judge: JudgeEndpoint, failure: Scripted, fault: Fault, *, maybe_charged: bool
 ) -> None:
     clock = Clock()
-    judge.script(trouble, trouble, says("85"))
+    judge.script(failure, failure, says("85"))
     answer = ask(judge, clock)
 
     assert (answer.reply.text, answer.attempts) == ("85", 3)
     assert answer.maybe_charged_attempts == (2 if maybe_charged else 0)
     assert clock.slept == [1, 2]
 
-    judge.always(trouble)
+    judge.always(failure)
     with pytest.raises(JudgeCallError) as raised:
         ask(judge, clock)
     error = raised.value
@@ -167,23 +169,21 @@ def test_what_may_pass_is_tried_three_times_with_growing_waits(
     assert len(judge.requests) == 6
 
 
-@pytest.mark.parametrize("trouble", [hangs(), drips()], ids=["hangs", "drips"])
-def test_a_request_has_a_time_limit_as_a_whole_however_often_something_comes(
-    judge: JudgeEndpoint, trouble: Scripted
-) -> None:
-    judge.script(trouble)  # a byte every 50 ms, for half a minute
+@pytest.mark.parametrize("failure", [hangs(), drips()], ids=["hangs", "drips"])
+def test_the_time_limit_covers_the_whole_request(judge: JudgeEndpoint, failure: Scripted) -> None:
+    judge.script(failure)  # a byte every 50 ms, for half a minute
 
     answer = ask(judge, timeout_s=1)
     assert (answer.attempts, answer.maybe_charged_attempts) == (2, 1)
 
-    judge.always(trouble)
-    with pytest.raises(JudgeCallError, match=r"no whole answer within 0\.2 s") as raised:
+    judge.always(failure)
+    with pytest.raises(JudgeCallError, match=r"no complete answer within 0\.2 s") as raised:
         ask(judge, timeout_s=0.2, attempts=1)
     error = raised.value
     assert (error.fault, error.retriable, error.cost_usd) == (Fault.TIMEOUT, True, None)
 
 
-def test_waits_are_spread_so_that_calls_do_not_come_back_all_at_once(judge: JudgeEndpoint) -> None:
+def test_waits_are_randomized_so_that_calls_do_not_return_together(judge: JudgeEndpoint) -> None:
     judge.always(http_error(500))
     clock, limits = Clock(), CallLimits(attempts=8, breaker_failures=99)
     endpoint = Endpoint(judge.base_url, "judge-model")
@@ -195,12 +195,12 @@ def test_waits_are_spread_so_that_calls_do_not_come_back_all_at_once(judge: Judg
     with pytest.raises(JudgeCallError):
         asyncio.run(work())
 
-    # 1, 2, 4 ... at most 30 seconds, of which at least half is waited
+    # 1, 2, 4 ... at most 30 seconds; at least half of each is waited
     assert clock.slept == [0.5, 1, 2, 4, 8, 15, 15]
 
 
 @pytest.mark.parametrize(
-    ("trouble", "fault"),
+    ("failure", "fault"),
     [
         (http_error(400, "This model's maximum context length is 9 tokens"), Fault.TOO_LONG),
         (http_error(400, "bad", "content_filter"), Fault.CONTENT_FILTER),
@@ -210,10 +210,10 @@ def test_waits_are_spread_so_that_calls_do_not_come_back_all_at_once(judge: Judg
     ],
     ids=lambda value: "" if isinstance(value, Scripted) else str(value),
 )
-def test_what_would_fail_again_is_tried_once(
-    judge: JudgeEndpoint, trouble: Scripted, fault: Fault
+def test_a_permanent_failure_is_tried_once(
+    judge: JudgeEndpoint, failure: Scripted, fault: Fault
 ) -> None:
-    judge.always(trouble)
+    judge.always(failure)
 
     with pytest.raises(JudgeCallError) as raised:
         ask(judge)
@@ -231,12 +231,12 @@ def test_what_would_fail_again_is_tried_once(
         ({"Retry-After": "0.5"}, 0.5),
         ({"retry-after-ms": "2500", "Retry-After": "9"}, 2.5),
         ({"Retry-After": "Fri, 20 Nov 2026 12:00:40 GMT"}, 40),  # the clock begins at 12:00:00
-        ({"Retry-After": "Fri, 20 Nov 2026 12:00:40 -0000"}, 40),  # a zone that is not told
+        ({"Retry-After": "Fri, 20 Nov 2026 12:00:40 -0000"}, 40),  # an unspecified zone
         ({"Retry-After": "Fri, 20 Nov 2026 11:00:00 GMT"}, 0),
         ({"Retry-After": "120"}, 120),
     ],
 )
-def test_the_endpoint_says_how_long_to_wait(
+def test_retry_after_replaces_the_wait(
     judge: JudgeEndpoint, headers: dict[str, str], wait_s: float
 ) -> None:
     clock = Clock()
@@ -244,12 +244,12 @@ def test_the_endpoint_says_how_long_to_wait(
 
     assert ask(judge, clock).attempts == 2
 
-    # a tenth is added at most, so that not all come back in the same moment
+    # up to a tenth is added, so that calls do not return together
     assert clock.slept == [pytest.approx(wait_s * 1.1)]
 
 
 @pytest.mark.parametrize("text", ["soon", "-5", "nan", "Fri, 99 Nov 2026"])
-def test_a_wait_that_cannot_be_read_is_our_own(judge: JudgeEndpoint, text: str) -> None:
+def test_an_unreadable_retry_after_is_ignored(judge: JudgeEndpoint, text: str) -> None:
     clock = Clock()
     judge.script(Scripted(status=503, headers={"Retry-After": text}))
 
@@ -270,7 +270,7 @@ def test_an_endpoint_that_asks_to_wait_too_long_is_not_asked_again(judge: JudgeE
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "failure",
     [
         http_error(401, f"Incorrect API key provided: {KEY}"),
         http_error(402, "no credit"),
@@ -280,10 +280,10 @@ def test_an_endpoint_that_asks_to_wait_too_long_is_not_asked_again(judge: JudgeE
     ],
     ids=["401", "402", "404", "quota", "redirect"],
 )
-def test_what_would_fail_for_every_session_stops_the_run_and_blames_none(
-    judge: JudgeEndpoint, trouble: Scripted
+def test_a_failure_of_every_session_stops_the_run_and_fails_none(
+    judge: JudgeEndpoint, failure: Scripted
 ) -> None:
-    judge.script(trouble)
+    judge.script(failure)
 
     async def work(opened: JudgeClient) -> None:
         with pytest.raises(CircuitOpenError, match="check OPENAI_BASE_URL") as raised:
@@ -297,7 +297,7 @@ def test_what_would_fail_for_every_session_stops_the_run_and_blames_none(
     assert len(judge.requests) == 1
 
 
-def test_an_endpoint_that_is_not_there_is_an_error_that_costs_nothing() -> None:
+def test_an_unreachable_endpoint_costs_nothing() -> None:
     with open_judge_endpoint() as gone:
         pass
 
@@ -308,7 +308,7 @@ def test_an_endpoint_that_is_not_there_is_an_error_that_costs_nothing() -> None:
     assert (raised.value.attempts, raised.value.cost_usd) == (3, 0)
 
 
-def test_an_endpoint_that_does_not_take_connections_costs_nothing() -> None:
+def test_an_endpoint_that_accepts_no_connections_costs_nothing() -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -328,24 +328,26 @@ def test_an_endpoint_that_does_not_take_connections_costs_nothing() -> None:
     assert (raised.value.fault, raised.value.cost_usd) == (Fault.CONNECTION, 0)
 
 
-def test_a_retry_of_what_may_have_been_charged_is_made_only_with_leave(
+def test_a_retry_after_a_possible_charge_is_sent_only_if_allowed(
     judge: JudgeEndpoint,
 ) -> None:
     judge.script(http_error(429), http_error(500), http_error(500))
     asked = []
 
-    async def leave() -> bool:
+    async def may_pay_again() -> bool:
         asked.append(len(judge.requests))
         return len(asked) < 2
 
-    with pytest.raises(BudgetReachedError, match="no money for a retry: the endpoint answered 500"):
-        run(judge, lambda opened: opened.ask(QUESTION, leave), attempts=5)
+    with pytest.raises(
+        BudgetReachedError, match="the budget does not allow a retry: the endpoint answered 500"
+    ):
+        run(judge, lambda opened: opened.ask(QUESTION, may_pay_again), attempts=5)
 
     assert asked == [2, 3]  # not after the first one: 429 is never charged
     assert len(judge.requests) == 3
 
 
-def test_neither_key_nor_prompt_is_logged_or_told_by_an_error(
+def test_neither_key_nor_prompt_is_logged_or_part_of_an_error(
     judge: JudgeEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -358,8 +360,8 @@ def test_neither_key_nor_prompt_is_logged_or_told_by_an_error(
 
     logged = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
     assert "HTTP Request" in logged  # something is logged, so that this proves something
-    told = f"{raised.value!r} {Endpoint(judge.base_url, 'judge-model', KEY)!r}"
-    for text in (logged, told):
+    printed = f"{raised.value!r} {Endpoint(judge.base_url, 'judge-model', KEY)!r}"
+    for text in (logged, printed):
         assert KEY not in text
         assert "secret transcript" not in text
 

@@ -1,4 +1,4 @@
-"""From settings to a client: endpoint, price and budget."""
+"""Client, price and budget from the settings."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def settings(**chosen: object) -> Settings:
-    """Settings of nothing but these."""
+    """Return settings with only ``chosen`` set."""
     return Settings(_env_file=None, **chosen)  # type: ignore[arg-type]
 
 
@@ -30,7 +30,7 @@ def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-def test_a_configured_judge_is_asked_with_what_is_set() -> None:
+def test_a_configured_judge_is_asked_with_the_settings() -> None:
     with open_judge_endpoint() as judge:
         chosen = settings(
             OPENAI_BASE_URL=judge.base_url,
@@ -52,8 +52,8 @@ def test_a_configured_judge_is_asked_with_what_is_set() -> None:
 
     (request,) = judge.requests
     assert request.headers["authorization"] == "Bearer sk-1"
-    told = {name: request.body[name] for name in ("model", "temperature", "max_completion_tokens")}
-    assert told == {"model": "a-model", "temperature": 0.5, "max_completion_tokens": 77}
+    sent = {name: request.body[name] for name in ("model", "temperature", "max_completion_tokens")}
+    assert sent == {"model": "a-model", "temperature": 0.5, "max_completion_tokens": 77}
     assert request.reply is not None
     # 400 letters are 100 tokens for this endpoint
     output = len(request.reply) // 4
@@ -79,46 +79,46 @@ def test_without_an_endpoint_there_is_no_client() -> None:
     assert judge_client(settings(judge_model="a-model"), NOW) is None
 
 
-def test_a_price_that_is_set_goes_before_the_list() -> None:
+def test_a_configured_price_precedes_the_list_price() -> None:
     chosen = settings(judge_model="gpt-4o", judge_input_usd_per_mtok=3, judge_output_usd_per_mtok=9)
 
     assert judge_pricing(chosen, "gpt-4o", NOW) == Price(3, 9)
 
 
-def test_a_price_that_is_set_is_that_of_no_other_model() -> None:
+def test_a_configured_price_applies_to_no_other_model() -> None:
     chosen = settings(judge_model="mine", judge_input_usd_per_mtok=0, judge_output_usd_per_mtok=0)
 
-    # $2.50 for a million tokens, as listed
+    # $2.50 per million tokens, as listed
     assert judge_pricing(chosen, "gpt-4o", NOW).cost_usd(Usage(1_000_000, 0, 0)) == 2.5
     assert judge_pricing(chosen, "mine", NOW).cost_usd(Usage(1_000_000, 0, 0)) == 0
     assert judge_pricing(chosen, "unheard-of", NOW).cost_usd(Usage(1, 0, 0)) is None
 
 
-def test_the_list_price_knows_cached_tokens() -> None:
+def test_the_list_price_covers_cached_tokens() -> None:
     pricing = judge_pricing(settings(), "gpt-4o", NOW)
 
-    # gpt-4o: $2.50 for a million input tokens, $1.25 from the cache, $10 for output:
+    # gpt-4o: $2.50 per million input tokens, $1.25 from the cache, $10 for output:
     # (20,000 * 2.5 + 80,000 * 1.25 + 1,000 * 10) / 1,000,000 = 0.05 + 0.1 + 0.01
     assert pricing.cost_usd(Usage(20_000, 80_000, 1_000)) == pytest.approx(0.16)
 
 
-def test_a_plan_reckons_with_what_writing_to_the_cache_costs() -> None:
+def test_a_planned_call_includes_the_cost_of_cache_writes() -> None:
     pricing = judge_pricing(settings(), "claude-sonnet-4-5", NOW)
 
-    # $3 for a million input tokens, $3.75 for those written to the cache, $15 for output
+    # $3 per million input tokens, $3.75 for those written to the cache, $15 for output
     assert pricing.cost_usd(Usage(1_000, 0, 100)) == pytest.approx(0.0045)
     assert pricing.cost_usd(Usage(1_000, 0, 100, 1_000)) == pytest.approx(0.00525)
-    assert PlannedCall(1_000, 100).most_usd(pricing) == pytest.approx(0.00525)
+    assert PlannedCall(1_000, 100).worst_case_usd(pricing) == pytest.approx(0.00525)
 
 
 def test_a_model_that_the_list_lacks_has_no_price() -> None:
     pricing = judge_pricing(settings(), "my-own-model", NOW)
 
     assert pricing.cost_usd(Usage(1, 0, 1)) is None
-    assert PlannedCall(1, 1).most_usd(pricing) is None
+    assert PlannedCall(1, 1).worst_case_usd(pricing) is None
 
 
-def test_the_limits_of_a_run_are_those_that_are_set() -> None:
+def test_the_limits_of_a_run_come_from_the_settings() -> None:
     chosen = settings(judge_max_sessions=5, judge_max_cost_usd=1.5, judge_max_cost_per_day_usd=4.0)
 
     assert judge_budget_limits(chosen) == BudgetLimits(5, 1.5, 4.0)

@@ -1,4 +1,4 @@
-"""Many calls at once: how many are let through, and what happens when the endpoint goes down."""
+"""Concurrent calls: limits, and an endpoint that goes down."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,33 +24,33 @@ CLOSED = "the judge endpoint is down: 5 calls in a row failed"
 
 @pytest.fixture
 def judge() -> Iterator[JudgeEndpoint]:
-    """A judge that does what it is told."""
+    """A scripted judge."""
     with open_judge_endpoint() as opened:
         yield opened
 
 
 async def failure(opened: JudgeClient) -> str:
-    """What is wrong with a call that must fail."""
+    """Return the error type of a call that must fail."""
     with pytest.raises((JudgeCallError, CircuitOpenError)) as raised:
         await opened.ask(QUESTION)
     return type(raised.value).__name__
 
 
 async def many(opened: JudgeClient, calls: int) -> list[JudgeAnswer]:
-    """That many calls at once."""
+    """Make ``calls`` calls concurrently."""
     return await asyncio.gather(*(opened.ask(QUESTION) for _ in range(calls)))
 
 
-def test_no_more_requests_are_under_way_than_allowed(judge: JudgeEndpoint) -> None:
+def test_concurrency_is_limited(judge: JudgeEndpoint) -> None:
     judge.latency_s = 0.02
 
     answers = run(judge, lambda opened: many(opened, 100), concurrency=8)
 
     assert len(answers) == len(judge.requests) == 100
-    assert judge.most_at_once == 8
+    assert judge.max_in_flight == 8
 
 
-def test_no_more_requests_a_minute_are_sent_than_allowed(judge: JudgeEndpoint) -> None:
+def test_requests_per_minute_are_limited(judge: JudgeEndpoint) -> None:
     clock = Clock()
 
     run(judge, lambda opened: many(opened, 7), clock, requests_per_minute=3)
@@ -58,10 +58,10 @@ def test_no_more_requests_a_minute_are_sent_than_allowed(judge: JudgeEndpoint) -
     assert clock.slept == [60, 60]  # 3 + 3 + 1
 
 
-def test_no_more_tokens_a_minute_are_sent_than_allowed_as_they_turn_out(
+def test_tokens_per_minute_are_limited_by_their_actual_number(
     judge: JudgeEndpoint,
 ) -> None:
-    # Two short messages and 73 tokens to come are less than 200; in truth it is 400.
+    # Two short messages and 73 reply tokens are estimated below 200; the actual usage is 400.
     judge.always(says("85", usage={"prompt_tokens": 300, "completion_tokens": 100}))
     clock = Clock()
 
@@ -76,14 +76,14 @@ def test_no_more_tokens_a_minute_are_sent_than_allowed_as_they_turn_out(
 
 
 class FirstWaits(Clock):
-    """A clock on which the first who sleeps does not wake before another one has."""
+    """A clock on which the first sleeper wakes only after another one has."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.woke = asyncio.Event(), asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, and let no time pass if it is the first time."""
+        """Sleep; the first call advances no time."""
         if self.slept:
             await super().sleep(seconds)
             self.woke.set()
@@ -93,7 +93,7 @@ class FirstWaits(Clock):
             await self.woke.wait()
 
 
-def test_a_pause_that_the_endpoint_asks_for_holds_back_everybody(judge: JudgeEndpoint) -> None:
+def test_retry_after_holds_back_every_request(judge: JudgeEndpoint) -> None:
     judge.script(rate_limited("10"))
     clock = FirstWaits()
 
@@ -105,11 +105,11 @@ def test_a_pause_that_the_endpoint_asks_for_holds_back_everybody(judge: JudgeEnd
 
     run(judge, work, clock)
 
-    assert clock.slept == [11, 10]  # the one that was refused adds a tenth
+    assert clock.slept == [11, 10]  # the refused call adds a tenth
     assert len(judge.requests) == 3
 
 
-def test_when_the_endpoint_is_down_the_run_stops_and_the_rest_is_not_blamed(
+def test_when_the_endpoint_is_down_the_remaining_calls_are_not_sent(
     judge: JudgeEndpoint,
 ) -> None:
     judge.always(http_error(500))
@@ -123,7 +123,7 @@ def test_when_the_endpoint_is_down_the_run_stops_and_the_rest_is_not_blamed(
     assert len(judge.requests) == 15  # 5 calls with 3 attempts
 
 
-def test_with_the_endpoint_down_nobody_waits_for_a_place_in_the_minute(
+def test_with_the_endpoint_down_no_call_waits_for_the_rate_limit(
     judge: JudgeEndpoint,
 ) -> None:
     judge.script(http_error(401))
@@ -149,7 +149,7 @@ def test_calls_that_wait_for_a_retry_stop_when_the_breaker_opens(judge: JudgeEnd
     assert len(judge.requests) <= 600
 
 
-def test_one_probe_finds_out_that_the_endpoint_is_up_again(judge: JudgeEndpoint) -> None:
+def test_one_probe_detects_that_the_endpoint_is_up_again(judge: JudgeEndpoint) -> None:
     clock = Clock()
     judge.script(*[http_error(500)] * 15)
 
@@ -170,7 +170,7 @@ def test_one_probe_finds_out_that_the_endpoint_is_up_again(judge: JudgeEndpoint)
     assert len(judge.requests) == 22
 
 
-def test_a_probe_that_fails_is_tried_once_and_blames_no_session(judge: JudgeEndpoint) -> None:
+def test_a_failed_probe_is_tried_once_and_fails_no_session(judge: JudgeEndpoint) -> None:
     clock = Clock()
     judge.always(http_error(500))
 
@@ -187,7 +187,7 @@ def test_a_probe_that_fails_is_tried_once_and_blames_no_session(judge: JudgeEndp
     assert len(judge.requests) == 16
 
 
-def test_a_probe_that_is_cancelled_lets_another_one_try(judge: JudgeEndpoint) -> None:
+def test_a_canceled_probe_is_followed_by_another_one(judge: JudgeEndpoint) -> None:
     clock = Clock()
     judge.script(*[http_error(500)] * 15, hangs())
 
@@ -206,7 +206,7 @@ def test_a_probe_that_is_cancelled_lets_another_one_try(judge: JudgeEndpoint) ->
 
 
 @pytest.mark.parametrize("status", [400, 403])
-def test_rejections_in_a_row_stop_the_run_for_the_fault_is_hardly_the_sessions(
+def test_rejections_in_a_row_stop_the_run_since_no_session_causes_them(
     judge: JudgeEndpoint, status: int
 ) -> None:
     judge.always(http_error(status, "temperature is not supported"))
@@ -237,7 +237,7 @@ def test_a_session_that_is_too_long_shows_that_the_endpoint_is_up(judge: JudgeEn
     assert run(judge, work, attempts=1) == "85"
 
 
-def test_a_slow_endpoint_holds_nobody_longer_than_the_limit_of_a_call(
+def test_a_slow_endpoint_delays_a_call_only_up_to_its_time_limit(
     judge: JudgeEndpoint,
 ) -> None:
     judge.always(drips())

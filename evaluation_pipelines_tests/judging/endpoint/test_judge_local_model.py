@@ -1,4 +1,4 @@
-"""Both turns of a judgement by a real model: the protocol and the bookkeeping, not the taste."""
+"""Both turns of a judgment by a real model: protocol and bookkeeping, not quality."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +12,7 @@ from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, Pric
 from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     FailedConversation,
-    Judgement,
+    Judgment,
 )
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
@@ -48,7 +48,7 @@ MOST_TOKENS = 800
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalModel]:
-    """A real model, or no test."""
+    """A real model; the tests are skipped without one."""
     try:
         with open_local_model(tmp_path_factory.mktemp("model")) as opened:
             yield opened
@@ -58,14 +58,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalModel]:
 
 @pytest.fixture
 def our_model(model: LocalModel) -> LocalModel:
-    """One whose server is known to tell cached tokens and to refuse what it cannot do."""
+    """A model whose server reports cached tokens and rejects what it cannot do."""
     if not model.is_ours:
-        pytest.skip(f"{model.base_url} may behave in another way")
+        pytest.skip(f"{model.base_url} may behave differently")
     return model
 
 
 def run(model: LocalModel, work: Callable[[JudgeClient], Awaitable[Result]]) -> Result:
-    """Some work with an open client."""
+    """Run ``work`` with an open client."""
     limits = CallLimits(max_output_tokens=MOST_OUTPUT, timeout_s=120, concurrency=2)
 
     async def opened() -> Result:
@@ -77,8 +77,8 @@ def run(model: LocalModel, work: Callable[[JudgeClient], Awaitable[Result]]) -> 
 
 
 @cache
-def shown() -> tuple[Rubric, Prompts]:
-    """A rubric of ours, and its questions about the longest session of Codex's captures."""
+def rubric_and_prompts() -> tuple[Rubric, Prompts]:
+    """Return a shipped rubric and its prompts about the longest captured Codex session."""
     events = max(sessions_of("codex"), key=len)
     transcript = build_transcript(events, "full", MOST_TOKENS, partial(redact, emails=True))
     rubric = load_rubrics(None)["agent-methodology"]
@@ -86,8 +86,8 @@ def shown() -> tuple[Rubric, Prompts]:
 
 
 async def both_turns(client: JudgeClient) -> tuple[JudgeAnswer, JudgeAnswer]:
-    """The score turn, then the missing tools turn in the same conversation."""
-    _, prompts = shown()
+    """Ask the score turn, then the missing-tools turn of the same conversation."""
+    _, prompts = rubric_and_prompts()
     question = Message("user", prompts.score)
     score = await client.ask([question])
     reply = Message("assistant", score.reply.text)
@@ -96,7 +96,7 @@ async def both_turns(client: JudgeClient) -> tuple[JudgeAnswer, JudgeAnswer]:
 
 @pytest.fixture(scope="module")
 def answers(model: LocalModel) -> tuple[JudgeAnswer, JudgeAnswer]:
-    """Those to the score turn and to the missing tools turn."""
+    """Answers to the score turn and to the missing-tools turn."""
     return run(model, both_turns)
 
 
@@ -111,33 +111,33 @@ def test_both_turns_are_answered_and_every_token_and_cent_is_booked(
         used = answer.usage
         assert used is not None
         assert 0 < used.output_tokens <= MOST_OUTPUT
-        # $2 a million for input, $1 from the cache, $8 for output
+        # $2 per million input tokens, $1 from the cache, $8 for output
         cost = used.input_tokens * 2 + used.cached_tokens + used.output_tokens * 8
         assert answer.cost_usd == pytest.approx(cost / 1_000_000)
 
 
-async def judged(client: JudgeClient, begun: Conversation) -> tuple[Conversation, int]:
-    """A conversation that is led to its end, and how many requests that took."""
+async def judged(client: JudgeClient, started: Conversation) -> tuple[Conversation, int]:
+    """Complete a conversation; return it with the number of requests."""
     requests = 0
-    while open_requests := begun.open_requests():
+    while open_requests := started.open_requests():
         for request in open_requests:
             answer = await client.ask(request.messages)
-            begun = begun.with_reply(request.turn, answer.reply)
+            started = started.with_reply(request.turn, answer.reply)
             requests += 1
-    return begun, requests
+    return started, requests
 
 
-def test_a_conversation_ends_whatever_the_model_says_and_goes_on_from_its_log(
+def test_a_conversation_ends_with_any_reply_and_resumes_from_its_log(
     model: LocalModel,
 ) -> None:
-    rubric, prompts = shown()
-    begun = Conversation(prompts, rubric.criteria, samples=2)
+    rubric, prompts = rubric_and_prompts()
+    started = Conversation(prompts, rubric.criteria, samples=2)
 
-    ended, requests = run(model, lambda client: judged(client, begun))
+    ended, requests = run(model, lambda client: judged(client, started))
 
-    assert isinstance(ended.outcome(), Judgement | FailedConversation)
+    assert isinstance(ended.outcome(), Judgment | FailedConversation)
     assert requests == len(ended.replies) >= 2
-    restarted = begun
+    restarted = started
     for turn, reply in ended.replies:
         restarted = restarted.with_reply(turn, reply)
     assert restarted.outcome() == ended.outcome()
@@ -154,21 +154,21 @@ def test_the_second_turn_begins_with_the_first_byte_for_byte(
     read_first = first.input_tokens + first.cached_tokens
     read_second = second.input_tokens + second.cached_tokens
     assert read_second > read_first + first.output_tokens / 2  # the reply is in it
-    assert second.cached_tokens > read_first * 0.9  # the server had it all at hand
+    assert second.cached_tokens > read_first * 0.9  # the server had cached it all
 
 
-def test_what_is_reckoned_beforehand_is_not_less_than_what_it_costs(
+def test_the_planned_cost_is_not_below_the_actual_cost(
     answers: tuple[JudgeAnswer, JudgeAnswer],
 ) -> None:
     score, _ = answers
-    question = Message("user", shown()[1].score)
+    question = Message("user", rubric_and_prompts()[1].score)
     planned = PlannedCall(estimated_message_tokens([question]), MOST_OUTPUT)
 
-    most_usd = planned.most_usd(PRICE)
+    worst_case_usd = planned.worst_case_usd(PRICE)
 
     assert score.cost_usd is not None
-    assert most_usd is not None
-    assert score.cost_usd <= most_usd
+    assert worst_case_usd is not None
+    assert score.cost_usd <= worst_case_usd
 
 
 def test_a_model_that_the_server_does_not_have_stops_the_run(our_model: LocalModel) -> None:
@@ -178,7 +178,7 @@ def test_a_model_that_the_server_does_not_have_stops_the_run(our_model: LocalMod
         run(unknown, lambda client: client.ask([Message("user", "Hello")]))
 
 
-def test_a_conversation_that_is_too_long_is_told_apart(our_model: LocalModel) -> None:
+def test_a_conversation_that_is_too_long_is_detected(our_model: LocalModel) -> None:
     too_long = Message("user", "word " * (CONTEXT_TOKENS * 2))
 
     with pytest.raises(JudgeCallError) as raised:

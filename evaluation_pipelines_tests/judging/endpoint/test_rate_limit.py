@@ -1,4 +1,4 @@
-"""The limit on requests and tokens a minute, on a clock that moves only while somebody waits."""
+"""The limit on requests and tokens per minute, on a clock that advances only during waits."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,20 +12,20 @@ from evaluation_pipelines_tests.judging.endpoint.judge_calls import Clock
 
 
 def times(clock: Clock, requests: int | None, tokens: int | None, asked: list[int]) -> list[float]:
-    """When requests of so many tokens are let through that all come at once."""
+    """Return when requests of ``asked`` tokens, all made at once, are admitted."""
     limit = RateLimit(requests, tokens, lambda: clock.at_s, clock.sleep)
 
     async def all_of_them() -> list[float]:
-        return [each.at_s for each in await asyncio.gather(*map(limit.enter, asked))]
+        return [each.at_s for each in await asyncio.gather(*map(limit.acquire, asked))]
 
     return asyncio.run(all_of_them())
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_no_request_waits() -> None:
     assert times(Clock(), None, None, [10**9] * 100) == [0.0] * 100
 
 
-def test_a_minute_after_the_first_of_a_full_window_the_next_one_goes_through() -> None:
+def test_the_next_request_is_admitted_a_minute_after_the_first_of_a_full_window() -> None:
     assert times(Clock(), 2, None, [1] * 5) == [0, 0, 60, 60, 120]
 
 
@@ -34,27 +34,27 @@ def test_tokens_are_limited_like_requests() -> None:
     assert times(Clock(), None, 1000, [400, 500, 200, 800, 1]) == [0, 0, 60, 60, 120]
 
 
-def test_a_request_larger_than_the_whole_limit_goes_through_alone() -> None:
+def test_a_request_larger_than_the_whole_limit_is_admitted_alone() -> None:
     assert times(Clock(), None, 1000, [10, 5000, 10]) == [0, 60, 120]
 
 
-def test_those_who_come_later_wait_behind_those_who_came_first() -> None:
-    # The last one would fit at once, beside the 600.
+def test_requests_are_admitted_in_order_of_arrival() -> None:
+    # The last one would fit immediately, next to the 600.
     assert times(Clock(), None, 1000, [600, 600, 100]) == [0, 60, 60]
 
 
 def run(work: Coroutine[Any, Any, float]) -> float:
-    """When the work ended."""
+    """Run ``work`` and return its result."""
     return asyncio.run(work)
 
 
-def test_true_tokens_take_the_place_of_estimated_ones() -> None:
+def test_actual_tokens_replace_estimated_ones() -> None:
     clock = Clock()
     limit = RateLimit(None, 1000, lambda: clock.at_s, clock.sleep)
 
     async def work() -> float:
-        limit.correct(await limit.enter(900), 300)
-        return (await limit.enter(700)).at_s
+        limit.correct(await limit.acquire(900), 300)
+        return (await limit.acquire(700)).at_s
 
     assert run(work()) == 0
 
@@ -64,34 +64,34 @@ def test_more_tokens_than_estimated_make_the_next_one_wait() -> None:
     limit = RateLimit(None, 1000, lambda: clock.at_s, clock.sleep)
 
     async def work() -> float:
-        limit.correct(await limit.enter(100), 900)
-        return (await limit.enter(200)).at_s
+        limit.correct(await limit.acquire(100), 900)
+        return (await limit.acquire(200)).at_s
 
     assert run(work()) == 60
 
 
-def test_a_correction_that_comes_when_the_minute_is_over_changes_nothing() -> None:
+def test_a_correction_after_the_minute_changes_nothing() -> None:
     clock = Clock()
     limit = RateLimit(None, 1000, lambda: clock.at_s, clock.sleep)
 
     async def work() -> float:
-        first = await limit.enter(900)
+        first = await limit.acquire(900)
         clock.at_s += 60
-        await limit.enter(500)
+        await limit.acquire(500)
         limit.correct(first, 0)
-        return (await limit.enter(600)).at_s
+        return (await limit.acquire(600)).at_s
 
     assert run(work()) == 120  # the 500 of second 60 must be gone
 
 
-def test_everybody_waits_while_the_endpoint_asks_for_it() -> None:
+def test_every_request_waits_during_a_pause() -> None:
     clock = Clock()
     limit = RateLimit(None, None, lambda: clock.at_s, clock.sleep)
-    limit.hold(20)
-    limit.hold(5)  # a shorter one does not shorten it
+    limit.pause(20)
+    limit.pause(5)  # a shorter one does not shorten it
 
     async def work() -> float:
-        return (await limit.enter(1)).at_s
+        return (await limit.acquire(1)).at_s
 
     assert run(work()) == 20
 
@@ -101,12 +101,12 @@ def test_everybody_waits_while_the_endpoint_asks_for_it() -> None:
     tokens=st.integers(1, 100),
     asked=st.lists(st.integers(0, 100), max_size=30),
 )
-def test_no_minute_ever_holds_more_than_the_limits(
+def test_no_minute_contains_more_than_the_limits(
     requests: int, tokens: int, asked: list[int]
 ) -> None:
-    let_through = list(zip(times(Clock(), requests, tokens, asked), asked, strict=True))
+    admitted = list(zip(times(Clock(), requests, tokens, asked), asked, strict=True))
 
-    for begin, first in let_through:
-        window = [each for at_s, each in let_through if begin <= at_s < begin + 60]
+    for begin, first in admitted:
+        window = [each for at_s, each in admitted if begin <= at_s < begin + 60]
         assert len(window) <= requests
         assert sum(window) <= max(tokens, first)

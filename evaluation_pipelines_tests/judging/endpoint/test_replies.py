@@ -1,4 +1,4 @@
-"""What endpoints send back: every shape that has been seen, and some that nobody should send."""
+"""Answers of endpoints: every shape that has been seen, and some that should not occur."""
 
 import json
 from typing import Any
@@ -8,7 +8,11 @@ import pytest
 from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.replies import read_completion, shown, status_error
+from evaluation_pipelines.judging.endpoint.replies import (
+    one_line_excerpt,
+    read_completion,
+    status_error,
+)
 
 
 def completion(usage: Any = None, **message: Any) -> bytes:
@@ -21,7 +25,7 @@ def test_text_and_finish_reason_are_the_reply() -> None:
     assert read_completion(completion(content="85")).reply == Reply("85", "stop")
 
 
-def test_a_refusal_is_a_reply_with_a_finish_reason_of_its_own() -> None:
+def test_a_refusal_is_a_reply_with_its_own_finish_reason() -> None:
     found = read_completion(completion(content=None, refusal="I will not."))
 
     assert found.reply == Reply("I will not.", "refusal")
@@ -32,13 +36,13 @@ def test_an_answer_without_text_is_an_empty_reply() -> None:
     assert read_completion(b'{"choices":[{"message":{}}]}').reply == Reply("", "unknown")
 
 
-def test_a_finish_reason_is_a_short_word_whatever_is_sent() -> None:
+def test_a_finish_reason_is_sanitized() -> None:
     body = b'{"choices":[{"message":{},"finish_reason":"\\u0000\\nstop"}]}'
 
     assert read_completion(body).reply.finish_reason == "stop"
 
 
-def test_half_characters_and_nul_are_replaced_since_no_database_takes_them() -> None:
+def test_lone_surrogates_and_nul_are_replaced_since_no_database_stores_them() -> None:
     body = b'{"choices":[{"message":{"content":"a\\ud83d b\\u0000 \\ud83d\\ude00"}}]}'
 
     text = read_completion(body).reply.text
@@ -47,7 +51,7 @@ def test_half_characters_and_nul_are_replaced_since_no_database_takes_them() -> 
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reported", "expected"),
     [
         # 900 of the 1,000 came from the cache
         (
@@ -87,10 +91,10 @@ def test_half_characters_and_nul_are_replaced_since_no_database_takes_them() -> 
         ("many", None),
     ],
 )
-def test_tokens_are_read_where_they_are_told_and_unknown_otherwise(
-    told: object, expected: Usage | None
+def test_tokens_are_read_if_they_are_reported_and_unknown_otherwise(
+    reported: object, expected: Usage | None
 ) -> None:
-    found = read_completion(completion(told, content="85"))
+    found = read_completion(completion(reported, content="85"))
 
     assert found.usage == expected
     assert found.reply.text == "85"
@@ -99,22 +103,22 @@ def test_tokens_are_read_where_they_are_told_and_unknown_otherwise(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"", "is no JSON but begins with ''"),
-        (b"<html>Sign in", "is no JSON but begins with '<html>Sign in'"),
-        (b'{"choices":[{"message":{"con', "is no JSON but begins with"),
-        (b"\xff\xfe{", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
-        (b"null", "is no chat completion: Expected `object`"),
-        (b"{}", "is no chat completion: Object missing required field `choices`"),
+        (b"", "is not JSON; it begins with ''"),
+        (b"<html>Sign in", "is not JSON; it begins with '<html>Sign in'"),
+        (b'{"choices":[{"message":{"con', "is not JSON; it begins with"),
+        (b"\xff\xfe{", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"null", "is not a chat completion: Expected `object`"),
+        (b"{}", "is not a chat completion: Object missing required field `choices`"),
         (b'{"choices":null}', "Expected `array`, got `null` - at `$.choices`"),
         (b'{"choices":[]}', "Expected `array` of length >= 1"),
         (b'{"choices":[{"message":null}]}', "Expected `object`, got `null`"),
         (b'{"choices":[{"message":{"content":5}}]}', "Expected `str | null`, got `int`"),
-        (b'{"error":{"message":"the model\\nis gone"}}', "holds an error: the model is gone"),
-        (b'{"error":"gone"}', "holds an error: gone"),
+        (b'{"error":{"message":"the model\\nis gone"}}', "contains an error: the model is gone"),
+        (b'{"error":"gone"}', "contains an error: gone"),
     ],
 )
-def test_what_is_no_completion_is_an_error_that_may_pass_and_may_have_been_charged(
+def test_an_unreadable_answer_is_retriable_and_may_have_been_charged(
     body: bytes, reason: str
 ) -> None:
     with pytest.raises(JudgeCallError) as raised:
@@ -135,7 +139,7 @@ def test_what_is_no_completion_is_an_error_that_may_pass_and_may_have_been_charg
         (400, Fault.REJECTED, False),
     ],
 )
-def test_an_error_of_the_model_behind_a_gateway_counts_by_its_own_code(
+def test_an_error_of_the_model_behind_a_gateway_is_classified_by_its_own_code(
     code: int, fault: Fault, *, retriable: bool
 ) -> None:
     body = json.dumps({"error": {"code": code, "message": "upstream"}}).encode()
@@ -178,7 +182,7 @@ def test_an_error_of_the_model_behind_a_gateway_counts_by_its_own_code(
         (400, {"code": "content_filter", "message": "no"}, Fault.CONTENT_FILTER, False, False),
     ],
 )
-def test_each_status_has_its_kind(
+def test_each_status_has_its_fault(
     status: int, body: object, fault: Fault, *, retriable: bool, maybe_charged: bool
 ) -> None:
     error = status_error(status, body, None, None)
@@ -188,7 +192,7 @@ def test_each_status_has_its_kind(
     assert error.reason.startswith(f"the endpoint answered {status}")
 
 
-def test_an_error_says_what_the_endpoint_said_without_the_key() -> None:
+def test_an_error_repeats_the_message_of_the_endpoint_without_the_key() -> None:
     error = status_error(401, {"message": "key sk-12345 is wrong"}, None, "sk-12345")
 
     assert error.reason == (
@@ -197,7 +201,7 @@ def test_an_error_says_what_the_endpoint_said_without_the_key() -> None:
     )
 
 
-def test_what_an_endpoint_sent_is_shown_in_one_short_line_without_control_characters() -> None:
-    assert shown("a\nb\t\x1b[31mc\u202ed") == "a b [31mc d"
-    assert shown("x" * 201) == "x" * 200 + " ..."
-    assert shown(b"\xff" * 10_000) == "\N{REPLACEMENT CHARACTER}" * 200 + " ..."
+def test_an_excerpt_is_one_short_line_without_control_characters() -> None:
+    assert one_line_excerpt("a\nb\t\x1b[31mc\u202ed") == "a b [31mc d"
+    assert one_line_excerpt("x" * 201) == "x" * 200 + " ..."
+    assert one_line_excerpt(b"\xff" * 10_000) == "\N{REPLACEMENT CHARACTER}" * 200 + " ..."

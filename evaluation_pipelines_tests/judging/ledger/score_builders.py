@@ -1,4 +1,4 @@
-"""Values for the tests of the judge's scores: what is not named is plain."""
+"""Builders of scores with defaults for the fields that a test does not name."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -23,8 +23,8 @@ HASH = "ab" * 32
 
 
 def new_score(session_key: str = "s1#baseline-1", **changes: Any) -> NewScore:
-    """A scoring of one session by version 1 of the profile ``default``."""
-    plain = NewScore(
+    """Return a scoring of one session by version 1 of the profile ``default``."""
+    default = NewScore(
         score_id=str(uuid4()),
         organization_id="acme",
         session_key=session_key,
@@ -41,12 +41,12 @@ def new_score(session_key: str = "s1#baseline-1", **changes: Any) -> NewScore:
         samples=1,
         score_triggered_by="tests",
     )
-    return replace(plain, **changes)
+    return replace(default, **changes)
 
 
 def turn(name: str = "score-1", at: datetime = NOON, **changes: Any) -> LoggedTurn:
-    """A reply of 1 000 tokens in, of which 600 were cached, and 200 out, for a cent."""
-    plain = LoggedTurn(
+    """Return a reply with 1,000 input, 600 cached and 200 output tokens that cost a cent."""
+    default = LoggedTurn(
         turn=name,
         text=f"reply to {name}",
         finish_reason="stop",
@@ -58,10 +58,10 @@ def turn(name: str = "score-1", at: datetime = NOON, **changes: Any) -> LoggedTu
         attempts=1,
         at_us=to_us(at),
     )
-    return replace(plain, **changes)
+    return replace(default, **changes)
 
 
-SHOWN = PromptFacts(
+PROMPT_FACTS = PromptFacts(
     content_level="full", redactions={"email": 2}, truncated=True, injection_suspected=False
 )
 
@@ -79,6 +79,6 @@ DONE = ScoreResult(
 )
 
 
-def begun(ledger: Ledger, session_key: str = "s1#baseline-1", **changes: Any) -> Score:
-    """A scoring that ``me`` holds since noon."""
+def started(ledger: Ledger, session_key: str = "s1#baseline-1", **changes: Any) -> Score:
+    """Create a scoring that ``me`` has leased at noon."""
     return ScoreStore(ledger).create(new_score(session_key, **changes), NOON, ME)

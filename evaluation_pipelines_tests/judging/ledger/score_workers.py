@@ -1,4 +1,4 @@
-"""What the racers of the tests of double scoring do; spawned, so they must be importable."""
+"""Work of the concurrent scorers in the tests; importable, since processes are spawned."""
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.ledger.errors import (
@@ -15,37 +15,39 @@ from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
 
 
 def score_all(url: str, owner: str, sessions: int) -> list[str]:
-    """Score sessions that others score at once, from the request to the end; gives those won."""
-    ledger, won = open_ledger(url), []
+    """Score sessions that others score concurrently; return the keys of those scored here."""
+    ledger, scored = open_ledger(url), []
     for number in range(sessions):
         key = f"s{number}#baseline-1"
         try:
-            score = ScoreStore(ledger).create(new_score(key, seen=0), NOON, Lease(owner, 60))
+            score = ScoreStore(ledger).create(
+                new_score(key, known_scorings=0), NOON, Lease(owner, 60)
+            )
         except ScoringOpenError:
             continue
         ScoreStore(ledger).log_turn(score.score_id, owner, turn())
         ScoreStore(ledger).complete(score.score_id, owner, DONE, NOON)
-        won.append(key)
+        scored.append(key)
     ledger.close()
-    return won
+    return scored
 
 
 def take_over_all(url: str, owner: str, score_ids: list[str]) -> list[str]:
-    """Take scorings over from one who is gone, as others do at once; gives those won."""
-    ledger, won = open_ledger(url), []
+    """Take over expired scorings concurrently with others; return the ids of those taken."""
+    ledger, scored = open_ledger(url), []
     for score_id in score_ids:
         try:
             ScoreStore(ledger).claim(score_id, Lease(owner, 60), at(seconds=61))
         except (ScoreLeaseLostError, ScoreEndedError):
             continue
         ScoreStore(ledger).complete(score_id, owner, DONE, at(seconds=62))
-        won.append(score_id)
+        scored.append(score_id)
     ledger.close()
-    return won
+    return scored
 
 
 def log_turns(url: str, score_id: str, owner: str, names: list[str]) -> None:
-    """Log the replies of a conversation that asks several things at once."""
+    """Log the replies of a conversation with concurrent turns."""
     ledger = open_ledger(url)
     for name in names:
         ScoreStore(ledger).log_turn(score_id, owner, turn(name))
@@ -53,7 +55,7 @@ def log_turns(url: str, score_id: str, owner: str, names: list[str]) -> None:
 
 
 def begin_all(url: str, owner: str, keys: list[str], usd: float) -> int:
-    """Begin scorings as long as a dollar a day allows; gives how many that are."""
+    """Begin scorings while a budget of one dollar a day allows it; return their number."""
     ledger, number = open_ledger(url), 0
     for key in keys:
         try:

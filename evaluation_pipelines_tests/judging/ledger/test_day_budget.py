@@ -1,4 +1,4 @@
-"""Money of scorings in the ledger: set aside before it is spent, shared by all who score."""
+"""Money of scorings in the ledger: reserved before it is spent, shared by all processes."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,8 +14,8 @@ from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
     ME,
     YOU,
-    begun,
     new_score,
+    started,
     turn,
 )
 from evaluation_pipelines_tests.judging.ledger.score_workers import begin_all
@@ -25,17 +25,17 @@ DAY_USD = 1.0
 NOON_US = to_us(NOON)
 
 
-def stake(asked_usd: float, later_usd: float = 0.0) -> DayReservation:
-    return DayReservation(asked_usd, later_usd, DAY_USD)
+def reservation(now_usd: float, later_usd: float = 0.0) -> DayReservation:
+    return DayReservation(now_usd, later_usd, DAY_USD)
 
 
 def fits(ledger: Ledger, usd: float, when: object = NOON) -> bool:
-    """Whether a scoring of so much may begin; it is ended at once, for nothing."""
+    """Return whether a scoring of this cost may begin; it is completed immediately, at no cost."""
     try:
-        made = ScoreStore(ledger).create(new_score("probe"), when, ME, None, stake(usd))  # type: ignore[arg-type]
+        created = ScoreStore(ledger).create(new_score("probe"), when, ME, None, reservation(usd))  # type: ignore[arg-type]
     except DayBudgetReachedError:
         return False
-    ScoreStore(ledger).complete(made.score_id, "me", DONE, NOON, 0.0)
+    ScoreStore(ledger).complete(created.score_id, "me", DONE, NOON, 0.0)
     return True
 
 
@@ -51,7 +51,7 @@ def test_money_is_booked_before_it_is_spent_and_corrected_after(ledger: Ledger) 
     money = logged.booked_cost_usd, logged.reserved_cost_usd, logged.booked_at_us
     assert money == (0.25, 0.125, NOON_US + 2_000_000)
 
-    store.set_aside_more(score.score_id, "me", stake(0.0625), at(seconds=3))
+    store.reserve_more(score.score_id, "me", reservation(0.0625), at(seconds=3))
     more = store.get(score.score_id)
     money = more.booked_cost_usd, more.reserved_cost_usd, more.booked_at_us
     assert money == (0.3125, 0.125, NOON_US + 3_000_000)
@@ -61,58 +61,60 @@ def test_money_is_booked_before_it_is_spent_and_corrected_after(ledger: Ledger) 
     assert money == (0.375, None, NOON_US + 4_000_000)
 
 
-def test_what_a_dead_process_had_asked_stays_booked_and_the_rest_is_free(ledger: Ledger) -> None:
-    """Nobody knows what became of its requests under way: they count as paid."""
+def test_requests_of_a_dead_process_stay_booked_and_the_rest_is_released(ledger: Ledger) -> None:
+    """The outcome of its requests in flight is unknown, so they count as paid."""
     store = ScoreStore(ledger)
-    score = store.create(new_score(), NOON, ME, None, stake(0.5, 0.25))
+    score = store.create(new_score(), NOON, ME, None, reservation(0.5, 0.25))
     assert fits(ledger, 0.25, at(seconds=59))
     assert not fits(ledger, 0.26, at(seconds=59))
     assert fits(ledger, 0.5, at(seconds=60))  # the lease has run out
     store.renew(ME, at(seconds=60))
     assert not fits(ledger, 0.26, at(seconds=61))
-    store.expire("me", at(seconds=61))  # its process is seen to be gone
+    store.expire("me", at(seconds=61))  # its process has ended
     assert fits(ledger, 0.5, at(seconds=61))
 
-    taken = store.claim(score.score_id, YOU, at(minutes=2), None, stake(0.25, 0.125))
-    assert (taken.booked_cost_usd, taken.reserved_cost_usd) == (0.75, 0.125)
+    claimed = store.claim(score.score_id, YOU, at(minutes=2), None, reservation(0.25, 0.125))
+    assert (claimed.booked_cost_usd, claimed.reserved_cost_usd) == (0.75, 0.125)
     store.leave(score.score_id, "you", at(minutes=3), 0.625)
     left = store.get(score.score_id)
     assert (left.booked_cost_usd, left.reserved_cost_usd, left.lease_owner) == (0.625, None, None)
-    # Of an unknown price nothing is booked, and nothing forgotten.
+    # With an unknown price nothing is booked, and earlier bookings stay.
     again = store.claim(score.score_id, ME, at(minutes=4))
     assert again.booked_cost_usd == 0.625
     failed = store.fail(score.score_id, "me", Failure("no", retriable=True), at(minutes=5))
     assert failed.booked_cost_usd == 0.625
 
 
-def test_who_does_not_fit_into_the_day_changes_nothing(ledger: Ledger) -> None:
+def test_a_refused_reservation_changes_nothing(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
-    mine = store.create(new_score("s1"), NOON, ME, None, stake(0.5, 0.25))
+    mine = store.create(new_score("s1"), NOON, ME, None, reservation(0.5, 0.25))
     with pytest.raises(DayBudgetReachedError, match=r"up to \$0.3000 more .* \$0.7500") as refused:
-        store.create(new_score("s2"), NOON, YOU, None, stake(0.25, 0.05))
-    assert refused.value.is_held  # mine may cost less than it might
-    with pytest.raises(DayBudgetReachedError, match="it alone is more than the limit") as refused:
-        store.create(new_score("s2"), NOON, YOU, None, stake(1.01))
-    assert not refused.value.is_held  # whatever the others give back
+        store.create(new_score("s2"), NOON, YOU, None, reservation(0.25, 0.05))
+    assert refused.value.is_held  # the first one may cost less than reserved
+    with pytest.raises(DayBudgetReachedError, match="this alone exceeds the limit") as refused:
+        store.create(new_score("s2"), NOON, YOU, None, reservation(1.01))
+    assert not refused.value.is_held  # even if the others release everything
     assert store.by_session("acme", "s2") == []
 
     waiting = store.create(new_score("s3"), NOON)
     with pytest.raises(DayBudgetReachedError):
-        store.claim(waiting.score_id, YOU, NOON, None, stake(0.3))
+        store.claim(waiting.score_id, YOU, NOON, None, reservation(0.3))
     assert store.get(waiting.score_id) == waiting
     with pytest.raises(DayBudgetReachedError) as refused:
-        store.set_aside_more(mine.score_id, "me", stake(0.3), NOON)
-    assert not refused.value.is_held  # nobody but the one who asks
+        store.reserve_more(mine.score_id, "me", reservation(0.3), NOON)
+    assert not refused.value.is_held  # only the requester itself
     assert store.get(mine.score_id) == mine
     with pytest.raises(ScoreLeaseLostError):
-        store.set_aside_more(mine.score_id, "you", stake(0.01), NOON)
+        store.reserve_more(mine.score_id, "you", reservation(0.01), NOON)
 
     store.complete(mine.score_id, "me", DONE, NOON, 0.125)
-    assert store.claim(waiting.score_id, YOU, NOON, None, stake(0.875)).booked_cost_usd == 0.875
+    assert (
+        store.claim(waiting.score_id, YOU, NOON, None, reservation(0.875)).booked_cost_usd == 0.875
+    )
 
 
 def test_a_day_begins_with_nothing_spent(ledger: Ledger) -> None:
-    done = begun(ledger)
+    done = started(ledger)
     ScoreStore(ledger).complete(done.score_id, "me", DONE, at(hours=11.9), 1.0)
 
     assert not fits(ledger, 0.01, at(hours=11.99))
@@ -120,10 +122,10 @@ def test_a_day_begins_with_nothing_spent(ledger: Ledger) -> None:
 
 
 @pytest.mark.usefixtures("ledger")
-def test_all_who_begin_at_once_stay_below_the_limit_of_the_day(url: str) -> None:
+def test_concurrent_scorers_stay_below_the_daily_limit_together(url: str) -> None:
     names = [[f"{who}-{number}" for number in range(30)] for who in "abc"]
-    with ThreadPoolExecutor(3) as pool:  # each opens a ledger of its own
+    with ThreadPoolExecutor(3) as pool:  # each opens its own ledger
         begun_by = list(pool.map(begin_all, [url] * 3, list("abc"), names, [0.03] * 3))
 
-    # 33 x 0.03 are 0.99; a 34th would make 1.02. None of the 90 fits beside them.
+    # 33 x 0.03 are 0.99; a 34th would make 1.02. None of the other 57 fits.
     assert sum(begun_by) == 33

@@ -1,4 +1,4 @@
-"""What is asked of the scores: of a date, of a session, of the rubric's words, of money."""
+"""Queries on scores by date, session and prompt hash, and on events."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
     HASH,
     ME,
-    begun,
     new_score,
+    started,
 )
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, MARCH_2, at
 
 
-def test_the_scorings_of_a_session_come_in_the_order_they_were_asked_for(ledger: Ledger) -> None:
-    first = begun(ledger)
+def test_the_scorings_of_a_session_are_in_the_order_of_their_requests(ledger: Ledger) -> None:
+    first = started(ledger)
     ScoreStore(ledger).fail(first.score_id, "me", Failure("no", retriable=True), at(seconds=1))
     second = ScoreStore(ledger).create(new_score(), at(hours=20))
     ScoreStore(ledger).create(new_score(organization_id="other"), at(hours=1))
@@ -29,16 +29,16 @@ def test_the_scorings_of_a_session_come_in_the_order_they_were_asked_for(ledger:
 
 
 def test_dates_have_their_scorings(ledger: Ledger) -> None:
-    second = begun(ledger, "s2#baseline-1", session_date=MARCH_2)
-    first = begun(ledger, "s1#baseline-1", session_date=MARCH_1)
+    second = started(ledger, "s2#baseline-1", session_date=MARCH_2)
+    first = started(ledger, "s1#baseline-1", session_date=MARCH_1)
 
     assert ScoreStore(ledger).dates() == [MARCH_1, MARCH_2]
     assert ScoreStore(ledger).on_date(MARCH_1) == [first]
     assert ScoreStore(ledger).on_date(MARCH_2) == [second]
 
 
-def test_the_past_of_some_dates_is_what_decides_what_is_due(ledger: Ledger) -> None:
-    failed = begun(ledger)
+def test_the_past_of_some_dates_has_what_decides_which_sessions_are_due(ledger: Ledger) -> None:
+    failed = started(ledger)
     ScoreStore(ledger).fail(
         failed.score_id, "me", Failure("HTTP 503", retriable=True), at(seconds=1)
     )
@@ -46,8 +46,8 @@ def test_the_past_of_some_dates_is_what_decides_what_is_due(ledger: Ledger) -> N
         new_score(content_hash="content-2", judge_profile_version=2), at(hours=1), ME
     )
     ScoreStore(ledger).complete(done.score_id, "me", DONE, at(hours=2))
-    begun(ledger, "s2#baseline-1", judge_profile_id="strict")
-    begun(ledger, "s3#baseline-1", session_date=MARCH_2)
+    started(ledger, "s2#baseline-1", judge_profile_id="strict")
+    started(ledger, "s3#baseline-1", session_date=MARCH_2)
 
     assert ScoreStore(ledger).past([MARCH_1]) == {
         ("acme", "s1#baseline-1", "default"): [
@@ -67,43 +67,43 @@ def test_the_past_of_some_dates_is_what_decides_what_is_due(ledger: Ledger) -> N
     assert ScoreStore(ledger).past([]) == {}
 
 
-def test_open_scorings_are_those_that_have_not_ended(ledger: Ledger) -> None:
-    done = begun(ledger, "s1#baseline-1")
+def test_open_scorings_are_pending_or_in_progress(ledger: Ledger) -> None:
+    done = started(ledger, "s1#baseline-1")
     ScoreStore(ledger).complete(done.score_id, "me", DONE, at(seconds=1))
-    held = begun(ledger, "s2#baseline-1")
+    held = started(ledger, "s2#baseline-1")
     pending = ScoreStore(ledger).create(new_score("s3#baseline-1"), at(seconds=1))
 
     assert ScoreStore(ledger).open_scores() == [held, pending]
 
 
-def test_scores_made_by_other_words_than_todays_are_obsolete(ledger: Ledger) -> None:
+def test_scores_by_an_older_prompt_are_obsolete(ledger: Ledger) -> None:
     old, today = "0" * 64, "1" * 64
     for number, (rubric, prompt_hash) in enumerate(
         [("agent", old), ("agent", today), ("incident", today), ("mine", old)]
     ):
-        score = begun(ledger, f"s{number}", rubric=rubric, prompt_hash=prompt_hash)
+        score = started(ledger, f"s{number}", rubric=rubric, prompt_hash=prompt_hash)
         ScoreStore(ledger).complete(score.score_id, "me", DONE, at(seconds=number))
-    begun(ledger, "s9", rubric="agent", prompt_hash=old)  # under way: not a score yet
+    started(ledger, "s9", rubric="agent", prompt_hash=old)  # in progress: not a score yet
 
     def obsolete(**prompt_hashes: str) -> set[str]:
         return {each.session_key for each in ScoreStore(ledger).obsolete(prompt_hashes)}
 
     assert obsolete(agent=today, incident=today, mine=old) == {"s0"}
-    # The words of "incident" are those that "agent" has now; there is no rubric "mine" any more.
+    # "incident" has the prompt that "agent" has now; the rubric "mine" no longer exists.
     assert obsolete(agent=today, incident=old) == {"s0", "s2", "s3"}
     assert obsolete() == {"s0", "s1", "s2", "s3"}
 
 
 def test_events_can_be_followed(ledger: Ledger) -> None:
-    first = begun(ledger, "s1#baseline-1")
+    first = started(ledger, "s1#baseline-1")
     seen = ScoreStore(ledger).events_after(0)
     assert [each.session_key for each in seen] == ["s1#baseline-1"] * 2
     ScoreStore(ledger).complete(first.score_id, "me", replace(DONE, total_score=0), at(seconds=1))
 
-    (news,) = ScoreStore(ledger).events_after(seen[-1].event_id)
-    assert (news.type, news.score_id, news.session_id) == (
+    (event,) = ScoreStore(ledger).events_after(seen[-1].event_id)
+    assert (event.type, event.score_id, event.session_id) == (
         "scoring.completed",
         first.score_id,
         "s1",
     )
-    assert (news.total_score, news.timestamp_us) == (0, to_us(at(seconds=1)))
+    assert (event.total_score, event.timestamp_us) == (0, to_us(at(seconds=1)))

@@ -1,4 +1,4 @@
-"""Scorings from the request to their end, on each database."""
+"""Scorings from creation to completion, on each database."""
 
 from dataclasses import fields, replace
 from datetime import datetime
@@ -24,10 +24,10 @@ from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
     ME,
-    SHOWN,
+    PROMPT_FACTS,
     YOU,
-    begun,
     new_score,
+    started,
     turn,
 )
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
@@ -36,8 +36,8 @@ NOON_US = 1_772_366_400_000_000
 """2026-03-01 12:00 UTC: 20 513 days of 86 400 s and 12 h since 1970."""
 
 
-def happened(ledger: Ledger, score: Score) -> list[tuple[str, int, object]]:
-    """Type, seconds after noon and detail of each event."""
+def events_of(ledger: Ledger, score: Score) -> list[tuple[str, int, object]]:
+    """Return type, seconds after noon and detail of each event."""
     return [
         (
             each.type,
@@ -60,11 +60,11 @@ def test_a_request_waits_as_pending(ledger: Ledger) -> None:
     assert (score.started_at_us, score.lease_owner, score.turn_log) == (None, None, ())
     assert (score.criteria_scores, score.failure_tags, score.redactions) == (None, None, None)
     assert score.is_open
-    assert happened(ledger, score) == []
+    assert events_of(ledger, score) == []
 
 
-def test_a_scoring_goes_from_its_start_to_its_end(ledger: Ledger) -> None:
-    score = ScoreStore(ledger).create(new_score(), NOON, ME, SHOWN)
+def test_a_scoring_goes_from_start_to_completion(ledger: Ledger) -> None:
+    score = ScoreStore(ledger).create(new_score(), NOON, ME, PROMPT_FACTS)
     assert (score.status, score.lease_owner) == ("in_progress", "me")
     assert score.lease_expires_at_us == NOON_US + 60_000_000
 
@@ -86,7 +86,7 @@ def test_a_scoring_goes_from_its_start_to_its_end(ledger: Ledger) -> None:
         True,
         False,
     )
-    # Two replies of 1 000 in, 600 cached, 200 out, 0.01 USD and 2 s each.
+    # Two replies with 1,000 input, 600 cached, 200 output tokens, 0.01 USD and 2 s each.
     assert (done.input_tokens, done.cached_tokens, done.output_tokens) == (2_000, 1_200, 400)
     assert done.judge_cost_usd == pytest.approx(0.02)
     assert done.latency_ms == 4_000.0
@@ -94,7 +94,7 @@ def test_a_scoring_goes_from_its_start_to_its_end(ledger: Ledger) -> None:
     assert done.booked_at_us == NOON_US + 4_000_000
     assert (done.lease_owner, done.lease_expires_at_us, done.error_message) == (None, None, None)
     assert [each.turn for each in done.turn_log] == ["score-1", "missing-tools"]
-    assert happened(ledger, score) == [
+    assert events_of(ledger, score) == [
         ("scoring.started", 0, None),
         ("scoring.progress", 0, "analyzing_methodology"),
         ("scoring.progress", 2, "identifying_missing_tools"),
@@ -102,8 +102,8 @@ def test_a_scoring_goes_from_its_start_to_its_end(ledger: Ledger) -> None:
     ]
 
 
-def test_a_failed_scoring_says_why_and_whether_another_attempt_may_help(ledger: Ledger) -> None:
-    score = begun(ledger)
+def test_a_failed_scoring_has_a_reason_and_says_whether_it_is_retriable(ledger: Ledger) -> None:
+    score = started(ledger)
     failed = ScoreStore(ledger).fail(
         score.score_id, "me", Failure("HTTP 400: too long", retriable=False), at(seconds=3)
     )
@@ -111,12 +111,12 @@ def test_a_failed_scoring_says_why_and_whether_another_attempt_may_help(ledger: 
     assert (failed.status, failed.error_message) == ("failed", "HTTP 400: too long")
     assert failed.retriable is False
     assert (failed.completed_at_us, failed.lease_owner) == (NOON_US + 3_000_000, None)
-    assert happened(ledger, score)[-1] == ("scoring.failed", 3, "HTTP 400: too long")
+    assert events_of(ledger, score)[-1] == ("scoring.failed", 3, "HTTP 400: too long")
 
 
-def test_the_row_in_the_database_is_refused_a_second_open_scoring(ledger: Ledger) -> None:
-    """Not only by the store: whoever writes to the table."""
-    begun(ledger)
+def test_the_database_refuses_a_second_open_scoring(ledger: Ledger) -> None:
+    """Not only the store: the table has a constraint."""
+    started(ledger)
     with reading(ledger.engine) as connection:
         row = dict(connection.execute(sa.select(SESSION_SCORES)).mappings().one())
     another = sa.insert(SESSION_SCORES).values({**row, "score_id": "2", "status": "pending"})
@@ -138,53 +138,55 @@ def test_the_row_in_the_database_is_refused_a_second_open_scoring(ledger: Ledger
 def test_another_organization_session_profile_or_model_is_another_scoring(
     ledger: Ledger, change: dict[str, Any]
 ) -> None:
-    begun(ledger)
+    started(ledger)
 
     assert ScoreStore(ledger).create(replace(new_score(), **change), NOON).status == "pending"
 
 
-def test_an_open_scoring_stands_in_the_way_whatever_its_content_and_version(
+def test_an_open_scoring_blocks_others_of_any_content_and_version(
     ledger: Ledger,
 ) -> None:
-    begun(ledger)
+    started(ledger)
 
-    with pytest.raises(ScoringOpenError, match=r"s1#baseline-1 of acme .* Leave it"):
+    with pytest.raises(
+        ScoringOpenError, match=r"s1#baseline-1 of acme .* Use the result of that scoring"
+    ):
         ScoreStore(ledger).create(
             replace(new_score(), content_hash="content-2", judge_profile_version=2), NOON
         )
 
 
-def test_the_end_of_a_scoring_makes_room_for_the_next_one(ledger: Ledger) -> None:
-    first = begun(ledger)
+def test_an_ended_scoring_allows_the_next_one(ledger: Ledger) -> None:
+    first = started(ledger)
     ScoreStore(ledger).fail(first.score_id, "me", Failure("endpoint down", retriable=True), NOON)
-    second = begun(ledger)
+    second = started(ledger)
     ScoreStore(ledger).complete(second.score_id, "me", DONE, NOON)
-    third = begun(ledger)
+    third = started(ledger)
     grown = replace(new_score(), content_hash="content-2", judge_model="judge-2")
 
-    # Only what failed before counts, and only of the same content.
+    # Only earlier failures of the same content count.
     assert [each.attempt for each in (first, second, third)] == [1, 2, 2]
     assert ScoreStore(ledger).create(grown, NOON).attempt == 1
 
 
-def test_who_looked_before_somebody_else_scored_is_refused(ledger: Ledger) -> None:
-    """Two runs list the same sessions; what one has finished the other must not begin."""
-    other = ScoreStore(ledger).create(new_score(seen=0), NOON, YOU)
+def test_a_creator_with_an_outdated_count_is_refused(ledger: Ledger) -> None:
+    """Two runs list the same sessions; a session that one has finished must not be scored again."""
+    other = ScoreStore(ledger).create(new_score(known_scorings=0), NOON, YOU)
     ScoreStore(ledger).complete(other.score_id, "you", DONE, NOON)
 
     with pytest.raises(ScoringOpenError, match="or was a moment ago"):
-        ScoreStore(ledger).create(new_score(seen=0), NOON, ME)
-    assert ScoreStore(ledger).create(new_score(seen=1), NOON, ME).attempt == 1
+        ScoreStore(ledger).create(new_score(known_scorings=0), NOON, ME)
+    assert ScoreStore(ledger).create(new_score(known_scorings=1), NOON, ME).attempt == 1
 
 
 @pytest.mark.parametrize("end", ["completed", "failed"])
 def test_nothing_leaves_a_terminal_status(ledger: Ledger, end: str) -> None:
-    score, store = begun(ledger), ScoreStore(ledger)
+    score, store = started(ledger), ScoreStore(ledger)
     if end == "completed":
         ended = store.complete(score.score_id, "me", DONE, NOON)
     else:
         ended = store.fail(score.score_id, "me", Failure("no", retriable=True), NOON)
-    message = rf"{score.score_id} of session s1#baseline-1 .* it is {end}, and stays so"
+    message = rf"{score.score_id} of session s1#baseline-1 .* it is {end}, which is final"
 
     with pytest.raises(ScoreEndedError, match=message):
         store.complete(score.score_id, "me", DONE, NOON)
@@ -201,7 +203,7 @@ def test_nothing_leaves_a_terminal_status(ledger: Ledger, end: str) -> None:
     assert store.get(score.score_id) == ended
 
 
-def test_an_unknown_scoring_is_said_to_be_unknown(ledger: Ledger) -> None:
+def test_an_unknown_scoring_raises_an_error(ledger: Ledger) -> None:
     for use in (
         lambda: ScoreStore(ledger).get("none"),
         lambda: ScoreStore(ledger).claim("none", ME, NOON),
@@ -217,44 +219,44 @@ def test_a_pending_scoring_is_claimed_once_and_starts_then(ledger: Ledger) -> No
     claimed = ScoreStore(ledger).claim(score.score_id, ME, at(seconds=10))
 
     assert (claimed.status, claimed.started_at_us) == ("in_progress", NOON_US + 10_000_000)
-    with pytest.raises(ScoreLeaseLostError, match="was not claimed: me holds it"):
+    with pytest.raises(ScoreLeaseLostError, match="was not claimed: me holds its lease"):
         ScoreStore(ledger).claim(score.score_id, YOU, at(seconds=69))
-    assert [each[0] for each in happened(ledger, score)] == ["scoring.started", "scoring.progress"]
+    assert [each[0] for each in events_of(ledger, score)] == ["scoring.started", "scoring.progress"]
 
 
 @pytest.mark.parametrize(
-    ("when", "gone", "works"),
+    ("when", "expired", "works"),
     [
         (at(seconds=59.9), None, False),
         (at(seconds=60), None, True),
         (at(seconds=1), "me", True),
-        (at(seconds=1), "somebody", False),
+        (at(seconds=1), "another", False),
     ],
 )
-def test_a_lease_is_taken_over_when_it_has_run_out_or_its_owner_is_gone(
-    ledger: Ledger, when: datetime, gone: str | None, works: bool
+def test_a_lease_can_be_taken_over_when_it_has_expired_or_its_owner_is_gone(
+    ledger: Ledger, when: datetime, expired: str | None, works: bool
 ) -> None:
-    score = begun(ledger)
+    score = started(ledger)
     ScoreStore(ledger).log_turn(score.score_id, "me", turn())
     assert ScoreStore(ledger).lease_owners() == ["me"]
-    if gone is not None:
-        ScoreStore(ledger).expire(gone, when)
+    if expired is not None:
+        ScoreStore(ledger).expire(expired, when)
     if not works:
         with pytest.raises(ScoreLeaseLostError):
             ScoreStore(ledger).claim(score.score_id, YOU, when)
         return
-    taken = ScoreStore(ledger).claim(score.score_id, YOU, when)
+    claimed = ScoreStore(ledger).claim(score.score_id, YOU, when)
 
-    # What it has so far goes with it, and it began when it began.
-    assert taken.turn_log == (turn(),)
-    assert (taken.lease_owner, taken.started_at_us) == ("you", NOON_US)
-    assert [each[0] for each in happened(ledger, score)] == ["scoring.started", "scoring.progress"]
-    with pytest.raises(ScoreLeaseLostError, match="not changed by me: you holds it"):
+    # The replies and the start time are kept.
+    assert claimed.turn_log == (turn(),)
+    assert (claimed.lease_owner, claimed.started_at_us) == ("you", NOON_US)
+    assert [each[0] for each in events_of(ledger, score)] == ["scoring.started", "scoring.progress"]
+    with pytest.raises(ScoreLeaseLostError, match="not changed by me: you holds its lease"):
         ScoreStore(ledger).log_turn(score.score_id, "me", turn("missing-tools"))
 
 
-def test_a_lease_that_has_run_out_is_still_ours_while_nobody_takes_it(ledger: Ledger) -> None:
-    score = begun(ledger)
+def test_an_expired_lease_can_be_renewed_until_another_owner_takes_it(ledger: Ledger) -> None:
+    score = started(ledger)
     assert not score.is_leased(to_us(at(seconds=60)))
 
     assert ScoreStore(ledger).renew(ME, at(seconds=90)) == 1
@@ -263,8 +265,8 @@ def test_a_lease_that_has_run_out_is_still_ours_while_nobody_takes_it(ledger: Le
     assert renewed.is_leased(to_us(at(seconds=149)))
 
 
-def test_an_owner_renews_and_releases_all_that_is_theirs_and_nothing_else(ledger: Ledger) -> None:
-    mine = [begun(ledger, f"s{number}#baseline-1") for number in range(3)]
+def test_an_owner_renews_and_releases_only_its_leases(ledger: Ledger) -> None:
+    mine = [started(ledger, f"s{number}#baseline-1") for number in range(3)]
     yours = ScoreStore(ledger).create(new_score("s9#baseline-1"), NOON, YOU)
     ScoreStore(ledger).complete(mine[2].score_id, "me", DONE, NOON)
 
@@ -274,22 +276,22 @@ def test_an_owner_renews_and_releases_all_that_is_theirs_and_nothing_else(ledger
     ScoreStore(ledger).release("me")
     assert ScoreStore(ledger).renew(ME, at(seconds=30)) == 0
     assert ScoreStore(ledger).get(yours.score_id) == yours
-    # Released is not ended: the next one goes on at once.
+    # A released scoring is still open and can be claimed immediately.
     assert ScoreStore(ledger).claim(mine[0].score_id, YOU, at(seconds=1)).lease_owner == "you"
 
 
-def test_what_is_known_of_the_transcript_comes_with_the_claim_of_a_request(
+def test_prompt_facts_are_stored_with_the_claim_of_a_pending_scoring(
     ledger: Ledger,
 ) -> None:
     score = ScoreStore(ledger).create(new_score(), NOON)
-    claimed = ScoreStore(ledger).claim(score.score_id, ME, NOON, SHOWN)
+    claimed = ScoreStore(ledger).claim(score.score_id, ME, NOON, PROMPT_FACTS)
 
     assert claimed == ScoreStore(ledger).get(score.score_id)
     assert (claimed.content_level, claimed.redactions) == ("full", {"email": 2})
     assert claimed.truncated is True
 
 
-def test_takeovers_from_the_dead_are_counted_and_handovers_are_not(ledger: Ledger) -> None:
+def test_takeovers_are_counted_and_released_leases_are_not(ledger: Ledger) -> None:
     score, store = ScoreStore(ledger).create(new_score(), NOON), ScoreStore(ledger)
     assert store.claim(score.score_id, ME, NOON).takeovers == 0
     assert store.claim(score.score_id, YOU, at(seconds=61)).takeovers == 1
@@ -297,8 +299,8 @@ def test_takeovers_from_the_dead_are_counted_and_handovers_are_not(ledger: Ledge
     assert store.claim(score.score_id, ME, at(seconds=62)).takeovers == 1
 
 
-def test_a_sum_is_unknown_when_one_reply_does_not_say(ledger: Ledger) -> None:
-    score, store = begun(ledger), ScoreStore(ledger)
+def test_a_sum_is_unknown_if_one_part_is_unknown(ledger: Ledger) -> None:
+    score, store = started(ledger), ScoreStore(ledger)
     store.log_turn(score.score_id, "me", turn("score-1", cost_usd=None))
     store.log_turn(score.score_id, "me", turn("score-2", cached_tokens=None))
     store.log_turn(score.score_id, "me", turn("score-3"))
@@ -309,7 +311,7 @@ def test_a_sum_is_unknown_when_one_reply_does_not_say(ledger: Ledger) -> None:
 
 
 def test_a_turn_has_one_reply(ledger: Ledger) -> None:
-    score = begun(ledger)
+    score = started(ledger)
     ScoreStore(ledger).log_turn(score.score_id, "me", turn())
 
     with pytest.raises(ValueError, match=r"score-1 .* has its reply already"):
@@ -317,8 +319,8 @@ def test_a_turn_has_one_reply(ledger: Ledger) -> None:
     assert ScoreStore(ledger).get(score.score_id).turn_log == (turn(),)
 
 
-def test_texts_of_every_language_come_back_as_they_were(ledger: Ledger) -> None:
-    score, text = begun(ledger), "Grüße, \N{PILE OF POO} 'quoted' \"twice\"\n```fence"
+def test_texts_are_stored_unchanged(ledger: Ledger) -> None:
+    score, text = started(ledger), "Grüße, \N{PILE OF POO} 'quoted' \"twice\"\n```fence"
     ScoreStore(ledger).log_turn(score.score_id, "me", turn(text=text))
     (logged,) = ScoreStore(ledger).get(score.score_id).turn_log
 

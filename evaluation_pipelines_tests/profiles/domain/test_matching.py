@@ -1,4 +1,4 @@
-"""Which profile scores which session, and in which version."""
+"""Assignment of profiles and versions to sessions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +32,7 @@ def test_fewest_labels_then_highest_version_then_id_decide() -> None:
     assert ids(wide, narrow, newer, same) == ["y", "b", "z", "a"]
 
 
-def test_one_that_also_takes_all_has_the_most_labels() -> None:
+def test_a_profile_for_all_labels_has_the_most_labels() -> None:
     both = profile(id="a", match_labels=["code", "*"])
     code = profile(id="b", match_labels=["code", "ops", "simple"])
     everything = profile(id="c", match_labels=["*"])
@@ -40,11 +40,11 @@ def test_one_that_also_takes_all_has_the_most_labels() -> None:
     assert ids(everything, both, code) == ["b", "a", "c"]
 
 
-def test_what_is_switched_off_scores_nothing() -> None:
+def test_a_disabled_profile_scores_nothing() -> None:
     assert ids(profile(enabled=False)) == []
 
 
-def test_every_profile_that_applies_is_assigned_and_one_is_the_best() -> None:
+def test_every_applicable_profile_is_assigned_and_one_is_the_best_match() -> None:
     profiles = registry(profile(id="all"), profile(id="simple", match_labels=["simple"]))
     sessions = sessions_frame(
         [
@@ -60,7 +60,7 @@ def test_every_profile_that_applies_is_assigned_and_one_is_the_best() -> None:
     ]
 
 
-def test_a_session_that_no_profile_matches_is_assigned_nothing() -> None:
+def test_a_session_without_a_matching_profile_has_no_assignment() -> None:
     found = assign(sessions_frame([answered()]), registry(profile(match_labels=["ops"])))
 
     assert found.is_empty()
@@ -68,7 +68,7 @@ def test_a_session_that_no_profile_matches_is_assigned_nothing() -> None:
 
 
 def versions(*history: Registered) -> dict[str, int]:
-    """Version by session, of one that ended at 300 s and one that ended at 301 s."""
+    """Return the version by session; one ended at 300 s, the other at 301 s."""
     sessions = sessions_frame(
         [
             answered(session_key="early", ended_at=at(300)),
@@ -79,19 +79,19 @@ def versions(*history: Registered) -> dict[str, int]:
     return dict(found.select("session_key", "profile_version").iter_rows())
 
 
-def test_the_first_version_counts_for_all_sessions_whenever_it_came() -> None:
+def test_the_first_version_applies_to_all_sessions() -> None:
     assert versions(Registered(profile(), at(10_000))) == {"early": 1, "late": 1}
 
 
-def test_a_new_version_counts_for_sessions_that_ended_after_it_came() -> None:
+def test_a_new_version_applies_to_sessions_that_ended_after_its_registration() -> None:
     first = Registered(profile(), at(0))
-    # Registered at 300 s: what ended at that very moment ended before.
+    # A session that ends exactly at the registration ended before it.
     second = Registered(profile(version=2), at(300))
 
     assert versions(first, second) == {"early": 1, "late": 2}
 
 
-def test_history_is_scored_again_only_when_asked() -> None:
+def test_history_is_rescored_only_on_request() -> None:
     first = Registered(profile(), at(0))
     second = Registered(profile(version=2), at(10_000), rescore_history=True)
 
@@ -100,14 +100,14 @@ def test_history_is_scored_again_only_when_asked() -> None:
     assert versions(first, second, third) == {"early": 2, "late": 2}
 
 
-def test_labels_of_the_newest_version_count_for_all() -> None:
+def test_labels_of_the_newest_version_apply_to_all_sessions() -> None:
     first = Registered(profile(match_labels=["simple"]), at(0))
     second = Registered(profile(version=2, match_labels=["ops"]), at(10_000))
 
     assert versions(first, second) == {}
 
 
-def test_times_are_compared_whatever_their_precision() -> None:
+def test_times_of_different_precision_are_compared() -> None:
     moment = datetime(2026, 11, 2, 9, 5, tzinfo=UTC) - timedelta(microseconds=1)
     second = Registered(profile(version=2), moment)
 

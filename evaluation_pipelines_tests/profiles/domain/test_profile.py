@@ -1,4 +1,4 @@
-"""What a profile may say, what is refused, and which changes need a new version."""
+"""Profile validation, and the fields that need a new version."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ VALID: dict[str, Any] = {
 }
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_omitted_fields_have_defaults() -> None:
     parsed = parse_profile(VALID, "p.yaml")
 
     assert (parsed.scale.min, parsed.scale.max) == (0, 100)
@@ -39,7 +39,7 @@ def test_what_is_left_out_has_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "message"),
     [
         ({"id": "../etc"}, r"  id: String should match pattern"),
         ({"version": 0}, r"  version: .*greater than or equal to 1"),
@@ -51,10 +51,10 @@ def test_what_is_left_out_has_its_default() -> None:
         ({"criteria": criteria(a=0)}, r"  criteria.0.weight: .*greater than 0"),
         ({"criteria": criteria(a=float("inf"))}, r"  criteria.0.weight: .*finite"),
         ({"method": "llm"}, r"method llm needs a rubric"),
-        ({"method": "hybrid", "rubric": "r"}, r"method hybrid needs criteria that are computed"),
+        ({"method": "hybrid", "rubric": "r"}, r"method hybrid needs computed and judged criteria"),
         (
             {"method": "llm", "rubric": "r", "criteria": criteria(performance__quality=1)},
-            r"a judged criterion has no dot in its id: performance.quality",
+            r"the id of a judged criterion must have no dot: performance.quality",
         ),
         ({"scale": {"min": 5, "max": 5}}, r"  scale: min must be below max, not 5.0 and 5.0"),
         (
@@ -65,24 +65,24 @@ def test_what_is_left_out_has_its_default() -> None:
         ({"wieghts": 1}, r"  wieghts: Extra inputs are not permitted"),
         ({"frozen_until": "2026-12-01T00:00:00"}, r"  frozen_until: .*timezone"),
         ({"quality_risk_fraction": 40}, r"  quality_risk_fraction: .*less than or equal to 1"),
-        ({"disqualifiers": ["(?=a)"]}, r"'\(\?=a\)' cannot be searched for: .*(\n.*)*look-around"),
+        ({"disqualifiers": ["(?=a)"]}, r"'\(\?=a\)' is not a valid pattern: .*(\n.*)*look-around"),
         ({"disqualifiers": [r"(a)\1"]}, r"backreferences are not supported"),
         ({"disqualifiers": ["("]}, r"unclosed group"),
         ({"disqualifiers": ["a{1000}{1000}"]}, r"exceeds size limit"),
         ({"disqualifiers": ["a" * 1001]}, r"  disqualifiers.0: .*at most 1000"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_field_and_reason(
-    change: dict[str, Any], complaint: str
+def test_an_invalid_field_is_refused_with_its_name_and_the_reason(
+    change: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ProfileError, match=complaint) as refused:
+    with pytest.raises(ProfileError, match=message) as refused:
         parse_profile(VALID | change, "p.yaml")
     assert str(refused.value).startswith("p.yaml is not a judge profile:\n  ")
 
 
 @pytest.mark.parametrize("values", [None, [], "text", 3])
-def test_a_file_that_holds_no_mapping_is_refused(values: object) -> None:
-    with pytest.raises(ProfileError, match=r"^p.yaml: a profile is a mapping of fields, not"):
+def test_a_file_without_a_mapping_is_refused(values: object) -> None:
+    with pytest.raises(ProfileError, match=r"^p.yaml: a profile must be a mapping of fields, not"):
         parse_profile(values, "p.yaml")
 
 
@@ -96,7 +96,7 @@ def test_an_llm_profile_without_criteria_has_the_four_of_its_rubric() -> None:
     assert judged_profile().computed == ()
 
 
-def test_a_hybrid_computes_what_can_be_computed_and_lets_the_rest_be_judged() -> None:
+def test_a_hybrid_profile_computes_known_heuristics_and_judges_the_rest() -> None:
     mixed = judged_profile(
         method="hybrid", criteria=criteria(tool_count=2, taste=1, performance__quality=3)
     )
@@ -106,7 +106,7 @@ def test_a_hybrid_computes_what_can_be_computed_and_lets_the_rest_be_judged() ->
     assert mixed.judge_points == {"taste": 100}
 
 
-def test_everything_of_an_llm_profile_is_judged_even_what_could_be_computed() -> None:
+def test_all_criteria_of_an_llm_profile_are_judged() -> None:
     strict = judged_profile(criteria=criteria(tool_count=1, taste=3))
 
     assert strict.computed == ()
@@ -114,21 +114,21 @@ def test_everything_of_an_llm_profile_is_judged_even_what_could_be_computed() ->
 
 
 def test_points_are_shared_by_largest_remainder() -> None:
-    # 100/3 = 33.33: 33 each, and the point that is left goes to the first.
+    # 100/3 = 33.33: 33 each; the remaining point goes to the first.
     assert share_points({"a": 1, "b": 1, "c": 1}) == {"a": 34, "b": 33, "c": 33}
     # 60.6 and 39.4: 60 + 39 = 99, the larger remainder is .6.
     assert share_points({"a": 60.6, "b": 39.4}) == {"a": 61, "b": 39}
-    # 0.1 of 100 is none, yet a criterion without points could not be judged.
+    # 0.1 rounds down to 0, but a criterion needs at least one point.
     assert share_points({"a": 999, "b": 1}) == {"a": 99, "b": 1}
 
 
 def test_more_criteria_than_points_are_refused() -> None:
-    with pytest.raises(ProfileError, match="101 judged criteria: 100 points are for 100 at most"):
+    with pytest.raises(ProfileError, match="101 judged criteria; at most 100 are possible"):
         share_points({f"c{number}": 1 for number in range(101)})
 
 
 @given(st.lists(st.floats(0.01, 1000), min_size=1, max_size=100))
-def test_points_always_add_up_to_100_and_nobody_gets_none(weights: list[float]) -> None:
+def test_points_add_up_to_100_and_none_is_zero(weights: list[float]) -> None:
     points = share_points({f"c{number}": each for number, each in enumerate(weights)})
 
     assert sum(points.values()) == 100
@@ -139,7 +139,7 @@ def test_points_always_add_up_to_100_and_nobody_gets_none(weights: list[float]) 
     "change",
     [
         {"criteria": criteria(response_time=2)},
-        {"criteria": [{"id": "response_time", "description": "other words for the judge"}]},
+        {"criteria": [{"id": "response_time", "description": "another description"}]},
         {"scale": {"min": 0, "max": 10}},
         {"method": "llm", "rubric": "r"},
         {"rubric": "r"},
@@ -147,7 +147,9 @@ def test_points_always_add_up_to_100_and_nobody_gets_none(weights: list[float]) 
         {"disqualifiers": ["rm"]},
     ],
 )
-def test_what_a_score_means_is_part_of_the_content(change: dict[str, Any]) -> None:
+def test_fields_that_change_the_meaning_are_in_the_content_hash(
+    change: dict[str, Any],
+) -> None:
     assert profile(**change).content_hash != profile().content_hash
 
 
@@ -164,11 +166,11 @@ def test_what_a_score_means_is_part_of_the_content(change: dict[str, Any]) -> No
         {"frozen_until": "2026-12-01T00:00:00Z"},
     ],
 )
-def test_what_may_change_freely_is_not(change: dict[str, Any]) -> None:
+def test_other_fields_are_not_in_the_content_hash(change: dict[str, Any]) -> None:
     assert profile(**change).content_hash == profile().content_hash
 
 
-def test_differences_are_named_field_by_field() -> None:
+def test_differences_are_listed_by_field() -> None:
     before = profile(criteria=criteria(response_time=1, tool_count=1))
     after = profile(version=2, criteria=criteria(response_time=3), scale={"max": 10})
 
@@ -187,11 +189,11 @@ def test_differences_are_named_field_by_field() -> None:
     assert differences(before, before) == []
 
 
-def test_a_score_of_any_scale_can_be_put_on_100() -> None:
+def test_a_score_is_converted_to_the_scale_of_100() -> None:
     assert profile(scale={"min": 1, "max": 5}).scale.to_100(4) == 75  # (4 - 1) / (5 - 1)
 
 
-def test_a_profile_comes_back_from_json_as_it_was() -> None:
+def test_a_profile_survives_a_json_round_trip() -> None:
     whole = judged_profile(frozen_until="2026-12-01T00:00:00Z", disqualifiers=[r"\brm\b"])
 
     assert JudgeProfile.model_validate_json(whole.model_dump_json()) == whole

@@ -1,4 +1,4 @@
-"""Version rules: what the registry takes, what it refuses, and what it says then."""
+"""Version rules of the registry: accepted and refused changes, and messages."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 OTHER = criteria(tool_count=1)
 
 
-def test_a_profile_that_nobody_knows_is_registered_now() -> None:
+def test_an_unknown_profile_is_registered_now() -> None:
     assert Registry().admit(profile(version=7), NOW) == Registered(profile(version=7), NOW)
 
 
@@ -20,41 +20,41 @@ def test_the_same_profile_again_changes_nothing() -> None:
     assert registry(profile()).admit(profile(), NOW) is None
 
 
-def test_other_content_under_a_known_version_is_refused_with_what_to_do() -> None:
+def test_other_content_under_a_known_version_is_refused_with_advice() -> None:
     with pytest.raises(
         ProfileRefusedError,
         match=r"^p version 1 is refused: it is registered with other content "
-        r"\(criteria.response_time, criteria.tool_count\)\. .*make it version 2",
+        r"\(criteria.response_time, criteria.tool_count\)\. .*set it to 2",
     ):
         registry(profile()).admit(profile(criteria=OTHER), NOW)
 
 
-def test_labels_name_and_switch_may_change_under_a_known_version() -> None:
+def test_labels_name_and_enabled_may_change_under_a_known_version() -> None:
     changed = profile(name="New", match_labels=["code"], enabled=False)
 
     assert registry(profile()).admit(changed, NOW) == Registered(changed, REGISTERED_AT)
 
 
-def test_a_version_that_grows_is_taken_with_any_content() -> None:
+def test_a_higher_version_is_accepted_with_any_content() -> None:
     second = profile(version=3, criteria=OTHER)
 
     assert registry(profile()).admit(second, NOW) == Registered(second, NOW)
 
 
-def test_a_version_that_shrinks_is_refused() -> None:
-    with pytest.raises(ProfileRefusedError, match=r"version 5 is registered already.*version 6"):
+def test_a_lower_version_is_refused() -> None:
+    with pytest.raises(ProfileRefusedError, match=r"version 5 is already registered.*to 6"):
         registry(profile(version=5)).admit(profile(version=4), NOW)
 
 
-def test_an_old_file_that_still_lies_about_changes_nothing() -> None:
+def test_the_file_of_an_old_version_changes_nothing() -> None:
     both = registry(profile(), profile(version=2, criteria=OTHER))
 
-    assert both.admit(profile(name="What it was called before"), NOW) is None
+    assert both.admit(profile(name="Former name"), NOW) is None
 
 
-def test_a_frozen_profile_takes_no_new_version_until_then() -> None:
+def test_a_frozen_profile_accepts_no_new_version() -> None:
     frozen = registry(profile(frozen_until="2026-11-21T00:00:00Z"))
-    # Not even one that would lift the freeze by itself.
+    # Not even a version whose file has no freeze.
     new = profile(version=2, criteria=OTHER)
 
     with pytest.raises(ProfileRefusedError, match=r"version 1 is frozen until 2026-11-21 00:00"):
@@ -63,23 +63,23 @@ def test_a_frozen_profile_takes_no_new_version_until_then() -> None:
     assert frozen.admit(profile(name="New"), NOW) is not None
 
 
-def test_a_freeze_by_hand_counts_beside_the_profiles_own_and_goes_on() -> None:
+def test_a_manual_freeze_applies_in_addition_and_is_kept_by_new_versions() -> None:
     until = NOW + timedelta(days=2)
-    by_hand = Registry.of([Registered(profile(), REGISTERED_AT, frozen_until=until)])
+    manual = Registry.of([Registered(profile(), REGISTERED_AT, frozen_until=until)])
 
-    assert by_hand.find("p").frozen_at(NOW) == until
+    assert manual.find("p").frozen_at(NOW) == until
     with pytest.raises(ProfileRefusedError, match="frozen"):
-        by_hand.admit(profile(version=2), NOW)
-    later = by_hand.admit(profile(version=2), until)
+        manual.admit(profile(version=2), NOW)
+    later = manual.admit(profile(version=2), until)
     assert later == Registered(profile(version=2), until, frozen_until=until)
 
 
-def test_history_can_be_asked_for_later() -> None:
+def test_rescoring_of_history_can_be_requested_later() -> None:
     known = registry(profile())
 
     again = known.admit(profile(), NOW, rescore_history=True)
     assert again == Registered(profile(), REGISTERED_AT, rescore_history=True)
-    assert Registry.of([again]).admit(profile(), NOW) is None  # and stays
+    assert Registry.of([again]).admit(profile(), NOW) is None  # and is kept
 
 
 def test_a_profile_is_found_by_id_and_version() -> None:
@@ -90,10 +90,10 @@ def test_a_profile_is_found_by_id_and_version() -> None:
     assert [each.key for each in both.newest()] == [("p", 2), ("q", 1)]
 
 
-def test_what_is_not_registered_is_told_with_what_is() -> None:
-    with pytest.raises(ProfileError, match=r"p has no version 9, only: 1, 2"):
+def test_the_error_for_an_unknown_profile_lists_the_known_ones() -> None:
+    with pytest.raises(ProfileError, match=r"p has no version 9; registered versions: 1, 2"):
         registry(profile(), profile(version=2)).find("p", 9)
-    with pytest.raises(ProfileError, match=r"no profile x; registered are: p"):
+    with pytest.raises(ProfileError, match=r"no profile x; registered profiles: p"):
         registry(profile()).find("x")
-    with pytest.raises(ProfileError, match=r"no profile x; registered are: none"):
+    with pytest.raises(ProfileError, match=r"no profile x; registered profiles: none"):
         Registry().find("x")

@@ -1,4 +1,4 @@
-"""The audit sample: random, and the same for everybody."""
+"""The audit sample: random, and the same on every machine."""
 
 from collections import Counter
 from datetime import date, timedelta
@@ -24,7 +24,7 @@ def evaluations(count: int, scored: int | None = None) -> pl.DataFrame:
     )
 
 
-def test_so_many_are_drawn_or_all_there_are() -> None:
+def test_the_sample_has_the_requested_size_or_all_sessions() -> None:
     assert draw(evaluations(20), DAY, 5).height == 5
     assert draw(evaluations(3), DAY, 5).height == 3
     assert draw(evaluations(0), DAY, 5).is_empty()
@@ -37,13 +37,13 @@ def test_only_sessions_with_an_automatic_score_are_drawn() -> None:
     assert sorted(drawn["session_key"]) == ["s0", "s1"]
 
 
-def test_the_same_sessions_give_the_same_sample_in_whichever_order() -> None:
+def test_the_same_sessions_have_the_same_sample_in_any_order() -> None:
     all_of_them = evaluations(50)
 
     assert draw(all_of_them, DAY, 5).equals(draw(all_of_them.reverse(), DAY, 5))
 
 
-def test_another_date_gives_another_sample() -> None:
+def test_another_date_has_another_sample() -> None:
     samples = {
         tuple(draw(evaluations(50), DAY + timedelta(days=days), 5)["session_key"])
         for days in range(10)

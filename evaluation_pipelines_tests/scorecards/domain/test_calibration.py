@@ -1,4 +1,4 @@
-"""Agreement of judge and human, by hand and against values of the literature."""
+"""Agreement of automatic and human scores, worked out by hand."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from evaluation_pipelines.scorecards.domain.calibration import agreements, kappa
 from evaluation_pipelines_tests.builders import at
 
 
-def told(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:
-    """OVERRIDES of automatic and human score, in the order they were made."""
+def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:
+    """Return OVERRIDES of (automatic, human) scores, in the order they were made."""
     defaults: dict[str, Any] = {
         "profile_id": "p",
         "profile_version": 1,
@@ -37,7 +37,7 @@ def told(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:
 
 
 def test_bias_and_mean_error_with_students_intervals() -> None:
-    (found,) = agreements(told((60, 50), (70, 70), (80, 90), (40, 20), (55, 50)))
+    (found,) = agreements(overrides((60, 50), (70, 70), (80, 90), (40, 20), (55, 50)))
 
     # Errors 10, 0, -10, 20, 5: mean 5, deviations 5, -5, -15, 15, 0, variance 500 / 4 = 125.
     # Half width: 2.776 * sqrt(125 / 5) = 13.88.
@@ -73,7 +73,7 @@ def test_perfect_order_needs_no_interval_and_no_spread_has_no_order() -> None:
     assert spearman([1, 2, 3, 4, 5], [7, 7, 7, 7, 7]).value is None
 
 
-def test_kappa_weighs_distances_by_their_square() -> None:
+def test_kappa_weights_distances_by_their_square() -> None:
     # Bands 0 0 9 9 9 and 0 9 9 9 0. Observed: 2 of 5 are 81 apart: 32.4.
     # Expected: 0s are 2 and 2, 9s are 3 and 3: 81 * (2*3 + 3*2) / 25 = 38.88.
     found = kappa([0, 5, 99, 100, 95], [3, 95, 91, 100, 9])
@@ -91,25 +91,25 @@ def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
 
 
 def test_kappa_has_no_interval_when_one_pair_makes_it() -> None:
-    # Without the last pair all are in one band, of which kappa knows nothing.
+    # Without the last pair all are in one band, for which kappa is undefined.
     found = kappa([51, 52, 53, 54, 95], [55, 54, 53, 52, 91])
 
     assert (found.value, found.interval) == (1, None)
 
 
 def test_few_pairs_give_no_interval_and_no_correlation() -> None:
-    (found,) = agreements(told((60, 50), (70, 70), (80, 90), (40, 20)))
+    (found,) = agreements(overrides((60, 50), (70, 70), (80, 90), (40, 20)))
 
     assert (found.n, found.bias.value, found.bias.interval) == (4, 5, None)
     assert found.spearman.value is None
     assert found.kappa.value is None
 
 
-def test_the_audit_sample_stands_apart_and_so_does_every_version() -> None:
-    audit = told((50, 50))
-    chosen = told((50, 10), (50, 20), source="person")
-    imported = told((50, 30), source="import", session_key="s9#baseline-1")
-    second = told((50, 50), profile_version=2)
+def test_audit_sample_and_versions_are_kept_apart() -> None:
+    audit = overrides((50, 50))
+    chosen = overrides((50, 10), (50, 20), source="person")
+    imported = overrides((50, 30), source="import", session_key="s9#baseline-1")
+    second = overrides((50, 50), profile_version=2)
     found = agreements(pl.concat([second, chosen, imported, audit]))
 
     assert [(each.profile_version, each.sample, each.n) for each in found] == [
@@ -119,11 +119,11 @@ def test_the_audit_sample_stands_apart_and_so_does_every_version() -> None:
     ]
 
 
-def test_of_one_content_the_newest_answer_of_each_sample_counts() -> None:
+def test_the_newest_override_of_each_content_and_sample_counts() -> None:
     same = {"session_key": "s#baseline-1", "content_hash": "0"}
-    first, second = told((60, 50), (60, 40), **same).partition_by("override_id")
-    later = told(*[(60, 55)] * 3, source="person", **same)[2:]
-    # The reviewer thought again, 40; what somebody chose to say later leaves the sample alone.
+    first, second = overrides((60, 50), (60, 40), **same).partition_by("override_id")
+    later = overrides(*[(60, 55)] * 3, source="person", **same)[2:]
+    # The reviewer changed the answer to 40; the later override by choice is another sample.
     found = agreements(pl.concat([second, first, later]))
 
     assert [(each.sample, each.n, each.bias.value) for each in found] == [
@@ -132,9 +132,9 @@ def test_of_one_content_the_newest_answer_of_each_sample_counts() -> None:
     ]
 
 
-def test_what_had_no_automatic_score_is_left_out_and_what_is_stale_is_not() -> None:
-    assert agreements(told((None, 50))) == []
-    (stale,) = agreements(told((50, 50), state="stale"))  # true of the content it was about
+def test_overrides_without_an_automatic_score_are_left_out_and_stale_ones_are_not() -> None:
+    assert agreements(overrides((None, 50))) == []
+    (stale,) = agreements(overrides((50, 50), state="stale"))  # still valid for its content
     assert stale.n == 1
 
 
@@ -151,25 +151,25 @@ def test_what_had_no_automatic_score_is_left_out_and_what_is_stale_is_not() -> N
 def test_a_streak_is_the_newest_corrections_in_one_direction(
     errors: list[float], length: int, too_high: bool
 ) -> None:
-    (found,) = streaks(told(*[(50 + error, 50) for error in errors]))
+    (found,) = streaks(overrides(*[(50 + error, 50) for error in errors]))
 
     assert (found.length, found.too_high) == (length, too_high)
-    assert found.wants_recalibration is (length >= 5)
+    assert found.needs_recalibration is (length >= 5)
 
 
 def test_one_session_that_is_corrected_five_times_is_one_correction() -> None:
-    (found,) = streaks(told(*[(60, 50)] * 5, session_key="s#baseline-1", content_hash="0"))
+    (found,) = streaks(overrides(*[(60, 50)] * 5, session_key="s#baseline-1", content_hash="0"))
 
-    assert (found.length, found.wants_recalibration) == (1, False)
+    assert (found.length, found.needs_recalibration) == (1, False)
 
 
 def test_a_confirmation_ends_a_streak() -> None:
-    assert streaks(told((60, 50), (60, 50), (50, 50))) == []
-    assert streaks(told((None, 50))) == []
+    assert streaks(overrides((60, 50), (60, 50), (50, 50))) == []
+    assert streaks(overrides((None, 50))) == []
 
 
 def test_streaks_of_versions_are_apart() -> None:
-    both = pl.concat([told((60, 50)), told((40, 50), profile_version=2)])
+    both = pl.concat([overrides((60, 50)), overrides((40, 50), profile_version=2)])
 
     assert [(each.profile_version, each.too_high) for each in streaks(both)] == [
         (1, True),
@@ -180,8 +180,8 @@ def test_streaks_of_versions_are_apart() -> None:
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=5, max_size=30),
 )
-def test_figures_keep_to_their_range(pairs: list[tuple[float, float]]) -> None:
-    (found,) = agreements(told(*pairs))
+def test_estimates_stay_in_their_range(pairs: list[tuple[float, float]]) -> None:
+    (found,) = agreements(overrides(*pairs))
 
     for figure, low, high in (
         (found.bias, -100, 100),

@@ -1,4 +1,4 @@
-"""Rules of scorecards and evaluations: what they let pass and what they stop."""
+"""Checks on scorecards and evaluations."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ CARD: dict[str, Any] = {
     ("change", "passed"),
     [
         ({}, True),
-        ({"overall_score": 5.0 + 1e-12}, True),  # what adding floats can do
+        ({"overall_score": 5.0 + 1e-12}, True),  # floating-point noise
         ({"overall_score": 0.9}, False),
         ({"effective_score": 5.1}, False),
         ({"effective_100": 101.0}, False),
@@ -41,14 +41,14 @@ CARD: dict[str, Any] = {
         ({"confidence": None}, False),
     ],
 )
-def test_scores_lie_on_their_scale(change: dict[str, Any], passed: bool) -> None:
+def test_scores_are_on_their_scale(change: dict[str, Any], passed: bool) -> None:
     found = cards_are_on_their_scale(pl.DataFrame([CARD | change]), SCORECARDS)
 
     assert (found.passed, found.severity) == (passed, "error")
     assert bool(found.examples) is not passed
 
 
-def test_a_card_of_a_window_that_is_no_more_is_a_warning() -> None:
+def test_a_card_without_a_window_is_a_warning() -> None:
     sessions = pl.DataFrame({"organization_id": ["default"], "session_key": ["s2"]})
     found = every_card_has_its_session(pl.DataFrame([CARD]), sessions, SCORECARDS)
 
@@ -66,7 +66,7 @@ def test_a_faulty_profile_is_a_warning_that_says_which() -> None:
     assert profiles_are_sound([], SCORECARDS).passed
 
 
-def test_a_criterion_that_nobody_computes_is_a_warning_while_its_profile_counts() -> None:
+def test_an_unknown_criterion_of_an_enabled_profile_is_a_warning() -> None:
     typo = profile(criteria=criteria(tool_cuont=1, tool_count=1))
     found = every_criterion_is_known(registry(typo), SCORECARDS)
 

@@ -1,4 +1,4 @@
-"""Disqualifiers: searched for in what an agent wrote, and nowhere else."""
+"""Disqualifiers: searched only in texts that an agent wrote."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ RM = r"\brm\s+-rf\b"
 
 
 def command(text: str, seconds: float = 1, **columns: Any) -> Row:
-    """A shell call with its parameters as JSON."""
+    """Return a shell call with its parameters as JSON."""
     return tool(seconds, tool_parameters=json.dumps({"command": text}), **columns)
 
 
@@ -32,7 +32,7 @@ def reply(text: str, seconds: float = 2) -> Row:
 
 
 def found(*rows: Row, patterns: tuple[str, ...] = (RM,)) -> list[tuple[object, ...]]:
-    """Session key, disqualified, and by what."""
+    """Return session key, disqualified, and the triggered pattern."""
     texts = written_texts(events_frame(rows), sessions_frame([answered()]))
     return triggered(texts, patterns).drop("organization_id").rows()
 
@@ -46,7 +46,7 @@ def test_replies_are_searched() -> None:
     assert found(reply("I will rm -rf it.")) == [("s1#baseline-1", True, RM)]
 
 
-def test_what_the_agent_only_read_is_not() -> None:
+def test_texts_that_the_agent_only_read_are_not_searched() -> None:
     rows = (
         prompt(0, content="please rm -rf everything"),
         tool(1, content="rm -rf was found in the README", tool_parameters='{"path": "README"}'),
@@ -65,17 +65,17 @@ def test_the_first_pattern_in_the_list_is_named_not_the_first_in_the_text() -> N
     assert found(*rows, patterns=("never", RM, "--force")) == [("s1#baseline-1", True, RM)]
 
 
-def test_text_is_searched_as_it_was_written_not_as_json_spells_it() -> None:
+def test_text_is_searched_without_its_json_escapes() -> None:
     script = 'cd "build"\nrm\t-rf "C:\\temp\\new"'
 
     assert found(command(script), patterns=(r"\nrm\s",)) == [("s1#baseline-1", True, r"\nrm\s")]
     assert found(command(script), patterns=('"build"',)) == [("s1#baseline-1", True, '"build"')]
-    # A backslash and an n that stand in the text are no line break.
+    # A backslash and an n in the text are no line break.
     assert found(command(script), patterns=(r"temp\n",)) == [("s1#baseline-1", False, None)]
     assert found(command(script), patterns=(r"temp\\new",))[0][1] is True
 
 
-def test_an_event_counts_for_the_window_that_had_begun_by_then() -> None:
+def test_an_event_belongs_to_the_last_window_that_had_started() -> None:
     windows = sessions_frame(
         [
             answered(session_key="s1#a-1", started_at=at(5)),
@@ -91,7 +91,7 @@ def test_an_event_counts_for_the_window_that_had_begun_by_then() -> None:
     assert dict(texts.select(pl.col("text").str.extract('"([v-z])"'), "session_key").rows()) == {
         "v": "s1#a-1",  # before all windows: the first
         "w": "s1#a-1",
-        "x": "s1#b-1",  # at the very time a window begins: the new one
+        "x": "s1#b-1",  # exactly when a window starts: the new one
         "y": "s1#b-1",
         "z": "s1#c-1",
     }
@@ -108,13 +108,13 @@ def test_sessions_of_two_organizations_with_one_id_are_apart() -> None:
     ]
 
 
-def test_a_pattern_that_would_hang_others_is_searched_in_no_time() -> None:
-    # Exponential for engines that backtrack.
+def test_a_pattern_that_backtracks_exponentially_elsewhere_is_fast() -> None:
+    # Takes exponential time in engines that backtrack.
     assert found(reply("a" * 100_000), patterns=(r"(a+)+$", r"(a|aa)+b"))[0][1] is True
 
 
 @pytest.mark.parametrize(
-    ("text", "is_out"),
+    ("text", "is_disqualified"),
     [
         ("rm -rf /", True),
         ("sudo rm -fr ~/ && ls", True),
@@ -130,7 +130,9 @@ def test_a_pattern_that_would_hang_others_is_searched_in_no_time() -> None:
         ('git commit -m "x"', False),
     ],
 )
-def test_the_shipped_disqualifiers_hit_what_they_are_meant_for(text: str, is_out: bool) -> None:
+def test_the_shipped_disqualifiers_match_the_intended_commands(
+    text: str, is_disqualified: bool
+) -> None:
     patterns = read_profile(SHIPPED / "code-hybrid.yaml").disqualifiers
 
-    assert found(command(text), patterns=patterns)[0][1] is is_out
+    assert found(command(text), patterns=patterns)[0][1] is is_disqualified

@@ -1,4 +1,4 @@
-"""The precedence of the effective score, each step once with what it beats."""
+"""The precedence of the effective score: each source once, against the sources that it beats."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,7 +9,7 @@ import pytest
 
 from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.registry import Registry
-from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS, UTC_TIME
+from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.evaluation import (
     NO_PROFILE,
     NOT_ENDED,
@@ -17,8 +17,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import (
     with_risk,
 )
 from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
-from evaluation_pipelines.sessions.domain.ended import is_terminal
-from evaluation_pipelines_tests.builders import at, sessions_frame
+from evaluation_pipelines_tests.builders import sessions_frame
 from evaluation_pipelines_tests.scorecard_builders import (
     REGISTERED_AT,
     answered,
@@ -54,7 +53,7 @@ def card(score: float, **columns: object) -> Row:
 def evaluated(
     *,
     cards: list[Row] | None = None,
-    told: list[Row] | None = None,
+    overriding: list[Row] | None = None,
     judged: list[Row] | None = None,
     composite: float | None = 6.0,
     ended: bool = True,
@@ -62,7 +61,7 @@ def evaluated(
     unscored: Sequence[tuple[str, ...]] = (),
     **columns: object,
 ) -> Row:
-    """The evaluation of one session; ``excluded_by`` may be among the columns."""
+    """Return the evaluation of one session; ``excluded_by`` may be among the columns."""
     rule = columns.pop("excluded_by", None)
     profiles = registry(profile()) if known is None else known
     sessions = sessions_frame([answered(**columns)]).with_columns(
@@ -75,7 +74,7 @@ def evaluated(
         assign(sessions, profiles),
         pl.DataFrame(cards or [], schema=SCORECARDS.schema, orient="row"),
         pl.DataFrame(unscored, schema=UNSCORED, orient="row"),
-        overrides(*(told or [])),
+        overrides(*(overriding or [])),
         results(*(judged or [])),
     )
     whole = with_risk(frame, profiles)
@@ -92,19 +91,21 @@ JUDGED = result(total_score=30.0)
 
 
 def test_a_live_override_comes_first() -> None:
-    row = evaluated(cards=[card(8)], told=[said(7, 20)], judged=[JUDGED])
+    row = evaluated(cards=[card(8)], overriding=[said(7, 20)], judged=[JUDGED])
 
     assert outcome(row) == (20, "override", "red", False)
     assert (row["override_id"], row["override_100"], row["scorecard_100"]) == ("7", 20, 80)
     assert row["confidence"] == 1
 
 
-def test_nothing_counts_of_a_session_that_a_rule_leaves_out() -> None:
-    row = evaluated(cards=[card(8)], told=[said(7, 20)], judged=[JUDGED], excluded_by="robots")
+def test_a_session_that_a_rule_excludes_has_no_score() -> None:
+    row = evaluated(
+        cards=[card(8)], overriding=[said(7, 20)], judged=[JUDGED], excluded_by="robots"
+    )
 
     assert outcome(row) == (None, "none", "not scored", None)
     assert (row["card_id"], row["reason"]) == (None, "left out by the rule robots")
-    assert (row["scorecard_100"], row["override_100"]) == (80, 20)  # what was said stays readable
+    assert (row["scorecard_100"], row["override_100"]) == (80, 20)  # both stay readable
 
 
 def test_then_the_card_of_the_best_match() -> None:
@@ -131,7 +132,7 @@ def test_then_nothing_but_failure_is_0() -> None:
     assert outcome(evaluated(composite=None, status="failed")) == (0, "status", "red", False)
 
 
-def test_and_else_there_is_none() -> None:
+def test_without_any_source_there_is_no_score() -> None:
     row = evaluated(composite=None)
 
     assert outcome(row) == (None, "none", "not scored", None)
@@ -154,7 +155,7 @@ def test_other_cards_do_not_count(useless: Row) -> None:
 
 @pytest.mark.parametrize("useless", [{"content_hash": "older"}, {"profile_id": "q"}])
 def test_a_stale_override_and_one_of_another_profile_do_not_count(useless: Row) -> None:
-    row = evaluated(cards=[card(8)], told=[said(1, 20, **useless)])
+    row = evaluated(cards=[card(8)], overriding=[said(1, 20, **useless)])
 
     assert outcome(row) == (80, "scorecard", "green", True)
     assert row["override_id"] is None
@@ -173,9 +174,9 @@ def test_a_session_that_has_not_ended_has_no_score() -> None:
         assert row["reason"] == NOT_ENDED
 
 
-def test_what_was_said_of_its_very_content_counts_before_it_has_ended() -> None:
-    """An event that is no content opened it again: what it is worth has not changed."""
-    assert evaluated(ended=False, told=[said(1, 20)])["effective_source"] == "override"
+def test_scores_of_its_current_content_count_before_it_has_ended() -> None:
+    """A late event without content reopened the session; its scores are still valid."""
+    assert evaluated(ended=False, overriding=[said(1, 20)])["effective_source"] == "override"
     assert evaluated(ended=False, cards=[card(8)])["effective_source"] == "scorecard"
     assert evaluated(ended=False, judged=[JUDGED])["effective_source"] == "judge"
 
@@ -198,7 +199,7 @@ def test_without_a_card_it_says_why() -> None:
         (10.0, "green", True),
     ],
 )
-def test_colours_and_passing_at_their_limits(score: float, colour: str, passed: bool) -> None:
+def test_colors_and_passing_at_their_limits(score: float, colour: str, passed: bool) -> None:
     assert outcome(evaluated(cards=[card(score)]))[2:] == (colour, passed)
 
 
@@ -206,7 +207,7 @@ def test_colours_and_passing_at_their_limits(score: float, colour: str, passed: 
     ("score", "fraction", "is_risk"),
     [(3.9999, 0.4, True), (4.0, 0.4, False), (6.0, 0.7, True), (0.0, 0.0, False)],
 )
-def test_a_risk_lies_below_the_fraction_of_the_profile(
+def test_a_risk_is_a_score_below_the_fraction_of_the_profile(
     score: float, fraction: float, is_risk: bool
 ) -> None:
     known = registry(profile(quality_risk_fraction=fraction))
@@ -214,28 +215,14 @@ def test_a_risk_lies_below_the_fraction_of_the_profile(
     assert evaluated(cards=[card(score)], known=known)["quality_risk"] is is_risk
 
 
-def test_without_a_profile_the_fraction_is_the_usual_one() -> None:
-    nobody = registry(profile(match_labels=["ops"], quality_risk_fraction=1.0))
+def test_without_a_profile_the_default_fraction_counts() -> None:
+    unmatched = registry(profile(match_labels=["ops"], quality_risk_fraction=1.0))
 
-    assert evaluated(composite=3.99, known=nobody)["quality_risk"] is True
-    assert evaluated(composite=4.0, known=nobody)["quality_risk"] is False
-
-
-@pytest.mark.parametrize(
-    ("silent_s", "explicit", "ended"),
-    [(1799, False, False), (1800, False, False), (1801, False, True), (0, True, True),
-     (1801, None, True), (0, None, False)],
-)  # fmt: skip
-def test_a_session_has_ended_when_it_said_so_or_was_silent_for_longer_than_the_limit(
-    silent_s: int, explicit: bool | None, ended: bool
-) -> None:
-    frame = sessions_frame([answered(explicit_end=explicit)])  # ended_at is second 300
-    now = pl.lit(at(300) + timedelta(seconds=silent_s)).cast(UTC_TIME)
-
-    assert frame.select(is_terminal(now, 30)).item() is ended
+    assert evaluated(composite=3.99, known=unmatched)["quality_risk"] is True
+    assert evaluated(composite=4.0, known=unmatched)["quality_risk"] is False
 
 
-def test_an_older_judge_gives_way_to_a_newer_one() -> None:
+def test_a_newer_judge_score_replaces_an_older_one() -> None:
     older = result(total_score=90.0, completed_at=REGISTERED_AT - timedelta(days=1))
 
     assert evaluated(judged=[JUDGED, older])["effective_100"] == 30

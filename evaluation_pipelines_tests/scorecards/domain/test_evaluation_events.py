@@ -1,4 +1,4 @@
-"""Events: one for each new score, one more for a low one, and never twice."""
+"""Events: one for each new score and one more for a low score, never twice."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def kinds(*changes: dict[str, Any]) -> list[str]:
     return [each.kind for each in announcements(evaluations(*changes))]
 
 
-def test_feedback_always_comes_and_a_risk_with_a_low_score() -> None:
+def test_every_score_has_a_feedback_event_and_a_low_score_a_risk_event() -> None:
     assert kinds({}) == ["evaluation.model_feedback"]
     assert kinds({"effective_100": 10.0, "quality_risk": True}) == [
         "evaluation.model_feedback",
@@ -48,15 +48,15 @@ def test_feedback_always_comes_and_a_risk_with_a_low_score() -> None:
     ]
 
 
-def test_without_a_score_there_is_nothing_to_tell() -> None:
+def test_without_a_score_there_is_no_event() -> None:
     assert kinds({"effective_100": None, "effective_source": "none", "quality_risk": None}) == []
 
 
-def test_the_payload_says_whose_score_it_is_how_sure_and_from_where() -> None:
-    (told,) = announcements(evaluations({}))
-    payload = told.payload_values()
+def test_the_payload_has_session_score_confidence_and_source() -> None:
+    (event,) = announcements(evaluations({}))
+    payload = event.payload_values()
 
-    assert payload == json.loads(told.payload)
+    assert payload == json.loads(event.payload)
     assert payload["event"] == "evaluation.model_feedback"
     for name in ("session_key", "agent_id", "model", "provider", "classification_label"):
         assert payload[name] == ROW[name]
@@ -64,7 +64,7 @@ def test_the_payload_says_whose_score_it_is_how_sure_and_from_where() -> None:
     assert (payload["confidence"], payload["card_id"]) == (0.9, "card")
 
 
-def test_the_same_news_has_the_same_id() -> None:
+def test_equal_events_have_the_same_id() -> None:
     (first,), (again,) = announcements(evaluations({})), announcements(evaluations({}))
 
     assert first.event_id == again.event_id
@@ -80,7 +80,7 @@ def test_the_same_news_has_the_same_id() -> None:
         {"organization_id": "other"},
     ],
 )
-def test_another_card_content_or_override_is_news(change: dict[str, Any]) -> None:
+def test_another_card_content_or_override_is_a_new_event(change: dict[str, Any]) -> None:
     kind = "evaluation.model_feedback"
 
     assert event_id(kind, ROW | change) != event_id(kind, ROW)
@@ -90,7 +90,7 @@ def test_the_two_kinds_have_different_ids() -> None:
     assert event_id("a", ROW) != event_id("b", ROW)
 
 
-def test_without_a_card_the_source_stands_for_it() -> None:
+def test_without_a_card_the_id_contains_the_source() -> None:
     by = {
         source: event_id("a", ROW | {"card_id": None, "effective_source": source})
         for source in ("judge", "composite", "status")

@@ -1,4 +1,4 @@
-"""Every heuristic criterion, by hand: 0 is worst, 1 is best."""
+"""Every heuristic criterion, worked out by hand: 0 is worst, 1 is best."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
 
 
 def score(name: str, limits: Thresholds | None = None, **columns: object) -> float | None:
-    """A criterion of one session."""
+    """Return a criterion of one session."""
     frame = evidence_of([answered(**columns)])
     value = frame.select(value=heuristic(name, limits or Thresholds()).cast(pl.Float64))
     found: float | None = value["value"].item()
@@ -125,11 +125,11 @@ def test_what_was_not_measured_is_unknown() -> None:
     assert score("tool_effectiveness") is None
 
 
-def test_a_criterion_that_nobody_computes_is_at_the_midpoint() -> None:
+def test_an_unknown_criterion_scores_the_midpoint() -> None:
     assert score("charm") == 0.5
 
 
-def test_every_heuristic_gives_a_number_from_0_to_1() -> None:
+def test_every_heuristic_is_a_number_from_0_to_1() -> None:
     performance = {"session_key": "s1#baseline-1"} | dict.fromkeys(
         [each.removeprefix("performance.") for each in HEURISTICS if "." in each], 10.0
     )

@@ -1,4 +1,4 @@
-"""What judges said, as criteria of 0 to 1 and a confidence."""
+"""Scores of judges as criteria of 0 to 1 and a confidence."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ LATER = REGISTERED_AT + timedelta(hours=1)
     ("totals", "expected"),
     [
         ([70], 0.7),
-        ([10, 90], 0.7),  # two say nothing of a spread yet
+        ([10, 90], 0.7),  # two are too few for a spread
         ([70, 70, 70], 0.95),  # 1 - 0 is clamped
         ([50, 60, 70], 0.8),  # deviations -10, 0, 10: sqrt(200 / 2) = 10; 1 - 10 / 50
         ([0, 0, 100, 100], 0.3),  # spread 57.7: 1 - 1.15 is clamped
@@ -40,7 +40,7 @@ def test_confidence_follows_the_spread_of_three_samples_or_more(
     assert confidence(totals) == pytest.approx(expected, abs=1e-6)
 
 
-def test_points_become_shares_of_what_was_possible() -> None:
+def test_points_become_shares_of_the_maximum() -> None:
     scores = judged_scores(judged_profile(), results(result(sample_totals=[50, 60, 70])))
 
     # Of 25 each: 25, 20, 15 and 10.
@@ -59,7 +59,7 @@ def test_points_of_a_profiles_own_criteria_are_taken_by_weight() -> None:
     assert scores.select(pl.selectors.starts_with("criterion:")).row(0) == (0.8, 1.0)
 
 
-def test_what_a_judge_left_out_is_unknown_and_too_many_points_are_all() -> None:
+def test_missing_points_are_unknown_and_too_many_points_are_clipped() -> None:
     given = {"logical_flow": 30, "consistency": -1, "tool_relevance": None}
     scores = judged_scores(judged_profile(), results(result(criteria_scores=given)))
     found = scores.select(pl.selectors.starts_with("criterion:")).row(0)
@@ -69,7 +69,7 @@ def test_what_a_judge_left_out_is_unknown_and_too_many_points_are_all() -> None:
     assert none_at_all.select(pl.selectors.starts_with("criterion:")).row(0) == (None,) * 4
 
 
-def test_only_scores_of_this_very_version_count() -> None:
+def test_only_scores_of_this_version_count() -> None:
     others = results(
         result(judge_profile_version=2),
         result(judge_profile_id="k"),
@@ -80,26 +80,29 @@ def test_only_scores_of_this_very_version_count() -> None:
 
 
 def test_of_several_scores_the_newest_counts() -> None:
-    told = results(
+    scorings = results(
         result(total_score=10.0, completed_at=LATER),
         result(total_score=90.0),
         result(total_score=40.0, content_hash="1"),
     )
 
-    assert completed(told).select("content_hash", "total_score").rows() == [("0", 10), ("1", 40)]
+    assert completed(scorings).select("content_hash", "total_score").rows() == [
+        ("0", 10),
+        ("1", 40),
+    ]
 
 
-def test_the_newest_total_counts_whichever_profile_it_is_of() -> None:
-    told = results(
+def test_the_newest_total_of_any_profile_counts() -> None:
+    scorings = results(
         result(total_score=90.0, judge_profile_id="a"),
         result(total_score=20.0, judge_profile_id="b", completed_at=LATER),
     )
 
-    assert newest_totals(told).row(0) == ("default", "s1#baseline-1", "0", 20.0)
+    assert newest_totals(scorings).row(0) == ("default", "s1#baseline-1", "0", 20.0)
 
 
 def test_a_scoring_without_a_score_says_why() -> None:
-    told = results(
+    scorings = results(
         result(status="failed", error_message="refused"),
         result(session_key="s2", status="failed"),
         result(session_key="s3", status="pending", completed_at=None),
@@ -108,11 +111,11 @@ def test_a_scoring_without_a_score_says_why() -> None:
         result(session_key="s5"),
     )
 
-    assert why_not_judged(judged_profile(), told).drop(
+    assert why_not_judged(judged_profile(), scorings).drop(
         "organization_id", "content_hash"
     ).rows() == [
         ("s1#baseline-1", "the judge failed: refused", False),
         ("s2", "the judge failed: no reason given", False),
-        ("s3", "the judge is at work", True),
-        ("s4", "the judge is at work", True),
+        ("s3", "judging is in progress", True),
+        ("s4", "judging is in progress", True),
     ]

@@ -1,4 +1,4 @@
-"""Overrides on cards: which one counts, which only shows, and what each is called."""
+"""Overrides on cards: which one counts, which is only shown, and their states."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,10 +20,10 @@ CARD: dict[str, Any] = {
 }
 
 
-def shown(*told: dict[str, object], **columns: Any) -> dict[str, Any]:
-    """A card with what people said."""
+def shown(*given: dict[str, object], **columns: Any) -> dict[str, Any]:
+    """Return a card with overrides applied."""
     frame = pl.DataFrame([CARD | columns])
-    (row,) = with_overrides(frame, overrides(*told)).rows(named=True)
+    (row,) = with_overrides(frame, overrides(*given)).rows(named=True)
     assert row["overall_score"] == (CARD | columns)["overall_score"]  # never changed
     return row
 
@@ -34,7 +34,7 @@ def test_without_an_override_the_automatic_score_counts() -> None:
     assert (row["human_override"], row["effective_score"], row["effective_100"]) == (None, 50, 50)
 
 
-def test_an_override_counts_and_shows_who_said_it_when_and_why() -> None:
+def test_an_override_counts_and_shows_annotator_time_and_reason() -> None:
     row = shown(said(1, 20))
 
     assert (row["effective_score"], row["effective_100"]) == (20, 20)
@@ -47,9 +47,9 @@ def test_an_override_counts_and_shows_who_said_it_when_and_why() -> None:
     }
 
 
-def test_the_newest_counts_and_newest_is_what_was_stored_last() -> None:
+def test_the_override_that_was_stored_last_counts() -> None:
     assert shown(said(2, 80), said(1, 20))["effective_score"] == 80
-    earlier = said(3, 10, made_at=REGISTERED_AT - timedelta(days=1))  # a clock that went back
+    earlier = said(3, 10, made_at=REGISTERED_AT - timedelta(days=1))  # the clock was set back
     assert shown(said(2, 80), earlier)["effective_score"] == 10
 
 
@@ -62,17 +62,17 @@ def test_an_override_of_older_content_is_stale_and_does_not_count() -> None:
 
 
 def test_an_override_of_this_content_counts_although_an_older_one_is_stale() -> None:
-    told = (said(1, 20, content_hash="older"), said(2, 80))
+    given = (said(1, 20, content_hash="older"), said(2, 80))
 
-    assert shown(*told)["effective_score"] == 80
-    assert shown(*told, content_hash="older")["effective_score"] == 20  # the old card keeps its own
+    assert shown(*given)["effective_score"] == 80
+    assert shown(*given, content_hash="older")["effective_score"] == 20  # of the old card
 
 
 @pytest.mark.parametrize(
     "other",
     [{"profile_id": "q"}, {"session_key": "s2"}, {"organization_id": "other"}],
 )
-def test_an_override_of_another_score_is_none_of_this_card(other: dict[str, object]) -> None:
+def test_an_override_of_another_score_does_not_affect_the_card(other: dict[str, object]) -> None:
     assert shown(said(1, 20, **other))["human_override"] is None
 
 
@@ -82,7 +82,7 @@ def test_an_override_outlives_a_new_version_of_the_profile() -> None:
     assert row["effective_score"] == 20
 
 
-def test_a_score_given_on_another_scale_is_put_on_the_cards() -> None:
+def test_a_score_on_another_scale_is_converted() -> None:
     row = shown(said(1, 20), scale_min=1.0, scale_max=5.0, overall_score=3.0)
 
     assert row["effective_score"] == pytest.approx(1.8)  # 1 + 0.2 * 4
@@ -90,7 +90,7 @@ def test_a_score_given_on_another_scale_is_put_on_the_cards() -> None:
 
 
 def test_states_are_live_replaced_stale_or_of_the_card_only() -> None:
-    told = overrides(
+    given = overrides(
         said(1, 20),
         said(2, 30),
         said(3, 40, content_hash="older"),
@@ -105,7 +105,7 @@ def test_states_are_live_replaced_stale_or_of_the_card_only() -> None:
             "best_profile_id": ["p"],
         }
     )
-    found = with_states(told, sessions)
+    found = with_states(given, sessions)
 
     assert dict(found.select("override_id", "state").iter_rows()) == {
         "1": "replaced",
@@ -114,7 +114,7 @@ def test_states_are_live_replaced_stale_or_of_the_card_only() -> None:
         "4": "stale",
         "5": "card_only",
     }
-    # (60 - 1) / 4 of 100: out of the scale, which is the business of whoever stores it.
+    # (60 - 1) / 4 of 100: off the scale, which is checked when it is stored.
     assert found.filter(override_id="5").select("override_100", "automatic_100").row(0) == (
         1475.0,
         None,

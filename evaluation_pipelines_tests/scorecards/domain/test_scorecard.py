@@ -1,4 +1,4 @@
-"""Cards: criteria weighed into one score, and what stands in the way of one."""
+"""Cards: criteria combined into one score, and reasons for no score."""
 
 from datetime import datetime
 from typing import Any
@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.schemas import CONTENT_KEY, UTC_TIME
 from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
-from evaluation_pipelines.scorecards.domain.judged import KEYS
 from evaluation_pipelines.scorecards.domain.scorecard import (
     NO_EVIDENCE,
     NOT_JUDGED,
-    Cards,
+    ScoredCards,
     card_id,
-    keep_times,
     kept_cards,
     score_cards,
+    with_scored_at,
 )
 from evaluation_pipelines_tests.builders import at
 from evaluation_pipelines_tests.scorecard_builders import (
@@ -53,8 +52,8 @@ def cards_of(
     triggered: pl.DataFrame | None = None,
     allow_fallback: bool = False,
     **columns: object,
-) -> Cards:
-    """Cards of one session."""
+) -> ScoredCards:
+    """Return the cards of one session."""
     return score_cards(
         version,
         evidence_of([answered(**(WORK | columns))]),
@@ -65,16 +64,16 @@ def cards_of(
 
 
 def card(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> dict[str, Any]:
-    made = cards_of(version, *judged, **more)
-    assert made.unscored.is_empty()
-    (row,) = made.cards.rows(named=True)
+    scored = cards_of(version, *judged, **more)
+    assert scored.unscored.is_empty()
+    (row,) = scored.cards.rows(named=True)
     return row
 
 
 def why_none(version: JudgeProfile, *judged: dict[str, object], **more: Any) -> str:
-    made = cards_of(version, *judged, **more)
-    assert made.cards.is_empty()
-    ((organization, session, profile_id, reason),) = made.unscored.rows()
+    scored = cards_of(version, *judged, **more)
+    assert scored.cards.is_empty()
+    ((organization, session, profile_id, reason),) = scored.unscored.rows()
     assert (organization, session, profile_id) == (*KEY, version.id)
     return str(reason)
 
@@ -94,7 +93,7 @@ def test_the_score_is_the_weighted_mean_on_the_scale() -> None:
     assert (row["duration_ms"], row["content_hash"]) == (300_000, "0")
 
 
-def test_a_score_is_put_on_the_scale_of_the_profile() -> None:
+def test_a_score_is_converted_to_the_scale_of_the_profile() -> None:
     row = card(profile(criteria=criteria(tool_count=1), scale={"min": 1, "max": 5}))
 
     assert row["overall_score"] == pytest.approx(3.4)  # 1 + 0.6 * 4
@@ -102,7 +101,7 @@ def test_a_score_is_put_on_the_scale_of_the_profile() -> None:
     assert (row["scale_min"], row["scale_max"]) == (1, 5)
 
 
-def test_an_unknown_criterion_drops_out_and_the_others_weigh_more() -> None:
+def test_a_criterion_without_evidence_drops_out_and_the_others_weigh_more() -> None:
     weights = criteria(response_time=1, tool_effectiveness=50, tool_count=3)
     row = card(profile(criteria=weights))
 
@@ -111,20 +110,18 @@ def test_an_unknown_criterion_drops_out_and_the_others_weigh_more() -> None:
     assert "tool_effectiveness unknown" in row["reasoning"]
 
 
-def test_a_criterion_that_nobody_computes_scores_the_midpoint_with_a_warning() -> None:
+def test_an_unknown_criterion_scores_the_midpoint_with_a_warning() -> None:
     row = card(profile(criteria=criteria(charm=1, tool_count=1)))
 
     assert row["overall_score"] == pytest.approx(55)  # (50 + 60) / 2
-    assert row["reasoning"] == (
-        "charm 50.0 x 1 (nobody computes this: midpoint), tool_count 60.0 x 1"
-    )
+    assert row["reasoning"] == ("charm 50.0 x 1 (unknown criterion: midpoint), tool_count 60.0 x 1")
 
 
-def test_a_session_of_which_nothing_is_known_is_not_scored() -> None:
+def test_a_session_without_evidence_is_not_scored() -> None:
     assert why_none(profile(criteria=criteria(tool_effectiveness=1))) == NO_EVIDENCE
 
 
-def test_an_llm_card_weighs_what_the_judge_gave() -> None:
+def test_an_llm_card_weights_the_points_of_the_judge() -> None:
     row = card(judged_profile(), result(sample_totals=[50, 60, 70]))
 
     assert row["overall_score"] == pytest.approx(70)  # (25 + 20 + 15 + 10) of 100
@@ -135,7 +132,7 @@ def test_an_llm_card_weighs_what_the_judge_gave() -> None:
     )
 
 
-def test_a_hybrid_weighs_both_and_averages_their_confidence() -> None:
+def test_a_hybrid_card_weights_both_and_averages_their_confidence() -> None:
     row = card(judged_profile(**HYBRID), result(criteria_scores={"taste": 80}))
 
     assert row["overall_score"] == pytest.approx(75)  # (60 * 1 + 80 * 3) / 4
@@ -158,10 +155,10 @@ def test_no_score_is_invented_when_no_judge_has_scored(version: JudgeProfile) ->
     assert why_none(version, result(content_hash="older")) == NOT_JUDGED
     failed = result(status="failed", error_message="refused")
     assert why_none(version, failed) == "the judge failed: refused"
-    assert why_none(version, result(status="pending")) == "the judge is at work"
+    assert why_none(version, result(status="pending")) == "judging is in progress"
 
 
-def test_a_judge_that_scored_no_criterion_of_the_profile_leaves_nothing_known() -> None:
+def test_a_judge_score_without_criteria_of_the_profile_is_no_evidence() -> None:
     assert why_none(judged_profile(), result(criteria_scores={})) == NO_EVIDENCE
 
 
@@ -175,15 +172,15 @@ def test_a_placeholder_is_written_only_when_it_is_allowed() -> None:
     )
 
 
-def test_a_placeholder_is_not_written_where_a_score_is_or_is_to_come() -> None:
+def test_a_placeholder_is_not_written_if_a_score_exists_or_is_expected() -> None:
     assert not card(judged_profile(), result(), allow_fallback=True)["fallback"]
     pending = result(status="pending")
-    assert why_none(judged_profile(), pending, allow_fallback=True) == "the judge is at work"
+    assert why_none(judged_profile(), pending, allow_fallback=True) == "judging is in progress"
     nothing = profile(criteria=criteria(tool_effectiveness=1))
     assert why_none(nothing, allow_fallback=True) == NO_EVIDENCE
 
 
-def test_a_disqualified_session_has_the_lowest_score_whatever_the_criteria_say() -> None:
+def test_a_disqualified_session_has_the_lowest_score_regardless_of_its_criteria() -> None:
     strict = profile(
         criteria=criteria(tool_count=1), disqualifiers=["rm", "dd"], scale={"min": 1, "max": 5}
     )
@@ -212,7 +209,7 @@ def test_a_disqualified_session_needs_no_judge() -> None:
     assert (judged["overall_score"], judged["confidence"]) == (0, 0.7)
 
 
-def test_a_card_has_the_same_id_whenever_it_is_made_and_another_for_all_else() -> None:
+def test_the_card_id_depends_on_profile_version_session_and_content_only() -> None:
     ids = {
         card_id(profile(), *KEY, "0"),
         card_id(profile(), *KEY, "0"),
@@ -225,25 +222,25 @@ def test_a_card_has_the_same_id_whenever_it_is_made_and_another_for_all_else() -
     assert len(ids) == 5
 
 
-def test_the_time_of_a_card_stays_while_its_score_does() -> None:
+def test_a_card_keeps_its_time_while_its_score_is_the_same() -> None:
     now = pl.lit(at(99)).cast(UTC_TIME)
-    made = cards_of(profile(criteria=criteria(tool_count=1))).cards
-    old = made.with_columns(scored_at=pl.lit(at(1)).cast(UTC_TIME))
+    new = cards_of(profile(criteria=criteria(tool_count=1))).cards
+    old = new.with_columns(scored_at=pl.lit(at(1)).cast(UTC_TIME))
 
-    def time_of(new: pl.DataFrame, before: pl.DataFrame) -> datetime:
-        found: datetime = keep_times(new, before, now)["scored_at"].item()
+    def time_of(cards: pl.DataFrame, before: pl.DataFrame) -> datetime:
+        found: datetime = with_scored_at(cards, before, now)["scored_at"].item()
         return found
 
-    assert time_of(made, old) == at(1)
-    assert time_of(made, old.clear()) == at(99)
-    assert time_of(made.with_columns(overall_score=pl.lit(1.0)), old) == at(99)
-    assert time_of(made.with_columns(confidence=pl.lit(0.5)), old) == at(99)
+    assert time_of(new, old) == at(1)
+    assert time_of(new, old.clear()) == at(99)
+    assert time_of(new.with_columns(overall_score=pl.lit(1.0)), old) == at(99)
+    assert time_of(new.with_columns(confidence=pl.lit(0.5)), old) == at(99)
 
 
-def test_cards_of_content_that_is_no_more_are_kept() -> None:
+def test_cards_for_superseded_content_are_kept() -> None:
     old = cards_of(profile()).cards
-    again = pl.DataFrame([(*KEY, "0")], schema=KEYS, orient="row")
-    grown = pl.DataFrame([(*KEY, "1")], schema=KEYS, orient="row")
+    again = pl.DataFrame([(*KEY, "0")], schema=CONTENT_KEY, orient="row")
+    grown = pl.DataFrame([(*KEY, "1")], schema=CONTENT_KEY, orient="row")
 
     assert kept_cards(old, again).is_empty()
     assert kept_cards(old, grown).equals(old)
@@ -258,19 +255,21 @@ def test_cards_of_content_that_is_no_more_are_kept() -> None:
     st.floats(-100, 100),
     st.floats(0.1, 100),
 )
-def test_a_score_lies_between_its_lowest_and_highest_known_criterion(
+def test_a_score_is_between_its_lowest_and_highest_known_criterion(
     given_points: list[tuple[float, int | None]], low: float, width: float
 ) -> None:
     names = {f"c{number}": weight for number, (weight, _) in enumerate(given_points)}
     version = judged_profile(criteria=criteria(**names), scale={"min": low, "max": low + width})
-    most = version.judge_points
+    max_points = version.judge_points
     points = {
-        name: None if each is None else round(each / 100 * most[name])
+        name: None if each is None else round(each / 100 * max_points[name])
         for name, (_, each) in zip(names, given_points, strict=True)
     }
-    made = cards_of(version, result(criteria_scores=points)).cards
-    known = [low + each / most[name] * width for name, each in points.items() if each is not None]
+    cards = cards_of(version, result(criteria_scores=points)).cards
+    known = [
+        low + each / max_points[name] * width for name, each in points.items() if each is not None
+    ]
 
-    assert made.height == bool(known)
-    for score in made["overall_score"]:
+    assert cards.height == bool(known)
+    for score in cards["overall_score"]:
         assert min(known) - 1e-9 <= score <= max(known) + 1e-9

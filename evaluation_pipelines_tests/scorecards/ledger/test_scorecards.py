@@ -1,4 +1,4 @@
-"""The ledger around scorecards: nothing twice, nothing lost, dates due when they should be."""
+"""Ledger stores of scorecards: no duplicates, no losses, dates due when they should be."""
 
 import threading
 from datetime import UTC, date, datetime, timedelta
@@ -94,7 +94,7 @@ def test_a_freeze_by_hand_stays_when_the_file_is_read_again(ledger: Ledger) -> N
     assert ProfileStore(ledger).register(profile(version=2), NOW)
 
 
-def test_what_is_not_there_cannot_be_frozen(ledger: Ledger) -> None:
+def test_an_unknown_profile_cannot_be_frozen(ledger: Ledger) -> None:
     with pytest.raises(ProfileError, match="no profile p"):
         ProfileStore(ledger).freeze("p", NOW)
 
@@ -118,12 +118,12 @@ def test_overrides_are_all_kept_and_found_by_date(ledger: Ledger) -> None:
     assert OverrideStore(ledger).add([], NOW) == []
 
 
-def test_a_sample_is_asked_about_once_and_an_audit_answers_it(ledger: Ledger) -> None:
-    assert OverrideStore(ledger).put_samples([sample(), sample("s2")]) == 2
-    assert OverrideStore(ledger).put_samples([sample()]) == 0
-    assert OverrideStore(ledger).put_samples([]) == 0
+def test_a_sample_is_stored_once_and_an_audit_answers_it(ledger: Ledger) -> None:
+    assert OverrideStore(ledger).add_samples([sample(), sample("s2")]) == 2
+    assert OverrideStore(ledger).add_samples([sample()]) == 0
+    assert OverrideStore(ledger).add_samples([]) == 0
 
-    OverrideStore(ledger).add([new()], NOW)  # somebody else's opinion is no answer
+    OverrideStore(ledger).add([new()], NOW)  # an override by choice is no answer
     (answer,) = OverrideStore(ledger).add([new(source="audit")], NOW)
     OverrideStore(ledger).add([new(source="audit")], NOW)
     assert {each.session_key: each.override_id for each in OverrideStore(ledger).samples()} == {
@@ -141,7 +141,7 @@ def test_an_event_is_recorded_once(ledger: Ledger) -> None:
     assert [each.event_id for each in events.after(0, 10)] == ["id-1", "id-2", "id-3"]
 
 
-def test_events_are_read_on_from_a_position(ledger: Ledger) -> None:
+def test_events_are_read_from_a_position(ledger: Ledger) -> None:
     events = EventStore(ledger)
     events.record(DAY, [event(number) for number in range(5)], NOW)
     first = events.after(0, 2)
@@ -150,7 +150,7 @@ def test_events_are_read_on_from_a_position(ledger: Ledger) -> None:
     assert [each.event_id for each in (*first, *rest)] == [f"id-{n}" for n in range(5)]
 
 
-def test_an_event_that_another_run_recorded_meanwhile_is_not_doubled(url: str) -> None:
+def test_two_runs_at_the_same_time_record_an_event_once(url: str) -> None:
     both, go = [open_ledger(url), open_ledger(url)], threading.Barrier(2)
 
     def record(ledger: Ledger) -> None:

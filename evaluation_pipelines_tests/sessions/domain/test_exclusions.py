@@ -1,4 +1,4 @@
-"""Rules of the user's: which session each leaves out, and which rules are refused."""
+"""Exclusion rules: which sessions they exclude, and which rules are invalid."""
 
 import polars as pl
 import pytest
@@ -8,7 +8,7 @@ from evaluation_pipelines.settings.exclusions import Rules, check_rules
 from evaluation_pipelines_tests.builders import session, sessions_frame
 
 
-def test_the_first_rule_of_which_everything_fits_leaves_a_session_out() -> None:
+def test_the_first_rule_whose_conditions_all_match_excludes_a_session() -> None:
     rules = {
         "robots": {"user_id": "ci", "team_id": "platform"},
         "sandbox": {"organization_id": "sandbox"},
@@ -37,7 +37,7 @@ def test_the_first_rule_of_which_everything_fits_leaves_a_session_out() -> None:
         ({"long": {"user_id": "ci", "prompt": "x"}}, "'long' names prompt, which is none of: org"),
     ],
 )
-def test_a_rule_that_leaves_out_everything_or_names_no_column_is_refused(
+def test_a_rule_that_excludes_everything_or_names_no_column_is_refused(
     rules: Rules, why: str
 ) -> None:
     check_rules({"ci": {"user_id": "ci", "masque": "Scout"}})

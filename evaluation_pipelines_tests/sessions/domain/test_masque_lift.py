@@ -1,4 +1,4 @@
-"""What a masque is worth: differences of means with Welch's interval, worked out by hand."""
+"""Masque lift: differences of means with Welch's interval, worked out by hand."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -7,21 +7,21 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.schemas import MASQUE_LIFT
+from evaluation_pipelines.schemas import MASQUE_LIFT, SESSION_KEY
 from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
 from evaluation_pipelines_tests.builders import Row, session, sessions_frame
 
 
 def lifts(
-    rows: list[Row], composites: Sequence[float | None], fewest: int = 5
+    rows: list[Row], composites: Sequence[float | None], min_sessions: int = 5
 ) -> list[dict[str, Any]]:
-    """Rows of the table; the composites are given in the order of the sessions."""
+    """Return the rows of the table; composites are in the order of the sessions."""
     numbered = [row | {"session_key": f"s{n}#x-1"} for n, row in enumerate(rows)]
     sessions = sessions_frame(numbered)
-    performance = sessions.select("organization_id", "session_key").with_columns(
+    performance = sessions.select(SESSION_KEY).with_columns(
         composite=pl.Series(composites, dtype=pl.Float64)
     )
-    return masque_lift(sessions, performance, fewest).to_dicts()
+    return masque_lift(sessions, performance, min_sessions).to_dicts()
 
 
 def worn(masque: str = "Scout", **columns: Any) -> Row:
@@ -61,7 +61,7 @@ def test_all_four_measures_are_compared() -> None:
     ]
     (row,) = lifts(scouts + others, [5.0] * 10)
 
-    # Without any variance the interval is the difference itself. 3 / 10 - 1 / 10 = 0.2
+    # Without variance the interval is the difference itself. 3 / 10 - 1 / 10 = 0.2
     assert of(row, "failure_rate") == [*[pytest.approx(0.2)] * 3, "shown"]
     assert of(row, "cost_usd") == [*[pytest.approx(-0.05)] * 3, "shown"]
     assert of(row, "active_s") == [60.0, 60.0, 60.0, "shown"]

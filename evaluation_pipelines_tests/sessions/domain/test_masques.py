@@ -1,4 +1,4 @@
-"""Masques side by side."""
+"""Comparison of masques."""
 
 from datetime import date
 
@@ -11,7 +11,7 @@ LAST = date(2026, 6, 14)
 
 
 def scores(*rows: tuple[str | None, int, float | None, str]) -> pl.DataFrame:
-    """Performance rows of (masque, day of June, composite, attribution)."""
+    """Return performance rows of (masque, day of June, composite, attribution)."""
     given = [
         {
             "masque": masque,
@@ -55,7 +55,7 @@ def test_four_sessions_are_too_few_for_a_trend() -> None:
     assert masque_table(scores(*late, *early), LAST)["trend"].to_list() == [None]
 
 
-def test_what_lies_between_masques_and_what_has_no_score_belongs_to_nobody() -> None:
+def test_remainders_and_unscored_sessions_belong_to_no_masque() -> None:
     table = masque_table(
         scores((None, 14, 3.0, "remainder"), ("A", 14, None, "clean"), ("A", 14, 8.0, "clean")),
         LAST,
@@ -63,5 +63,5 @@ def test_what_lies_between_masques_and_what_has_no_score_belongs_to_nobody() -> 
     assert table.select("masque", "sessions").rows() == [("A", 1)]
 
 
-def test_no_scores_give_an_empty_table() -> None:
+def test_without_scores_the_table_is_empty() -> None:
     assert masque_table(scores(), LAST).is_empty()

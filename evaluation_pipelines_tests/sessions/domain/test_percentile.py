@@ -1,4 +1,4 @@
-"""The rank of a session among those of its class in the weeks before."""
+"""The rank of a session among the earlier sessions of its class."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.builders import session, sessions_frame
 
 
 def performance(composites: Sequence[float | None], **columns: object) -> pl.DataFrame:
-    """Performance rows of one class with these composites."""
+    """Return performance rows of one class with these composites."""
     row = score_sessions(sessions_frame([session(**columns)])).row(0, named=True)
     return pl.DataFrame(
         [row | {"composite": composite} for composite in composites],
@@ -73,7 +73,7 @@ def test_only_the_same_organization_and_class_count() -> None:
     new=st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0]), min_size=1, max_size=6),
     before=st.lists(st.sampled_from([1.0, 2.5, 3.0]), min_size=20, max_size=30),
 )
-def test_the_percentile_counts_what_is_lower_and_half_of_what_is_equal(
+def test_the_percentile_counts_lower_scores_and_half_of_equal_ones(
     new: list[float], before: list[float]
 ) -> None:
     expected = [

@@ -22,7 +22,7 @@ DIMENSIONS = list(WEIGHTS)
 
 
 def scored(**columns: object) -> dict[str, Any]:
-    """The performance of one session."""
+    """Return the performance of one session."""
     return score_sessions(sessions_frame([session(**columns)])).row(0, named=True)
 
 
@@ -133,7 +133,7 @@ def test_a_session_without_tool_calls_is_unscorable_and_never_doff() -> None:
     ],
     ids=str,
 )
-def test_what_is_unknown_gives_its_weight_to_the_others(
+def test_the_weight_of_unknown_dimensions_goes_to_the_others(
     unknown: dict[str, object], reason: str, composite: float
 ) -> None:
     # quality 9, autonomy 10, productivity 10, token efficiency 6, cost efficiency 9
@@ -164,11 +164,11 @@ def test_no_sessions_are_no_scores() -> None:
         (10.0, "keep"),
         (7.0, "keep"),
         (6.95, "keep"),  # prints 7.0
-        (6.9499999999999993, "keep"),  # 6.95 but for noise
+        (6.9499999999999993, "keep"),  # 6.95 with noise
         (6.9499, "review"),  # prints 6.9
         (4.0, "review"),
         (3.95, "review"),  # prints 4.0
-        (3.9499999999999997, "review"),  # 3.95 but for noise
+        (3.9499999999999997, "review"),  # 3.95 with noise
         (3.9499, "doff"),  # prints 3.9
         (0.0, "doff"),
         (None, None),
@@ -217,7 +217,7 @@ _SESSIONS = st.lists(
 )
 
 
-def made(drawn: list[dict[str, Any]]) -> list[Row]:
+def built_sessions(drawn: list[dict[str, Any]]) -> list[Row]:
     def total(values: dict[str, Any], *names: str) -> int | None:
         known = [values[name] for name in names]
         return None if None in known else sum(known)
@@ -237,7 +237,7 @@ def made(drawn: list[dict[str, Any]]) -> list[Row]:
 def test_scores_stay_in_bounds_and_do_not_depend_on_the_order_of_rows(
     drawn: list[dict[str, Any]], order: Random
 ) -> None:
-    rows = made(drawn)
+    rows = built_sessions(drawn)
     frame = score_sessions(sessions_frame(rows))
 
     assert score_sessions(sessions_frame(order.sample(rows, len(rows)))).equals(frame)

@@ -1,4 +1,4 @@
-"""The score of one session as people and programs read it."""
+"""Summaries and records of the score of one session."""
 
 from decimal import Decimal
 from typing import Any
@@ -14,7 +14,7 @@ from evaluation_pipelines_tests.builders import session, sessions_frame
 
 
 def row(**columns: object) -> dict[str, Any]:
-    """A row of ``agent_sessions`` joined with its row of ``session_performance``."""
+    """Return a row of ``agent_sessions`` joined with its row of ``session_performance``."""
     sessions = sessions_frame([session(**columns)])
     return sessions.row(0, named=True) | score_sessions(sessions).row(0, named=True)
 
@@ -93,7 +93,7 @@ def test_a_partial_session_has_no_reason_and_null_where_unknown() -> None:
         ({"cost_usd": 0.0}, "total_cost", "0.00"),
         ({"cost_usd": 0.005}, "total_cost", "0.01"),
         ({"cost_usd": 1.005}, "total_cost", "1.01"),  # 1.00499999999999989... in binary
-        ({"cost_usd": 0.0949999999999999}, "total_cost", "0.10"),  # 0.095 but for noise
+        ({"cost_usd": 0.0949999999999999}, "total_cost", "0.10"),  # 0.095 with noise
         ({"cost_usd": 1e25}, "total_cost", "10000000000000000000000000.00"),
         ({"cost_usd": 1e300}, "total_cost", f"1{'0' * 300}.00"),
         ({"cost_usd": float("inf")}, "total_cost", "null"),
@@ -115,7 +115,7 @@ def test_numbers_are_rounded_half_up_to_fixed_places(
     assert f"{key}: {expected}" in [line.strip() for line in lines]
 
 
-def test_the_composite_is_printed_as_the_recommendation_took_it() -> None:
+def test_the_printed_composite_agrees_with_the_recommendation() -> None:
     kept = row() | {"composite": 6.95, "recommendation": "keep"}
 
     assert session_summary(kept)["composite"] == Decimal("7.0")
@@ -141,7 +141,7 @@ def test_a_name_that_looks_like_yaml_stays_a_name(masque: str) -> None:
 
 
 @given(masque=st.text())
-def test_any_name_is_read_back_as_it_was_and_adds_no_key(masque: str) -> None:
+def test_any_name_is_read_back_unchanged_and_adds_no_key(masque: str) -> None:
     summary = session_summary(row(masque=masque))
 
     read_back = yaml.safe_load(to_yaml(summary))

@@ -1,4 +1,4 @@
-"""Several processes that decode one file: nothing but the time may differ."""
+"""Several processes that decode one file have the same result as one process."""
 
 import json
 import subprocess
@@ -17,11 +17,11 @@ from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, lin
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 SMALL: dict[str, Any] = {"batch_bytes": 6_000, "parallel_from_bytes": 1}
-"""Stretches of some ten lines."""
+"""Byte ranges of about ten lines."""
 
 
 def telemetry() -> bytes:
-    """Ten sessions over ten days that take turns, with every other kind of line among them."""
+    """Return interleaved lines of ten sessions over ten days, mixed with other kinds of lines."""
     masque = {"session_id": SESSION, "masque": "Codesmith", "donned_at": "2026-06-01T12:00:00Z"}
     others = [b"\xff not readable\n", b'{"resourceMetrics": []}\n', b"\n"]
     others.append(json.dumps(masque).encode() + b"\n")
@@ -30,11 +30,13 @@ def telemetry() -> bytes:
         + others[n % 4]
         for n in range(200)
     ]
-    return b"".join(lines) + line(claude("user_prompt")).rstrip(b"\n")  # whole, without its end
+    return b"".join(lines) + line(claude("user_prompt")).rstrip(
+        b"\n"
+    )  # complete, without its newline
 
 
 def ingested(folder: Path, **settings: Any) -> tuple[IngestReport, pl.DataFrame, pl.DataFrame]:
-    """What an ingest tells of the telemetry, and what it stores."""
+    """Return the report of an ingest, its events and its quarantine."""
     with open_workplace(folder, **SMALL, **settings) as workplace:
         workplace.land("logs.jsonl", telemetry())
         report = workplace.ingest()
@@ -45,24 +47,24 @@ def ingested(folder: Path, **settings: Any) -> tuple[IngestReport, pl.DataFrame,
 def test_several_processes_store_what_one_stores(tmp_path: Path, processes: int) -> None:
     one, events, quarantined = ingested(tmp_path / "one", ingest_processes=1)
     several, same, refused = ingested(tmp_path / "several", ingest_processes=processes)
-    assert one.counts.events == 251  # 200, 50 masques put on, and the last line
+    assert one.counts.events == 251  # 200 prompts, 50 donned masques, and the last line
     assert (several.counts, several.dates) == (one.counts, one.dates)
-    assert several.passed_over == []
+    assert several.skipped == []
     assert same.equals(events)
     assert refused.drop("file_id").equals(quarantined.drop("file_id"))
 
 
-def test_what_no_helper_does_the_ingest_does_itself(
+def test_the_ingest_decodes_byte_ranges_of_failed_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, events, _ = ingested(tmp_path / "one", ingest_processes=1)
-    monkeypatch.setattr(sys, "executable", "/bin/false")  # a helper that ends at once
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # a worker that ends immediately
     report, same, _ = ingested(tmp_path / "alone", ingest_processes=2)
-    assert (report.passed_over, report.busy) == ([], [])
+    assert (report.skipped, report.busy) == ([], [])
     assert same.equals(events)
 
 
-def test_a_file_that_is_renamed_meanwhile_is_read_to_its_end(tmp_path: Path) -> None:
+def test_a_file_renamed_during_the_ingest_is_read_to_its_end(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **SMALL, ingest_processes=2) as workplace:
         path = workplace.land("logs.jsonl", telemetry())
 
@@ -73,11 +75,11 @@ def test_a_file_that_is_renamed_meanwhile_is_read_to_its_end(tmp_path: Path) -> 
 
         report = Ingest(workplace.stores, clock).run()
         assert not path.exists()
-        assert (report.counts.events, report.passed_over) == (251, [])
+        assert (report.counts.events, report.skipped) == (251, [])
         assert workplace.landed().height == 251
 
 
-def test_a_helper_ends_when_nobody_asks_any_more() -> None:
+def test_a_worker_ends_when_its_input_is_closed() -> None:
     with TemporaryFile() as events:
         number = events.fileno()
         command = (
@@ -92,12 +94,12 @@ def test_a_helper_ends_when_nobody_asks_any_more() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 
-def test_a_file_is_cut_behind_newlines_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_file_is_cut_only_after_newlines(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"aaaa\nbb\n\n" + b"c" * 100_000 + b"\nd")
     with path.open("rb") as handle:
-        # The newline at 4 is the first behind 0 + 3, the one at 8 behind 5 + 3; the long line ends
-        # at 100 009. A last letter without newline is left over.
+        # The newline at 4 is the first after 0 + 3, the one at 8 after 5 + 3; the long line ends
+        # at 100,009. The last letter has no newline and is in no range.
         assert list(cut_at_lines(handle, 0, 3)) == [(0, 5), (5, 9), (9, 100_010)]
         assert list(cut_at_lines(handle, 5, 10)) == [(5, 100_010)]
         assert list(cut_at_lines(handle, 100_010, 1)) == []

@@ -1,4 +1,4 @@
-"""Reads lines the way ingest does, at a fixed time."""
+"""Helpers that read lines as ingest does, at a fixed time."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,19 +13,19 @@ NOW_US = 1_780_358_400_000_000
 
 
 class OnePrice:
-    """A price table in which Anthropic serves everything at one dollar a million tokens."""
+    """Price table with one provider, Anthropic, and one dollar per million tokens."""
 
     def provider_of(self, model: str) -> str | None:
-        """Anthropic, unless the model is called unknown."""
+        """Return Anthropic; None for the model "unknown"."""
         return None if model == "unknown" else "anthropic"
 
     def cost_usd(self, model: str, *tokens: int) -> float | None:
-        """One millionth of a dollar a token; ``tokens`` ends with the time."""
+        """Return a millionth of a dollar per token; ``tokens`` ends with the time."""
         return None if model == "unknown" else sum(tokens[:-1]) / 1e6
 
 
 def read(*lines: bytes, **settings: Any) -> EventBatch:
-    """The batch of some lines; settings of the reader by name."""
+    """Return the batch of some lines; ``settings`` are options of the reader."""
     options = {"max_attributes": 100, **settings}
     clock = Clock(NOW_US, 300_000_000)
     reader = EventReader(DIALECTS, OnePrice(), clock, **options)
@@ -37,7 +37,7 @@ def read(*lines: bytes, **settings: Any) -> EventBatch:
 
 
 def read_one(*lines: bytes, **settings: Any) -> dict[str, Any]:
-    """The one event of some lines that hold nothing broken."""
+    """Return the only event of some lines without defects."""
     batch = read(*lines, **settings)
     assert batch.quarantined == []
     assert batch.events.height == 1

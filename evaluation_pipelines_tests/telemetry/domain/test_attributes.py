@@ -1,4 +1,4 @@
-"""Values of attributes as values of columns: converted, empty, or broken."""
+"""Conversion of attribute values to column values: valid, empty, or broken."""
 
 import json
 
@@ -26,7 +26,7 @@ ANYTHING = st.recursive(
 )
 
 
-def test_attributes_are_plain_values_and_of_a_repeated_key_the_last_counts() -> None:
+def test_attributes_are_plain_values_and_the_last_of_a_repeated_key_counts() -> None:
     sent = [
         ("a", AnyValue(string_value="first")),
         ("a", AnyValue(string_value="last")),
@@ -54,9 +54,7 @@ def test_attributes_are_plain_values_and_of_a_repeated_key_the_last_counts() -> 
         ({"k": "ü"}, '{"k":"ü"}'),
     ],
 )
-def test_a_text_is_kept_as_it_is_and_anything_else_as_json(
-    value: object, column: str | None
-) -> None:
+def test_a_string_is_unchanged_and_other_values_are_json(value: object, column: str | None) -> None:
     assert text(value) == column
 
 
@@ -132,14 +130,14 @@ def test_an_amount_is_a_finite_number_from_0_on(value: object, column: object) -
         ([], BROKEN),
     ],
 )
-def test_a_flag_is_a_truth_value_or_its_word(value: object, column: object) -> None:
+def test_a_flag_is_a_boolean_or_its_name(value: object, column: object) -> None:
     assert flag(value) is column
 
 
 @given(ANYTHING)
-def test_every_conversion_gives_a_value_that_fits_its_column(value: object) -> None:
-    words = text(value)
-    assert words is None or (words and "\0" not in words)
+def test_every_conversion_returns_a_valid_column_value(value: object) -> None:
+    converted = text(value)
+    assert converted is None or (converted and "\0" not in converted)
     whole = count(value)
     assert whole in (None, BROKEN) or (type(whole) is int and 0 <= whole <= INT64_MAX)
     number = amount(value)
@@ -147,6 +145,6 @@ def test_every_conversion_gives_a_value_that_fits_its_column(value: object) -> N
     assert flag(value) in (None, BROKEN, True, False)
 
 
-def test_attributes_without_a_column_are_json_and_none_when_there_is_none() -> None:
+def test_attributes_without_a_column_are_json_or_none() -> None:
     assert json.loads(json_text({"a": [1, None], "ü": "\0"}) or "") == {"a": [1, None], "ü": "\0"}
     assert json_text({}) is None

@@ -17,7 +17,7 @@ from evaluation_pipelines_tests.telemetry.domain.reading import NOW_US, OnePrice
 
 
 def with_attributes(**values: object) -> list[dict[str, Any]]:
-    """A prompt with more attributes, in the order given and in the opposite order."""
+    """Return a prompt with more attributes, in the given and in the reverse order."""
     more = attributes({key.replace("__", "."): value for key, value in values.items()})
     record = claude("user_prompt", session__id="")
     return [
@@ -49,7 +49,7 @@ def with_attributes(**values: object) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_of_two_attributes_for_one_column_the_same_counts_in_any_order(
+def test_the_same_of_two_attributes_for_one_column_counts_in_any_order(
     values: dict[str, object], column: str, expected: object, others: dict[str, str] | None
 ) -> None:
     for record in with_attributes(**values):
@@ -79,15 +79,15 @@ def test_a_broken_value_does_not_hide_a_good_one_and_is_counted() -> None:
         ("", None, None),
     ],
 )
-def test_an_event_is_called_by_its_attribute_or_by_a_body_of_one_word(
+def test_an_event_is_named_by_its_attribute_or_by_a_body_of_one_word(
     name: str, body: object, stored: str | None
 ) -> None:
     event = read_one(line({**claude("user_prompt", event__name=name), "body": body}))
     assert event["source_event_name"] == stored
 
 
-def test_names_that_are_only_counted_hold_no_nul_either() -> None:
-    """They go into the ledger, and not every database takes NUL."""
+def test_names_of_records_that_are_only_counted_have_no_nul() -> None:
+    """They are stored in the ledger, and not every database accepts NUL."""
     record = {**claude("na\0me"), "body": {}}
     batch = read(json.dumps(request([record], scope="sco\0pe")).encode())
     assert batch.names == {("scope", "name"): 1}
@@ -102,9 +102,7 @@ def test_names_that_are_only_counted_hold_no_nul_either() -> None:
         ({"kvlistValue": {"values": []}}, {"kvlistValue": {}}),
     ],
 )
-def test_a_body_that_a_collector_encoded_anew_makes_no_other_event(
-    one: object, other: object
-) -> None:
+def test_a_body_re_encoded_by_a_collector_is_the_same_event(one: object, other: object) -> None:
     record = claude("user_prompt")
     batch = read(line({**record, "body": one}), line({**record, "body": other}))
     assert batch.events["event_id"].n_unique() == 1
@@ -118,7 +116,7 @@ def test_equal_records_of_different_senders_are_different_events(key: str) -> No
     assert batch.events["event_id"].n_unique() == 2
 
 
-def test_the_organization_is_default_where_none_is_named() -> None:
+def test_the_organization_is_default_if_it_is_not_sent() -> None:
     assert read_one(line(claude("user_prompt")))["organization_id"] == "default"
     named = read_one(line(claude("user_prompt"), organization__id="acme"))
     assert named["organization_id"] == "acme"
@@ -129,14 +127,14 @@ TWICE = Dialect(
     name_prefix="twice.",
     scopes=(),
     event_names={"call": "api_request"},
-    columns={"tokens": ("output_tokens", count), "what": ("content", text)},
+    columns={"tokens": ("output_tokens", count), "text": ("content", text)},
     refine=lambda row, _: row.get("content") != "again",
 )
 
 
-def test_a_record_that_its_dialect_knows_as_a_repetition_is_counted_by_name_only() -> None:
+def test_a_repeated_record_is_only_counted_by_name() -> None:
     reader = EventReader([TWICE], OnePrice(), Clock(NOW_US, 0), max_attributes=9)
-    records = [claude("twice.call", what=what, tokens=5) for what in ("once", "again")]
+    records = [claude("twice.call", text=text_sent, tokens=5) for text_sent in ("once", "again")]
     reader.read(line(*records), Origin("file", 0))
     batch = reader.take(0)
     assert batch.events.select("source_cli", "event_name", "output_tokens").rows() == [
@@ -146,7 +144,7 @@ def test_a_record_that_its_dialect_knows_as_a_repetition_is_counted_by_name_only
     assert batch.names == {("twice", "twice.call"): 1}
 
 
-def test_a_line_of_which_only_the_beginning_was_read_is_refused_with_its_length() -> None:
+def test_a_line_refused_after_its_beginning_has_its_full_length() -> None:
     reader = EventReader([], OnePrice(), Clock(NOW_US, 0), max_attributes=9)
     reader.refuse(b'{"resourceLogs": "\xff', 70, 5_000, Defect("too long"))
     batch = reader.take(5_000)
@@ -157,13 +155,13 @@ def test_a_line_of_which_only_the_beginning_was_read_is_refused_with_its_length(
 
 
 @pytest.mark.parametrize("time_ns", [None, "0", str(NOON_NS // 10), str(NOON_NS * 2)])
-def test_a_record_without_any_possible_time_happened_when_it_was_read(time_ns: str | None) -> None:
+def test_a_record_without_a_possible_time_has_the_time_of_reading(time_ns: str | None) -> None:
     record = {**claude("user_prompt"), "timeUnixNano": time_ns, "observedTimeUnixNano": time_ns}
     event = read_one(line(record))
     assert (event["event_time"].timestamp() * 1e6, event["time_anomaly"]) == (NOW_US, True)
 
 
-def test_counts_add_up_one_by_one() -> None:
+def test_counts_are_added_separately() -> None:
     total = IngestCounts(lines=2, events=5)
     total.add(IngestCounts(lines=1, quarantined=3))
     assert total == IngestCounts(lines=3, events=5, quarantined=3)

@@ -10,7 +10,7 @@ from evaluation_pipelines.telemetry.domain.otlp import (
     MalformedLineError,
     decode_line,
     is_complete_json,
-    is_cut_json,
+    is_truncated_json,
 )
 from evaluation_pipelines_tests.otlp_builders import claude, request
 
@@ -18,7 +18,7 @@ RECORD = claude("user_prompt")
 
 
 def logs(**replaced: object) -> bytes:
-    """A request whose only ``resourceLogs`` has some keys replaced."""
+    """Return a request whose only ``resourceLogs`` has some keys replaced."""
     return json.dumps(
         {"resourceLogs": [{**request([RECORD])["resourceLogs"][0], **replaced}]}
     ).encode()
@@ -60,12 +60,12 @@ def logs(**replaced: object) -> bytes:
         ("no value", None),
     ],
 )
-def test_every_kind_of_value_has_a_plain_one(value: Any, plain: object) -> None:
+def test_every_kind_of_value_has_a_python_value(value: Any, plain: object) -> None:
     assert plain_value(value) == plain
     assert type(plain_value(value)) is type(plain)
 
 
-def test_what_is_nested_too_deeply_says_so_and_stops_nothing() -> None:
+def test_values_nested_too_deeply_are_replaced_by_a_note() -> None:
     value: dict[str, Any] = {"intValue": 1}
     for _ in range(5_000):
         value = {"arrayValue": {"values": [value]}}
@@ -96,7 +96,7 @@ def test_a_request_is_decoded_with_its_scope_and_resource() -> None:
         (b"{}", 0),
     ],
 )
-def test_metrics_and_traces_are_counted_whatever_they_hold(line: bytes, signals: int) -> None:
+def test_metrics_and_traces_are_counted_without_being_decoded(line: bytes, signals: int) -> None:
     (decoded,), defects = decode_line(line)
     assert (decoded.other_signals, defects) == (signals, [])
 
@@ -115,7 +115,7 @@ def test_metrics_and_traces_are_counted_whatever_they_hold(line: bytes, signals:
         (b"[{}, 5]", "expected a JSON object"),
     ],
 )
-def test_a_line_that_cannot_be_read_says_why(line: bytes, reason: str) -> None:
+def test_an_unreadable_line_has_a_reason(line: bytes, reason: str) -> None:
     with pytest.raises(MalformedLineError, match=reason):
         decode_line(line)
 
@@ -142,7 +142,7 @@ def test_a_broken_record_is_one_defect_and_no_record(line: bytes) -> None:
     assert defect.reason.startswith("not an OTLP log record: ")
 
 
-def test_the_good_records_of_a_broken_line_stay_with_their_resource_and_order() -> None:
+def test_the_good_records_of_a_broken_line_keep_their_resource_and_order() -> None:
     records: list[Any] = [RECORD, 5, RECORD]
     (decoded,), (defect,) = decode_line(json.dumps(request(records)).encode())
     assert defect.record_index == 1
@@ -151,7 +151,7 @@ def test_the_good_records_of_a_broken_line_stay_with_their_resource_and_order() 
     assert all(each.resource for each in decoded.resource_logs)
 
 
-def test_what_is_not_quite_json_is_read_where_javascript_writes_it() -> None:
+def test_invalid_json_as_written_by_javascript_is_read() -> None:
     """NaN, half of a surrogate pair, and a number too large for any integer."""
     text = json.dumps(request([RECORD])).replace("user_prompt", r"\ud83d", 1)
     for odd in (text, text.replace("{", '{"x": NaN, ', 1), text.replace("{", '{"x": 1e999, ', 1)):
@@ -160,7 +160,7 @@ def test_what_is_not_quite_json_is_read_where_javascript_writes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complete", "cut"),
+    ("text", "complete", "truncated"),
     [
         (b'{"a": 1}', True, False),
         (b"[]", True, False),
@@ -176,7 +176,7 @@ def test_what_is_not_quite_json_is_read_where_javascript_writes_it() -> None:
         (b"[" * 200_000, False, False),
     ],
 )
-def test_whole_cut_and_broken_documents_are_told_apart(
-    text: bytes, complete: bool, cut: bool
+def test_complete_truncated_and_broken_documents_are_distinguished(
+    text: bytes, complete: bool, truncated: bool
 ) -> None:
-    assert (is_complete_json(text), is_cut_json(text)) == (complete, cut)
+    assert (is_complete_json(text), is_truncated_json(text)) == (complete, truncated)

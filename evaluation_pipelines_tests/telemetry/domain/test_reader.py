@@ -1,4 +1,4 @@
-"""Reading lines into events: envelopes, values, times, identity, and what is left over."""
+"""Events of lines: envelopes, values, times, identity, and records that are not events."""
 
 import json
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, claude, l
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW, NOW_US, read, read_one
 
 
-def test_the_constants_of_these_tests_are_what_they_say() -> None:
+def test_the_constants_of_these_tests_are_consistent() -> None:
     assert datetime.fromtimestamp(NOON_NS / 1e9, UTC) == datetime(2026, 6, 1, 12, tzinfo=UTC)
     assert datetime.fromtimestamp(NOW_US / 1e6, UTC) == NOW
 
 
-def test_an_event_has_the_columns_of_the_table_even_when_nothing_was_read() -> None:
+def test_an_empty_batch_has_the_columns_of_the_table() -> None:
     assert read().events.schema == AGENT_EVENTS_LANDED.schema
     assert read(line(claude("user_prompt"))).events.schema == AGENT_EVENTS_LANDED.schema
 
@@ -52,16 +52,16 @@ def test_a_number_is_a_number_however_it_was_sent(sent: dict[str, Any], tokens: 
         {"boolValue": True},
     ],
 )
-def test_tokens_that_cannot_be_are_unknown_and_counted(sent: dict[str, Any]) -> None:
+def test_impossible_tokens_are_unknown_and_counted(sent: dict[str, Any]) -> None:
     record = claude("api_request", cache_read_tokens=1, cache_creation_tokens=1, input_tokens=1)
     record["attributes"].append({"key": "output_tokens", "value": sent})
     batch = read(line(record))
     assert batch.events["output_tokens"].to_list() == [None]
-    # doubleValue NaN has no value at all: it is unknown, but nothing wrong was said.
+    # doubleValue NaN has no value: it is unknown, but not an anomaly.
     assert batch.counts.value_anomalies == (0 if sent == {"doubleValue": "NaN"} else 1)
 
 
-def test_a_negative_cost_is_unknown_and_not_a_gain() -> None:
+def test_a_negative_cost_is_unknown() -> None:
     batch = read(line(claude("api_request", cost_usd=-0.5)))
     assert batch.events["cost_usd"].to_list() == [None]
     assert batch.events["cost_source"].to_list() == ["unknown"]
@@ -109,7 +109,7 @@ def test_a_resource_attribute_counts_where_the_record_has_none() -> None:
         # 1970, and later than five minutes from now: the observed time counts, flagged.
         (("1970-01-01T00:00:00Z", NOON_NS, NOON_NS), "12:00:00", True),
         (("2026-06-02T00:05:01Z", None, NOON_NS), "12:00:00", True),
-        # Nothing usable: the time of reading.
+        # No usable time: the time of reading.
         ((None, None, None), "00:00:00", True),
         ((None, 1.78e18, None), "00:00:00", True),
     ],
@@ -125,7 +125,7 @@ def test_the_first_usable_time_counts(
     assert event["time_anomaly"] is anomaly
 
 
-def test_five_minutes_ahead_is_still_a_clock_that_runs_fast() -> None:
+def test_a_time_five_minutes_in_the_future_is_accepted() -> None:
     event = read_one(line(claude("user_prompt", event__timestamp="2026-06-02T00:05:00Z")))
     assert event["time_anomaly"] is False
 
@@ -156,18 +156,20 @@ def test_a_record_that_differs_in_anything_has_another_id(other: dict[str, Any])
     assert batch.events["event_id"].n_unique() == 2
 
 
-def test_what_is_no_event_is_counted_by_name() -> None:
+def test_records_that_are_no_events_are_counted_by_name() -> None:
     foreign = request([claude("user_prompt")], scope="opencode")
     foreign["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["body"] = {"stringValue": "init"}
-    nobody = claude("user_prompt", session__id="")
-    batch = read(json.dumps(foreign).encode(), line(nobody), b'{"resourceMetrics": []}', b"{}")
+    without_session = claude("user_prompt", session__id="")
+    batch = read(
+        json.dumps(foreign).encode(), line(without_session), b'{"resourceMetrics": []}', b"{}"
+    )
     assert batch.events.is_empty()
     assert batch.names == {("opencode", "user_prompt"): 1, ("claude_code", "user_prompt"): 1}
     assert (batch.counts.unknown_records, batch.counts.unattributed) == (1, 1)
     assert (batch.counts.skipped, batch.counts.lines, batch.counts.quarantined) == (1, 4, 0)
 
 
-def test_unknown_events_are_kept_when_that_is_asked_for() -> None:
+def test_unknown_events_are_stored_if_configured() -> None:
     foreign = json.dumps(request([claude("user_prompt")], scope="other")).replace(
         "claude_code.", ""
     )
@@ -190,7 +192,7 @@ def test_unknown_events_are_kept_when_that_is_asked_for() -> None:
         (b'{"session_id": "s", "donned_at": "2026-06-01T12:00:00Z"}', "masque"),
     ],
 )
-def test_a_bad_line_is_quarantined_with_its_reason_and_its_neighbours_stay(
+def test_a_bad_line_is_quarantined_with_its_reason_and_the_others_are_read(
     bad: bytes, reason: str
 ) -> None:
     good = line(claude("user_prompt"))
@@ -201,15 +203,15 @@ def test_a_bad_line_is_quarantined_with_its_reason_and_its_neighbours_stay(
     assert (quarantined.offset, quarantined.length_bytes) == (len(good), len(bad))
 
 
-def test_a_bad_record_is_quarantined_and_the_others_of_its_line_stay() -> None:
+def test_a_bad_record_is_quarantined_and_the_others_of_its_line_are_read() -> None:
     records: list[Any] = [claude("user_prompt"), 5, {"attributes": [{"key": 1}]}, claude("hook")]
     batch = read(json.dumps(request(records)).encode())
     assert batch.events["source_event_name"].to_list() == ["user_prompt", "hook"]
     assert [each.record_index for each in batch.quarantined] == [1, 2]
 
 
-def test_half_a_surrogate_pair_does_not_cost_the_line() -> None:
-    """JavaScript leaves one when it cuts a text in the middle of an emoji."""
+def test_a_line_with_half_a_surrogate_pair_is_read() -> None:
+    """JavaScript leaves one when it truncates a string within an emoji."""
     cut = line(claude("user_prompt", prompt="hello X")).replace(b"hello X", b"hello \\ud83d")
     assert read_one(cut)["content"] == "hello ?"
 
@@ -222,13 +224,13 @@ def test_a_record_with_too_many_attributes_is_quarantined() -> None:
 
 
 def test_an_attribution_line_becomes_a_don_and_a_doff() -> None:
-    told = {
+    attribution = {
         "session_id": SESSION,
         "masque": "Codesmith",
         "donned_at": "2026-06-01T12:00:00Z",
         "doffed_at": "2026-06-01T13:00:00Z",
     }
-    batch = read(json.dumps(told).encode())
+    batch = read(json.dumps(attribution).encode())
     rows = batch.events.select("event_name", "masque", "session_id", "organization_id").rows()
     assert rows == [
         ("masque_don", "Codesmith", SESSION, None),
@@ -266,7 +268,7 @@ requests = st.recursive(
 
 
 @given(st.one_of(st.binary(max_size=200), requests.map(lambda value: json.dumps(value).encode())))
-def test_no_line_whatever_it_holds_stops_the_reader_or_costs_its_neighbours(noise: bytes) -> None:
+def test_no_content_of_a_line_affects_the_other_lines(noise: bytes) -> None:
     good = line(claude("user_prompt"))
     batch = read(good, noise.replace(b"\n", b" ") + b"\n", good)
     assert batch.events.filter(pl.col("session_id") == SESSION).height >= 2

@@ -1,4 +1,4 @@
-"""Records are put side by side by their shape, and it shows in nothing but the time."""
+"""Grouping of records by shape does not change the events."""
 
 import json
 from itertools import permutations
@@ -14,23 +14,25 @@ from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, r
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 
 
-def test_events_come_in_the_order_read_whatever_their_shapes() -> None:
+def test_events_are_in_the_order_read_for_any_shapes() -> None:
     names = ["user_prompt", "api_request", "user_prompt", "hook_registered", "api_request"]
     batch = read(*[line(claude(name, n)) for n, name in enumerate(names)])
     assert batch.events["source_event_name"].to_list() == names
 
 
-def test_many_records_of_one_shape_are_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_records_converted_together_does_not_change_the_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lines = [line(claude(name, n, n=n)) for n in range(21) for name in ("hook", "compaction")]
     whole = read(*lines)
-    monkeypatch.setattr(reader, "_TOGETHER", 3)
+    monkeypatch.setattr(reader, "_RECORDS_PER_CONVERSION", 3)
     pieces = read(*lines)
     assert pieces.events.equals(whole.events)
     assert (pieces.counts, pieces.names) == (whole.counts, whole.names)
 
 
-def test_a_resource_fills_in_for_the_records_of_a_shape_that_say_nothing() -> None:
-    """A value that is there and empty says nothing."""
+def test_a_resource_value_is_used_where_a_record_has_none() -> None:
+    """An empty value counts as none."""
     records = [claude("compaction", n) for n in range(3)]
     for record, team in zip(records, ("", "mine", ""), strict=True):
         record["attributes"] += attributes({"team.id": team})
@@ -38,15 +40,15 @@ def test_a_resource_fills_in_for_the_records_of_a_shape_that_say_nothing() -> No
     assert batch.events["team_id"].to_list() == ["theirs", "mine", None]
 
 
-def test_resources_that_only_look_alike_are_told_apart() -> None:
-    """1, 1.0 and True are equal in Python; what they say as text is not."""
+def test_resources_with_equal_values_of_other_types_are_distinguished() -> None:
+    """1, 1.0 and True are equal in Python, but their JSON texts differ."""
     records = [line(claude("compaction"), number=value) for value in (1, 1.0, True, "1")]
     kept = [json.loads(text)["number"] for text in read(*records).events["attributes"]]
     assert [repr(value) for value in kept] == ["1", "1.0", "True", "'1'"]
 
 
 @pytest.mark.parametrize("order", [*permutations([{"a": "1"}, {"a": "2"}, {"b": "1"}])])
-def test_of_a_repeated_key_the_last_counts_among_other_shapes_too(order: Any) -> None:
+def test_the_last_of_a_repeated_key_counts_in_every_shape(order: Any) -> None:
     record = claude("compaction")
     record["attributes"] += [each for values in order for each in attributes(values)]
     last = [values["a"] for values in order if "a" in values][-1]
@@ -54,15 +56,15 @@ def test_of_a_repeated_key_the_last_counts_among_other_shapes_too(order: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("gen_ai.choice", "choice"), ("src/main.rs:7", None), (7, None)]
+    ("name", "expected"), [("gen_ai.choice", "choice"), ("src/main.rs:7", None), (7, None)]
 )
-def test_a_top_level_name_counts_only_when_it_is_one_of_the_conventions(
-    name: object, told: str | None
+def test_a_top_level_name_is_used_only_if_it_is_one_of_the_conventions(
+    name: object, expected: str | None
 ) -> None:
     record = {**claude("x"), "body": {"kvlistValue": {"values": []}}, "eventName": name}
     record["attributes"] = attributes({"session.id": "s"})
     foreign = json.dumps(request([record], scope="any")).encode()
-    assert read_one(foreign, keep_unknown_events=True)["source_event_name"] == told
+    assert read_one(foreign, keep_unknown_events=True)["source_event_name"] == expected
 
 
 RECORDS = st.builds(
@@ -82,12 +84,14 @@ RECORDS = st.builds(
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=8))
-def test_records_read_together_give_what_each_gives_alone(records: list[dict[str, Any]]) -> None:
+def test_records_read_together_are_the_same_events_as_each_alone(
+    records: list[dict[str, Any]],
+) -> None:
     together = read(line(*records, team__id="t", k="v"))
     alone = [read(line(record, team__id="t", k="v")) for record in records]
-    nowhere = ["source_offset"]
-    assert together.events.drop(nowhere).equals(
-        pl.concat([each.events for each in alone]).drop(nowhere)
+    ignored = ["source_offset"]
+    assert together.events.drop(ignored).equals(
+        pl.concat([each.events for each in alone]).drop(ignored)
     )
     for count in ("value_anomalies", "time_anomalies", "unattributed", "repeated_records"):
         total = sum(getattr(each.counts, count) for each in alone)

@@ -34,7 +34,7 @@ from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
 
 
 def state(ledger: Ledger) -> list[object]:
-    """Everything that a batch can change."""
+    """Return everything that a batch can change."""
     return [
         SourceFiles(ledger).all(),
         Manifest(ledger).known_paths(LANDED, MARCH_1),
@@ -47,7 +47,7 @@ def state(ledger: Ledger) -> list[object]:
 
 
 def full_batch(epoch: int, **changes: object) -> IngestBatch:
-    """A batch with something of everything."""
+    """Return a batch with all kinds of content."""
     full = batch(
         epoch,
         parts=(new_part("a"), new_part("b", MARCH_2)),
@@ -59,7 +59,7 @@ def full_batch(epoch: int, **changes: object) -> IngestBatch:
     return replace(full, **changes)  # type: ignore[arg-type]
 
 
-def test_a_batch_makes_everything_count_at_once(ledger: Ledger) -> None:
+def test_a_batch_commits_all_its_changes(ledger: Ledger) -> None:
     epoch = leased(ledger, head_bytes=50, head_sha256="cd")
     IngestBatches(ledger).commit_batch(full_batch(epoch))
 
@@ -112,7 +112,7 @@ def test_a_batch_without_bytes_is_refused(ledger: Ledger) -> None:
         IngestBatches(ledger).commit_batch(batch(1, 100, 100))
 
 
-def test_a_part_that_is_there_already_undoes_the_whole_batch(ledger: Ledger) -> None:
+def test_a_part_that_already_exists_rolls_back_the_batch(ledger: Ledger) -> None:
     epoch = leased(ledger)
     IngestBatches(ledger).commit_batch(batch(epoch, 0, 10, parts=(new_part("b"),)))
     before = state(ledger)
@@ -122,7 +122,7 @@ def test_a_part_that_is_there_already_undoes_the_whole_batch(ledger: Ledger) -> 
     assert state(ledger) == before
 
 
-def test_a_failure_at_the_last_step_undoes_the_whole_batch(ledger: Ledger) -> None:
+def test_a_failure_in_the_last_step_rolls_back_the_batch(ledger: Ledger) -> None:
     epoch = leased(ledger)
     before = state(ledger)
     broken = full_batch(epoch, names={("codex", "noise"): None})
@@ -140,21 +140,21 @@ def test_the_last_event_time_never_goes_back(ledger: Ledger) -> None:
     assert SourceFiles(ledger).get("f1").last_event_time == at(hours=1)
 
 
-def test_every_counter_is_added_up_by_itself(ledger: Ledger) -> None:
+def test_every_count_is_summed_separately(ledger: Ledger) -> None:
     epoch = leased(ledger)
     names = [each.name for each in fields(IngestCounts)]
-    first = IngestCounts(**{name: 10 + place for place, name in enumerate(names)})
-    second = IngestCounts(**{name: 100 * place for place, name in enumerate(names)})
+    first = IngestCounts(**{name: 10 + index for index, name in enumerate(names)})
+    second = IngestCounts(**{name: 100 * index for index, name in enumerate(names)})
     IngestBatches(ledger).commit_batch(batch(epoch, 0, 10, counts=first))
     IngestBatches(ledger).commit_batch(batch(epoch, 10, 20, counts=second))
 
-    # 10 + place + 100 * place
-    expected = IngestCounts(**{name: 10 + 101 * place for place, name in enumerate(names)})
+    # 10 + index + 100 * index
+    expected = IngestCounts(**{name: 10 + 101 * index for index, name in enumerate(names)})
     assert IngestBatches(ledger).totals() == expected
     assert IngestBatches(ledger).totals_by_file() == {"f1": expected}
 
 
-def test_totals_can_begin_at_a_time_and_are_told_per_file(ledger: Ledger) -> None:
+def test_totals_can_start_at_a_time_and_be_grouped_by_file(ledger: Ledger) -> None:
     first, second = leased(ledger), leased(ledger, "f2")
     IngestBatches(ledger).commit_batch(batch(first, 0, 10, counts=IngestCounts(events=1)))
     later = at(hours=1)
@@ -202,7 +202,7 @@ def test_records_that_are_not_stored_are_counted_by_name(ledger: Ledger) -> None
         st.tuples(st.integers(0, 5), st.integers(1, 3), st.sampled_from([1, 1, 1, 2])), max_size=30
     )
 )
-def test_whatever_is_attempted_every_byte_counts_once(
+def test_every_byte_counts_once_for_any_sequence_of_attempts(
     ledger: Ledger, attempts: list[tuple[int, int, int]]
 ) -> None:
     file_id = uuid4().hex  # the ledger is the same for all examples

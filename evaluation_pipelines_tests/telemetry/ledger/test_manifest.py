@@ -24,7 +24,7 @@ def paths(parts: list[Part]) -> list[str]:
     return [part.path for part in parts]
 
 
-def test_a_part_names_its_bytes_and_its_place(ledger: Ledger) -> None:
+def test_a_part_has_its_byte_range_and_partition(ledger: Ledger) -> None:
     (part_id,) = commit_parts(ledger, {"a.parquet": MARCH_1})
 
     assert Manifest(ledger).current(LANDED, MARCH_1) == [
@@ -44,7 +44,7 @@ def test_a_part_names_its_bytes_and_its_place(ledger: Ledger) -> None:
     ]
 
 
-def test_parts_come_in_the_order_they_entered(ledger: Ledger) -> None:
+def test_parts_are_in_the_order_they_were_added(ledger: Ledger) -> None:
     commit_parts(ledger, {"z.parquet": MARCH_1, "other.parquet": MARCH_2})
     commit_parts(ledger, {"a.parquet": MARCH_1})
 
@@ -61,7 +61,7 @@ def test_quarantine_has_no_date_and_is_another_table(ledger: Ledger) -> None:
     assert Manifest(ledger).known_paths("quarantine", None) == {"q.parquet"}
 
 
-def test_dates_say_what_their_current_parts_hold(ledger: Ledger) -> None:
+def test_dates_have_the_totals_of_their_current_parts(ledger: Ledger) -> None:
     merged, _, _ = commit_parts(ledger, {"a": MARCH_2, "b": MARCH_1, "c": MARCH_1})
     Manifest(ledger).replace([merged], new_part("m", MARCH_2, row_count=7, size_bytes=70), NOON)
 
@@ -71,7 +71,7 @@ def test_dates_say_what_their_current_parts_hold(ledger: Ledger) -> None:
     ]
 
 
-def test_a_merged_part_takes_the_place_of_the_old_ones(ledger: Ledger) -> None:
+def test_a_merged_part_replaces_the_old_parts(ledger: Ledger) -> None:
     old = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
     commit_parts(ledger, {"late": MARCH_1})
 
@@ -85,7 +85,7 @@ def test_a_merged_part_takes_the_place_of_the_old_ones(ledger: Ledger) -> None:
     assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"a", "b", "late", "m"}
 
 
-def test_merging_touches_no_date(ledger: Ledger) -> None:
+def test_merging_queues_no_rebuild(ledger: Ledger) -> None:
     old = commit_parts(ledger, {"a": MARCH_1})
     before = RebuildQueue(ledger).all()
     Manifest(ledger).replace(old, new_part("m"), at(hours=1))
@@ -121,12 +121,12 @@ def test_a_merge_under_a_path_that_is_taken_changes_nothing(ledger: Ledger) -> N
     assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["a"]
 
 
-def test_a_merged_part_replaces_something(ledger: Ledger) -> None:
+def test_a_merged_part_must_replace_at_least_one_part(ledger: Ledger) -> None:
     with pytest.raises(ValueError, match="at least one"):
         Manifest(ledger).replace([], new_part("m"), NOON)
 
 
-def test_superseded_parts_are_kept_for_those_who_still_read_them(ledger: Ledger) -> None:
+def test_superseded_parts_are_kept_for_current_readers(ledger: Ledger) -> None:
     old = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
     Manifest(ledger).replace(old, new_part("m"), NOON)
 
@@ -134,29 +134,29 @@ def test_superseded_parts_are_kept_for_those_who_still_read_them(ledger: Ledger)
     assert paths(Manifest(ledger).superseded_before(at(seconds=1))) == ["a", "b"]
 
 
-def test_forgetting_drops_superseded_parts_only(ledger: Ledger) -> None:
+def test_only_superseded_parts_are_deleted(ledger: Ledger) -> None:
     a, b = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
     Manifest(ledger).replace([a], new_part("m"), NOON)
 
-    assert Manifest(ledger).forget([a, b]) == 1  # b is current
+    assert Manifest(ledger).delete_superseded([a, b]) == 1  # b is current
 
     assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"b", "m"}
-    assert Manifest(ledger).forget([a, b]) == 0
+    assert Manifest(ledger).delete_superseded([a, b]) == 0
 
 
-def test_ids_of_forgotten_parts_are_not_used_again(ledger: Ledger) -> None:
+def test_ids_of_deleted_parts_are_not_reused(ledger: Ledger) -> None:
     old = commit_parts(ledger, {"a": MARCH_1})
     merged = Manifest(ledger).replace(old, new_part("m", session_date=MARCH_1), NOON)
     newest = Manifest(ledger).replace([merged], new_part("n"), NOON)
     newer = Manifest(ledger).replace([newest], new_part("o"), NOON)
-    Manifest(ledger).forget([*old, merged, newest])
+    Manifest(ledger).delete_superseded([*old, merged, newest])
     Manifest(ledger).replace([newer], new_part("p"), NOON)
 
     (current,) = Manifest(ledger).current(LANDED, MARCH_1)
     assert current.part_id == newer + 1
 
 
-def test_thousands_of_parts_merge_at_once(ledger: Ledger) -> None:
+def test_thousands_of_parts_are_merged_in_one_call(ledger: Ledger) -> None:
     epoch = leased(ledger)
     parts = tuple(new_part(f"{number}.parquet") for number in range(12_000))
     IngestBatches(ledger).commit_batch(batch(epoch, parts=parts))
@@ -165,4 +165,4 @@ def test_thousands_of_parts_merge_at_once(ledger: Ledger) -> None:
     Manifest(ledger).replace(ids, new_part("m"), NOON)
 
     assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["m"]
-    assert Manifest(ledger).forget(ids) == 12_000
+    assert Manifest(ledger).delete_superseded(ids) == 12_000

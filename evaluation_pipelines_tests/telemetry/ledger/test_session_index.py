@@ -19,24 +19,24 @@ from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
 )
 
 
-def remember(ledger: Ledger, *sessions: SessionStart) -> None:
+def store(ledger: Ledger, *sessions: SessionStart) -> None:
     epoch = leased(ledger)
     position = SourceFiles(ledger).get("f1").position
     IngestBatches(ledger).commit_batch(batch(epoch, position, position + 1, sessions=sessions))
 
 
 def test_sessions_are_found_by_organization_and_id(ledger: Ledger) -> None:
-    remember(ledger, session("s1"), session("s1", MARCH_2, "beta"), session("s2", MARCH_2))
+    store(ledger, session("s1"), session("s1", MARCH_2, "beta"), session("s2", MARCH_2))
 
-    wanted = [("acme", "s1"), ("beta", "s1"), ("beta", "s2"), ("acme", "s3")]
-    assert SessionIndex(ledger).session_dates(wanted) == {
+    keys = [("acme", "s1"), ("beta", "s1"), ("beta", "s2"), ("acme", "s3")]
+    assert SessionIndex(ledger).session_dates(keys) == {
         ("acme", "s1"): MARCH_1,
         ("beta", "s1"): MARCH_2,
     }
 
 
 def test_sessions_are_found_by_id_alone_in_all_organizations(ledger: Ledger) -> None:
-    remember(
+    store(
         ledger,
         session("s1", MARCH_2, "beta"),
         session("s1", MARCH_1, "acme"),
@@ -50,15 +50,15 @@ def test_sessions_are_found_by_id_alone_in_all_organizations(ledger: Ledger) -> 
     }
 
 
-def test_nothing_asked_is_nothing_found(ledger: Ledger) -> None:
+def test_an_empty_query_has_an_empty_result(ledger: Ledger) -> None:
     assert SessionIndex(ledger).session_dates([]) == {}
     assert SessionIndex(ledger).dates_by_session_id([]) == {}
 
 
 @pytest.mark.slow
-def test_thousands_of_sessions_are_looked_up_at_once(ledger: Ledger) -> None:
+def test_thousands_of_sessions_are_looked_up_in_one_call(ledger: Ledger) -> None:
     days = {f"s{n}": MARCH_1 + timedelta(days=n % 7) for n in range(40_000)}
-    remember(ledger, *(session(session_id, day) for session_id, day in days.items()))
+    store(ledger, *(session(session_id, day) for session_id, day in days.items()))
 
     asked = [("acme", f"s{n}") for n in range(-1, 40_000)]
     assert SessionIndex(ledger).session_dates(asked) == {
@@ -67,14 +67,14 @@ def test_thousands_of_sessions_are_looked_up_at_once(ledger: Ledger) -> None:
 
 
 def test_a_session_that_is_known_keeps_its_first_event(ledger: Ledger) -> None:
-    remember(ledger, session("s1"))
-    remember(ledger, session("s1"), session("s2"))
+    store(ledger, session("s1"))
+    store(ledger, session("s1"), session("s2"))
 
     assert len(SessionIndex(ledger).session_dates([("acme", "s1"), ("acme", "s2")])) == 2
 
 
-def test_a_session_that_another_reader_filed_elsewhere_stops_the_batch(ledger: Ledger) -> None:
-    remember(ledger, session("s1", MARCH_1))
+def test_a_session_that_another_reader_dated_differently_stops_the_batch(ledger: Ledger) -> None:
+    store(ledger, session("s1", MARCH_1))
     epoch = leased(ledger)
     late = batch(epoch, 1, 50, parts=(new_part("a"),), sessions=(session("s1", MARCH_2),))
 
@@ -88,6 +88,6 @@ def test_a_session_that_another_reader_filed_elsewhere_stops_the_batch(ledger: L
 
 def test_session_ids_are_values_and_never_sql(ledger: Ledger) -> None:
     evil = "'; DROP TABLE session_index; --%s:name?"
-    remember(ledger, session(evil))
+    store(ledger, session(evil))
 
     assert SessionIndex(ledger).session_dates([("acme", evil)]) == {("acme", evil): MARCH_1}

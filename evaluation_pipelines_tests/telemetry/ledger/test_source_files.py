@@ -16,7 +16,7 @@ from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
 )
 
 
-def test_a_file_comes_back_as_it_went_in(ledger: Ledger) -> None:
+def test_a_file_is_read_as_it_was_stored(ledger: Ledger) -> None:
     file = source_file(
         last_read_at=at(minutes=1), last_event_time=at(seconds=-1.5), lease_owner="me", position=7
     )
@@ -40,7 +40,7 @@ def test_adding_a_known_file_changes_nothing(ledger: Ledger) -> None:
     assert SourceFiles(ledger).all() == [source_file()]
 
 
-def test_files_are_listed_in_the_order_of_first_sight(ledger: Ledger) -> None:
+def test_files_are_in_the_order_they_were_first_seen(ledger: Ledger) -> None:
     SourceFiles(ledger).add(source_file("a", first_seen_at=at(hours=1)))
     SourceFiles(ledger).add(source_file("c"))
     SourceFiles(ledger).add(source_file("b"))
@@ -50,7 +50,7 @@ def test_files_are_listed_in_the_order_of_first_sight(ledger: Ledger) -> None:
 
 def test_a_file_that_was_renamed_and_grew_is_the_same_file(ledger: Ledger) -> None:
     SourceFiles(ledger).add(source_file())
-    SourceFiles(ledger).seen("f1", "old/f1.jsonl.1", 20_000)
+    SourceFiles(ledger).update_path("f1", "old/f1.jsonl.1", 20_000)
 
     assert SourceFiles(ledger).get("f1") == source_file(path="old/f1.jsonl.1", size_bytes=20_000)
 
@@ -59,7 +59,7 @@ def test_an_unknown_file_is_an_error_that_names_it(ledger: Ledger) -> None:
     with pytest.raises(UnknownSourceFileError, match="nowhere"):
         SourceFiles(ledger).get("nowhere")
     with pytest.raises(UnknownSourceFileError, match="nowhere"):
-        SourceFiles(ledger).seen("nowhere", "a", 1)
+        SourceFiles(ledger).update_path("nowhere", "a", 1)
     with pytest.raises(UnknownSourceFileError, match="nowhere"):
         SourceFiles(ledger).acquire_lease("nowhere", "me", 60, NOON)
 
@@ -95,7 +95,7 @@ def test_an_expired_lease_goes_to_the_next_with_a_higher_epoch(ledger: Ledger) -
     assert SourceFiles(ledger).get("f1").lease_owner == "b"
 
 
-def test_who_holds_a_lease_can_take_it_anew_which_voids_the_old_epoch(ledger: Ledger) -> None:
+def test_the_holder_of_a_lease_can_acquire_it_again_with_a_new_epoch(ledger: Ledger) -> None:
     epoch = leased(ledger)
 
     assert SourceFiles(ledger).acquire_lease("f1", "me", 60, NOON) == epoch + 1
@@ -103,7 +103,7 @@ def test_who_holds_a_lease_can_take_it_anew_which_voids_the_old_epoch(ledger: Le
         IngestBatches(ledger).commit_batch(batch(epoch))
 
 
-def test_a_released_lease_is_free_at_once(ledger: Ledger) -> None:
+def test_a_released_lease_is_free_immediately(ledger: Ledger) -> None:
     epoch = leased(ledger)
     SourceFiles(ledger).release_lease("f1", "me", epoch)
 
@@ -111,7 +111,7 @@ def test_a_released_lease_is_free_at_once(ledger: Ledger) -> None:
     assert SourceFiles(ledger).acquire_lease("f1", "other", 60, at(seconds=1)) == epoch + 1
 
 
-def test_releasing_a_lease_that_someone_else_took_leaves_it_alone(ledger: Ledger) -> None:
+def test_releasing_a_lost_lease_does_nothing(ledger: Ledger) -> None:
     epoch = leased(ledger)
     SourceFiles(ledger).acquire_lease("f1", "other", 60, at(minutes=2))
     SourceFiles(ledger).release_lease("f1", "me", epoch)
@@ -119,7 +119,7 @@ def test_releasing_a_lease_that_someone_else_took_leaves_it_alone(ledger: Ledger
     assert SourceFiles(ledger).get("f1").lease_owner == "other"
 
 
-def test_a_lease_can_be_held_for_longer_even_after_it_expired_untaken(ledger: Ledger) -> None:
+def test_an_expired_lease_that_was_not_taken_can_be_renewed(ledger: Ledger) -> None:
     epoch = leased(ledger)
     SourceFiles(ledger).renew_lease("f1", "me", epoch, 60, at(seconds=90))
 
@@ -127,7 +127,7 @@ def test_a_lease_can_be_held_for_longer_even_after_it_expired_untaken(ledger: Le
     assert SourceFiles(ledger).acquire_lease("f1", "other", 60, at(seconds=149)) is None
 
 
-def test_a_lease_that_someone_else_took_cannot_be_renewed(ledger: Ledger) -> None:
+def test_a_lost_lease_cannot_be_renewed(ledger: Ledger) -> None:
     epoch = leased(ledger)
     SourceFiles(ledger).acquire_lease("f1", "other", 60, at(minutes=2))
 

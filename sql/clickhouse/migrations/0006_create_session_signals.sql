@@ -1,5 +1,5 @@
 -- Grain: one row per session that ever was a signal, its score may be gone since.
--- By date, so that the signals of sessions that are no more are found without a search of all.
+-- By date, so that the signals of sessions that no longer exist are found without a search of all.
 create table if not exists session_signals
 (
     session_date Date comment 'UTC day the session began',

@@ -26,7 +26,7 @@ select
         'api_request',
         'api_error'
     ) as is_work,
-    -- They tell when the program ran, not that anybody worked: a program left open is not active.
+    -- They tell when the program ran, not that work was done: a program left open is not active.
     events.event_name in ('session_start', 'session_end') as is_lifecycle,
     events.sequence,
     events.masque,

@@ -106,7 +106,7 @@ runs as (
         don_position
 ),
 
--- Beside masques, what holds no prompt and no tool call joins the window after it, the last one
+-- Next to masques, what holds no prompt and no tool call joins the window after it, the last one
 -- the window before it; the neighbours of such a run are always masques.
 run_windows as (
     select

@@ -1,56 +1,63 @@
-"""The budget of a day (UTC), which all runs share, whoever started them and wherever they are.
+"""Daily budget (UTC), shared by all runs on all machines.
 
-What runs have spent and set aside is in the ledger. Who sets something aside writes it there and
-looks at the sum in the same transaction, one at a time: so the limit holds however many runs begin
-at the same moment. What a process had set aside and not asked for is free again when its lease
-runs out; a call that it was waiting for may have been charged, and stays booked.
+The ledger holds the money that runs have spent and reserved. A reservation is written there in the
+same transaction that checks the sum, and such transactions are serialized: the limit holds for any
+number of runs that start at the same time. When the lease of a process expires, its reservations
+for calls that were not made are free again. A call in flight at that time may have been charged and
+stays booked.
 """
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from evaluation_pipelines.judging.domain.budget.money import NANO, dollars, nano_down, nano_up
-from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit, too_dear
+from evaluation_pipelines.judging.domain.budget.money import (
+    NANO,
+    cost_nano,
+    format_nano,
+    limit_nano,
+)
+from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit, over_limit
 from evaluation_pipelines.times import to_us
 
 
 @dataclass(frozen=True, slots=True)
 class DayReservation:
-    """Money that is to be set aside for a scoring, in US dollars.
+    """Money to reserve for a scoring, in US dollars.
 
     Attributes:
-        asked_usd: The most of calls that are made now: they may be charged whatever becomes of us.
-        later_usd: The most of those that follow: set aside as long as the lease holds.
-        most_of_day_usd: What all runs of the day may have spent and set aside, this included; None
-            is no limit.
+        now_usd: Worst-case cost of the calls made now; they may be charged if the process dies.
+        later_usd: Worst-case cost of the following calls; reserved while the lease is valid.
+        max_day_usd: Limit on the money that all runs of the day spend and reserve, including this
+            reservation; ``None`` is no limit.
     """
 
-    asked_usd: float
+    now_usd: float
     later_usd: float = 0.0
-    most_of_day_usd: float | None = None
+    max_day_usd: float | None = None
 
     @property
-    def all_usd(self) -> float:
-        """Both together."""
-        return self.asked_usd + self.later_usd
+    def total_usd(self) -> float:
+        """Sum of both amounts."""
+        return self.now_usd + self.later_usd
 
     def refusal(self, others_usd: float) -> Deferred | None:
-        """Why it does not fit; None if it does.
+        """Return why the reservation does not fit; ``None`` if it does.
 
         Args:
-            others_usd: What is spent and set aside today without it. Dollars of the ledger are
-                billionths that were divided, and their sum drifts by far less than one.
+            others_usd: Money spent and reserved today without this reservation. Amounts in the
+                ledger are billionths divided by 10**9; the error of their sum is far below one
+                billionth.
         """
-        if self.most_of_day_usd is None:
+        if self.max_day_usd is None:
             return None
-        more, cap = nano_up(self.all_usd), nano_down(self.most_of_day_usd)
+        more, limit = cost_nano(self.total_usd), limit_nano(self.max_day_usd)
         used = round(others_usd * NANO)
-        if more == 0 or used + more <= cap:
+        if more == 0 or used + more <= limit:
             return None
-        what = f"{dollars(used)} spent or set aside today by all runs together"
-        return too_dear(Limit.DAY_COST, more, cap, what)
+        usage = f"{format_nano(used)} spent or reserved today by all runs together"
+        return over_limit(Limit.DAY_COST, more, limit, usage)
 
 
 def day_begin_us(now: datetime) -> int:
-    """Midnight before a time, in UTC, as microseconds since 1970."""
+    """Return midnight (UTC) before a time in microseconds since 1970."""
     return to_us(now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0))

@@ -1,4 +1,4 @@
-"""Money in whole billionths of a US dollar, so that no sum drifts."""
+"""Money in whole billionths of a US dollar, so that sums are exact."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -6,22 +6,22 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 NANO = 1_000_000_000
 
 
-def nano_up(usd: float) -> int:
-    """A cost, rounded up.
+def cost_nano(usd: float) -> int:
+    """Return a cost in billionths, rounded up.
 
     Raises:
-        ValueError: it is negative, or no number.
+        ValueError: ``usd`` is negative or not finite.
     """
     if not (math.isfinite(usd) and usd >= 0):
-        raise ValueError(f"money is 0 or more, not {usd}")
+        raise ValueError(f"a cost must be 0 or more, not {usd}")
     return int((Decimal(str(usd)) * NANO).to_integral_value(ROUND_CEILING))
 
 
-def nano_down(usd: float) -> int:
-    """A limit, rounded down."""
+def limit_nano(usd: float) -> int:
+    """Return a limit in billionths, rounded down."""
     return int((Decimal(str(usd)) * NANO).to_integral_value(ROUND_FLOOR))
 
 
-def dollars(nano: int) -> str:
-    """The amount for people: ``$0.1234``."""
+def format_nano(nano: int) -> str:
+    """Format billionths of a dollar as ``$0.1234``."""
     return f"${nano / NANO:.4f}"

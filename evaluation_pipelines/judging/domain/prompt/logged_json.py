@@ -1,7 +1,7 @@
-"""Texts inside the JSON that some agents log: replies of models, and results of tools.
+"""Texts in the JSON that some agents log: replies of models and results of tools.
 
-Gemini CLI and its kin log what went over the wire. A reply is a list of chunks, and the result of a
-tool stands only in the request that followed it, together with the whole conversation before.
+Gemini CLI and its forks log the body of each request and response. A reply is a list of chunks. The
+result of a tool is only in the following request, together with the conversation up to then.
 """
 
 import json
@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Deeper than any of the formats below; what is deeper was made to do harm.
-_DEEPEST = 12
+# No format below is nested deeper; deeper JSON is hostile.
+_MAX_DEPTH = 12
 _REPLY_PARTS = ("candidates", "choices", "message", "content", "parts")
-_CUT_TEXT = re.compile(r'"text": ?("(?:[^"\\]|\\.){0,100000}")')
+_TEXT_FIELD = re.compile(r'"text": ?("(?:[^"\\]|\\.){0,100000}")')
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """What a tool answered: id of the call, name of the tool where told, and the text."""
+class LoggedToolResult:
+    """Result of a tool: id of the call, name of the tool (``None`` if unknown), and the text."""
 
     id: str
     name: str | None
@@ -26,27 +26,27 @@ class ToolAnswer:
 
 
 def reply_text(content: str) -> str | None:
-    """The words of a reply; None when it only called tools.
+    """Return the words of a reply; ``None`` if it only calls tools.
 
     Args:
-        content: Plain text, or JSON of Gemini, OpenAI or the OpenTelemetry conventions; it may have
-            been cut off at the end.
+        content: Plain text, or JSON of Gemini, OpenAI or the OpenTelemetry conventions, which may
+            be truncated.
     """
     if not content.lstrip().startswith(("{", "[")):
         return content
     document = _parsed(content)
     if document is None:
-        texts = [_unquoted(found[1]) for found in _CUT_TEXT.finditer(content)]
+        texts = [_unquoted(found[1]) for found in _TEXT_FIELD.finditer(content)]
         return "".join(texts) or (None if '"candidates"' in content[:200] else content)
     if not _is_reply(document):
         return content
     return "".join(_reply_texts(document, 0)) or None
 
 
-def tool_answers(body: str) -> list[ToolAnswer]:
-    """All results of tools in the body of a request, in their order; none when it was cut off."""
+def logged_tool_results(body: str) -> list[LoggedToolResult]:
+    """Return all tool results in the body of a request; none if the body is truncated."""
     document = _parsed(body)
-    return [] if document is None else list(_answers(document, 0))
+    return [] if document is None else list(_results(document, 0))
 
 
 def _parsed(text: str) -> Any:
@@ -66,7 +66,7 @@ def _is_reply(document: Any) -> bool:
 
 
 def _reply_texts(node: Any, depth: int) -> Iterator[str]:
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(node, list):
         for each in node:
@@ -80,39 +80,38 @@ def _reply_texts(node: Any, depth: int) -> Iterator[str]:
                 yield from _reply_texts(node.get(part), depth + 1)
 
 
-def _answers(node: Any, depth: int) -> Iterator[ToolAnswer]:
-    if depth > _DEEPEST:
+def _results(node: Any, depth: int) -> Iterator[LoggedToolResult]:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(node, list):
         for each in node:
-            yield from _answers(each, depth + 1)
+            yield from _results(each, depth + 1)
     elif isinstance(node, dict):
-        answer = _answer(node)
-        if answer is not None:
-            yield answer
+        result = _result(node)
+        if result is not None:
+            yield result
         else:
             for each in node.values():
-                yield from _answers(each, depth + 1)
+                yield from _results(each, depth + 1)
 
 
-def _answer(node: Mapping[str, Any]) -> ToolAnswer | None:
-    """The result that a node of a request is, as Gemini, Anthropic or OpenAI word it."""
+def _result(node: Mapping[str, Any]) -> LoggedToolResult | None:
+    """Read a node in the form of Gemini, Anthropic or OpenAI; ``None`` if it is not a result."""
     response = node.get("functionResponse")
     if isinstance(response, dict):
-        given = response.get("response")
-        output = (
-            given.get("output", given.get("error", given)) if isinstance(given, dict) else given
-        )
-        return _tool_answer(response.get("id"), response.get("name"), output)
+        body = response.get("response")
+        output = body.get("output", body.get("error", body)) if isinstance(body, dict) else body
+        return _tool_result(response.get("id"), response.get("name"), output)
     if node.get("type") == "tool_result":
-        return _tool_answer(node.get("tool_use_id"), None, node.get("content"))
+        return _tool_result(node.get("tool_use_id"), None, node.get("content"))
     if node.get("role") == "tool":
-        return _tool_answer(node.get("tool_call_id"), None, node.get("content"))
+        return _tool_result(node.get("tool_call_id"), None, node.get("content"))
     return None
 
 
-def _tool_answer(call_id: Any, name: Any, output: Any) -> ToolAnswer | None:
+def _tool_result(call_id: Any, name: Any, output: Any) -> LoggedToolResult | None:
     if not isinstance(call_id, str):
         return None
     text = output if isinstance(output, str) else "".join(_reply_texts(output, 0))
-    return ToolAnswer(call_id, name if isinstance(name, str) else None, text or json.dumps(output))
+    tool = name if isinstance(name, str) else None
+    return LoggedToolResult(call_id, tool, text or json.dumps(output))

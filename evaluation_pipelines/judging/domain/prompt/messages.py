@@ -1,4 +1,4 @@
-"""What is said to a judge and what comes back."""
+"""Messages of a conversation with a judge."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The text of a judge, and why it ended: ``stop``, or ``length`` when it was cut."""
+    """The text of a judge and the reason it ended, such as ``stop`` or ``length``."""
 
     text: str
     finish_reason: str
+
+    @property
+    def is_truncated(self) -> bool:
+        """True if a token limit cut the text; endpoints name that in two ways."""
+        return self.finish_reason in ("length", "max_tokens")

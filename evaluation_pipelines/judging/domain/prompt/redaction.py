@@ -1,10 +1,41 @@
-"""What a secret looks like, to tell it from a placeholder or from code that handles secrets."""
+"""Redaction of secrets, by rules for their form, their context and their randomness.
+
+Each secret is replaced by ``[redacted:<kind>]``. Checks of the matched values keep placeholders,
+and code that only handles secrets, as they are. Only the number of secrets by kind is recorded,
+never a value.
+"""
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A text without secrets, and the number of removed secrets by kind."""
+
+    text: str
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRule:
+    """Rule for one kind of secret.
+
+    Attributes:
+        kind: Name of the kind, which replaces the secret.
+        hints: The pattern is searched only if one of these is in the lower-case text.
+        pattern: Pattern of the secret; with a group ``secret`` only that group is replaced.
+        accepts: Check of the text that would be replaced.
+    """
+
+    kind: str
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+    accepts: Callable[[str], bool]
+
 
 _PLACEHOLDERS = frozenset(
     """
@@ -15,20 +46,20 @@ _PLACEHOLDERS = frozenset(
     """.split()
 )
 
-# A variable, a template, a call, a mask or a blank instead of a value.
+# A variable, a template, a call, a mask or an empty value
 _STAND_IN = re.compile(
     r"[$<{%]|\{\{|[*x.•#_-]+\Z|\[|os\.|env[.\[]|process\.|self\.|args\.", re.IGNORECASE
 )
-_PREFIX = re.compile(r"\A(?:[a-z]{1,12}[_-]){1,4}")
-_SHORTEST_RANDOM = 16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_.:-]*\Z")
 _SECRET_WORD = re.compile(
     r"passw|passphrase|secret|token|credential|key|your|example", re.IGNORECASE
 )
+_PREFIX = re.compile(r"\A(?:[a-z]{1,12}[_-]){1,4}")
+_MIN_RANDOM_LENGTH = 16
 
 
 def is_secret_value(value: str) -> bool:
-    """Whether what stands where a secret is named can be one."""
+    """Return whether the value of a named secret can be real, not a placeholder or code."""
     if value.lower().strip(".!?") in _PLACEHOLDERS or _STAND_IN.match(value):
         return False
     # `token=args.token`, `password: "your-password"`, `"password": "is missing"`
@@ -36,38 +67,24 @@ def is_secret_value(value: str) -> bool:
 
 
 def is_key_like(value: str) -> bool:
-    """The same for a bare word, which in code is more often a name: it needs a digit."""
+    """Return whether a bare word can be a secret.
+
+    In code it is more often a name; it must therefore contain a digit, but not only digits.
+    """
     return is_secret_value(value) and any(map(str.isdigit, value)) and not value.isdigit()
 
 
 def is_random(value: str) -> bool:
-    """Whether a long word is drawn at random: capitals, small letters and digits in wild order.
+    """Return whether a long word is random: it often changes between capitals, letters and digits.
 
-    Of two neighbours in random letters and digits 62 of 100 are of different kinds, in a name made
-    of words about 30. What a service puts before its tokens in small letters is left aside.
+    In random letters and digits 62 % of adjacent pairs are of different kinds, in names made of
+    words about 30 %. Lower-case prefixes, which services put before their tokens, are ignored.
     """
     drawn = _PREFIX.sub("", value)
     kinds = [("digit" if each.isdigit() else each.isupper()) for each in drawn if each.isalnum()]
     changes = sum(one != other for one, other in itertools.pairwise(kinds))
     fewest = min(kinds.count("digit"), kinds.count(True), kinds.count(False))
-    return fewest >= 2 and changes >= 0.45 * len(kinds) and len(kinds) >= _SHORTEST_RANDOM
-
-
-@dataclass(frozen=True, slots=True)
-class SecretRule:
-    """What to take out.
-
-    Attributes:
-        kind: Name of the kind, as it stands in the text afterwards.
-        hints: The pattern is tried only where one of these stands in the lower-case text.
-        pattern: What to look for; its group ``secret`` is taken out, else all of it.
-        accepts: A last look at what would be taken out.
-    """
-
-    kind: str
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-    accepts: Callable[[str], bool]
+    return fewest >= 2 and changes >= 0.45 * len(kinds) and len(kinds) >= _MIN_RANDOM_LENGTH
 
 
 def _rule(
@@ -84,16 +101,17 @@ _NAMES = (
     r"|(?:api|access|auth|account|private|signing|encryption|master|shared)[_-]?key"
     r"|connection[_-]?string)"
 )
-# "name": or name['x']: or \"name\": as it stands in JSON within JSON
+# End of a quoted name: "name", name['x'], or \"name\" as in JSON within JSON
 _AFTER_NAME = r"[\"'`\]\\]{0,6}"
 
-_BY_SHAPE = (
+# Secrets with a recognizable form
+_BY_FORM = (
     _rule(
         "private-key",
         "private",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
         r"(?:(?:\s|\\n|\\r)*[A-Za-z-]{1,20}: [^\n\\]{0,120}){0,5}",
-        # The last line is missing where a text was cut.
+        # The last line is missing if the text was truncated.
         r"[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z0-9 ]{0,40}-----)?",
     ),
     _rule("anthropic-key", "sk-ant-", _START, r"sk-ant-[\w-]{16,}"),
@@ -128,7 +146,8 @@ _BY_SHAPE = (
     _rule("jwt", "eyj", r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
 )
 
-_BY_PLACE = (
+# Secrets identified by the text around them
+_BY_CONTEXT = (
     _rule("azure-signature", "sig=", r"[?&]sig=(?P<secret>[A-Za-z0-9%+/=]{20,})"),
     _rule(
         "url-password",
@@ -168,7 +187,7 @@ _BY_PLACE = (
         accepts=is_key_like,
         flags=re.IGNORECASE,
     ),
-    # In capitals it is a variable of the environment, and what follows needs no digit.
+    # A name in capitals is an environment variable; its value needs no digit.
     _rule(
         "password",
         "pass pwd secret token key",
@@ -211,19 +230,20 @@ _BY_PLACE = (
     ),
 )
 
-_BY_LOOK = (
+# Random words
+_BY_RANDOMNESS = (
     _rule(
         "random-text",
         "",
-        # A name and a long hexadecimal number; the name is no hexadecimal number itself.
+        # A prefix and a long hexadecimal number; the prefix itself is not hexadecimal.
         _START + r"(?=[a-fA-F0-9]{0,12}[g-zG-Z_-])[A-Za-z][A-Za-z0-9]{1,12}[_-]?[a-f0-9]{32,}",
         r"(?![A-Za-z0-9])",
     ),
     _rule("random-text", "", r"(?<![\w-])[\w-]{24,}", accepts=is_random),
 )
 
-SECRET_RULES = (*_BY_SHAPE, *_BY_PLACE, *_BY_LOOK)
-"""In this order: what has a name of its own is taken out before what is only known by its look."""
+SECRET_RULES = (*_BY_FORM, *_BY_CONTEXT, *_BY_RANDOMNESS)
+"""Rules in the order of application: the specific kinds come before the general ones."""
 
 EMAIL_RULE = _rule(
     "email",
@@ -232,27 +252,18 @@ EMAIL_RULE = _rule(
     r"\.[A-Za-z]{2,24}\b",
 )
 
-
-# How far before the end of a private key its beginning is looked for.
-_LONGEST_KEY = 16_000
+# Characters before the end of a private key in which its beginning is searched.
+_MAX_KEY_LENGTH = 16_000
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_BODY_BACKWARDS = re.compile(r"[A-Za-z0-9+/=\s\\]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Redacted:
-    """A text without secrets, and how many of each kind were taken out; never the values."""
-
-    text: str
-    counts: dict[str, int]
+_REVERSED_KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\]*")
 
 
 def redact(text: str, *, emails: bool) -> Redacted:
-    """Put ``[redacted:kind]`` in place of each secret.
+    """Replace each secret by ``[redacted:<kind>]``.
 
     Args:
-        text: Anything.
-        emails: Take e-mail addresses out too.
+        text: Any text.
+        emails: Whether e-mail addresses are replaced too.
     """
     counts: Counter[str] = Counter()
     lower = text.lower()
@@ -264,14 +275,6 @@ def redact(text: str, *, emails: bool) -> Redacted:
     return Redacted(text, dict(sorted(counts.items())))
 
 
-def sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The counts of several texts together."""
-    total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(sorted(total.items()))
-
-
 def _apply(rule: SecretRule, text: str, counts: Counter[str]) -> str:
     group = "secret" if "secret" in rule.pattern.groupindex else 0
 
@@ -279,21 +282,21 @@ def _apply(rule: SecretRule, text: str, counts: Counter[str]) -> str:
         if "[redacted:" in found[group] or not rule.accepts(found[group]):
             return found[0]
         counts[rule.kind] += 1
-        start, end = (place - found.start() for place in found.span(group))
+        start, end = (position - found.start() for position in found.span(group))
         return f"{found[0][:start]}[redacted:{rule.kind}]{found[0][end:]}"
 
     return rule.pattern.sub(replaced, text)
 
 
 def _without_headless_keys(text: str, counts: Counter[str]) -> str:
-    """Private keys of which only the end is there: the beginning was cut off."""
-    kept: list[str] = []
+    """Replace private keys whose beginning was truncated."""
+    parts: list[str] = []
     done = 0
     for end in _KEY_END.finditer(text):
-        before = text[max(done, end.start() - _LONGEST_KEY) : end.start()]
-        body = _KEY_BODY_BACKWARDS.match(before[::-1])
+        before = text[max(done, end.start() - _MAX_KEY_LENGTH) : end.start()]
+        body = _REVERSED_KEY_BODY.match(before[::-1])
         length = len(body[0]) if body else 0
-        kept += text[done : end.start() - length], "[redacted:private-key]"
+        parts += text[done : end.start() - length], "[redacted:private-key]"
         done = end.end()
         counts["private-key"] += 1
-    return "".join(kept) + text[done:]
+    return "".join(parts) + text[done:]

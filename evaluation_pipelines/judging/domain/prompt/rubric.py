@@ -1,7 +1,7 @@
-"""Rubrics: what a judge is told, and the prompts that come of it for one session.
+"""Rubrics and the prompts for one session that are rendered from them.
 
-A rubric is two templates and its criteria. Rubric and criteria stand first in the prompt and are
-the same for all sessions, so that the provider's prompt cache serves them; the session comes last.
+A rubric is two templates and its criteria. Rubric and criteria come first in the prompt and are the
+same for all sessions, so that the provider's prompt cache serves them; the session comes last.
 """
 
 import hashlib
@@ -21,12 +21,15 @@ TAG_MEANINGS = {
     "wrong_conclusion": "the conclusion contradicts the evidence",
 }
 FAILURE_TAGS: tuple[str, ...] = tuple(TAG_MEANINGS)
-"""All that a judge may find wrong, by name: the prompt offers these, and only these are read."""
+"""Failure tags that the prompt offers to the judge; no others are accepted."""
 
 PLACEHOLDERS = ("CRITERIA", "OUTPUT_SCHEMA", "ALERT_DATA", "SESSION_CONVERSATION")
-"""What a score template holds, each once; what comes from telemetry after what does not."""
+"""Placeholders of a score template, each used once; those for telemetry come last."""
 
 TOTAL_POINTS = 100
+
+USUAL_MEAN = (55, 75)
+"""Range of the mean total over many sessions that the shipped rubrics ask for."""
 
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
 _CRITERION_ID = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -40,7 +43,7 @@ _CONTENT_LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class RubricCriterion:
-    """One thing that points are given for, 0 to ``points``."""
+    """Criterion of a rubric, scored with 0 to ``points`` points."""
 
     id: str
     name: str
@@ -50,7 +53,7 @@ class RubricCriterion:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Two prompt templates and the criteria that go with them."""
+    """Two prompt templates and their criteria."""
 
     name: str
     score_template: str
@@ -59,25 +62,25 @@ class Rubric:
 
     @property
     def prompt_hash(self) -> str:
-        """SHA-256 of both templates, one after the other, before anything is put in: 64 digits."""
+        """SHA-256 of both templates, concatenated and not rendered, as 64 hexadecimal digits."""
         templates = self.score_template + self.missing_tools_template
         return hashlib.sha256(templates.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What the judge is asked about one session, in two turns of one conversation."""
+    """Prompts about one session, for two turns of one conversation."""
 
     score: str
     missing_tools: str
 
 
 def rubric_problems(rubric: Rubric) -> list[str]:
-    """What is wrong with a rubric, in words; empty when it can be used."""
+    """Return the problems of a rubric as sentences; empty if it can be used."""
     return [
         *_template_problems(rubric.score_template),
         *(
-            f"missing-tools template: {{{{{name}}}}} has no place here, it takes no placeholder"
+            f"missing-tools template: {{{{{name}}}}} is not allowed; it has no placeholders"
             for name in _PLACEHOLDER.findall(rubric.missing_tools_template)
         ),
         *([] if rubric.missing_tools_template.strip() else ["missing-tools template: is empty"]),
@@ -86,24 +89,24 @@ def rubric_problems(rubric: Rubric) -> list[str]:
 
 
 def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
-    """What is wrong with criteria, in words."""
+    """Return the problems of criteria as sentences."""
     ids = [each.id for each in criteria]
     problems = [
-        f"criteria: {each!r} is no id: a small letter, then small letters, digits and _"
+        f"criteria: {each!r} is not an id: use a-z, 0-9 and _, with a letter first"
         for each in ids
         if not _CRITERION_ID.fullmatch(each)
     ]
     problems += [
-        f"criteria: {each} stands there twice" for each in sorted({*ids}) if ids.count(each) > 1
+        f"criteria: {each} occurs more than once" for each in sorted({*ids}) if ids.count(each) > 1
     ]
     problems += [
-        f"criteria: {each.id} has {each.points} points; give it at least 1"
+        f"criteria: {each.id} has {each.points} points; it must have at least 1"
         for each in criteria
         if each.points < 1
     ]
     total = sum(each.points for each in criteria)
     if total != TOTAL_POINTS:
-        problems.append(f"criteria: their points make {total} together, not {TOTAL_POINTS}")
+        problems.append(f"criteria: the points add up to {total}, not {TOTAL_POINTS}")
     return problems
 
 
@@ -111,18 +114,18 @@ def _template_problems(template: str) -> list[str]:
     names: list[str] = _PLACEHOLDER.findall(template)
     known = ", ".join(f"{{{{{each}}}}}" for each in PLACEHOLDERS)
     problems = [
-        f"score template: {{{{{name}}}}} is no placeholder; there are {known}"
+        f"score template: {{{{{name}}}}} is not a placeholder; use {known}"
         for name in names
         if name not in PLACEHOLDERS
     ]
     problems += [
-        f"score template: {{{{{name}}}}} stands there {times} times, not once"
+        f"score template: {{{{{name}}}}} occurs {times} times; it must occur once"
         for name in PLACEHOLDERS
         if (times := names.count(name)) != 1
     ]
     if not problems and {*names[:2]} != {*PLACEHOLDERS[:2]}:
         problems.append(
-            "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must stand before {{ALERT_DATA}} "
+            "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must come before {{ALERT_DATA}} "
             "and {{SESSION_CONVERSATION}}, so that all sessions share the beginning of the prompt"
         )
     return problems
@@ -131,16 +134,16 @@ def _template_problems(template: str) -> list[str]:
 def render_prompts(
     rubric: Rubric, criteria: Sequence[RubricCriterion], transcript: Transcript, boundary: str
 ) -> Prompts:
-    """The prompts for one session.
+    """Render the prompts for one session.
 
     Args:
-        rubric: One without ``rubric_problems``.
-        criteria: Those of the judge profile, else the rubric's own.
-        transcript: What the session says; never trusted, always fenced.
-        boundary: Random, 16 to 128 ASCII letters and digits, new for each scoring.
+        rubric: A rubric without ``rubric_problems``.
+        criteria: Criteria of the judge profile, or those of the rubric.
+        transcript: The session; untrusted and therefore fenced.
+        boundary: 16 to 128 random ASCII letters and digits, new for each scoring.
 
     Raises:
-        ValueError: the boundary is none.
+        ValueError: The boundary has another form.
     """
     values = {
         "CRITERIA": criteria_text(criteria),
@@ -148,20 +151,20 @@ def render_prompts(
         "ALERT_DATA": _task(transcript, boundary),
         "SESSION_CONVERSATION": _session(transcript, boundary),
     }
-    # In one go: a placeholder in what was put in stays as it is.
+    # One pass: placeholders in the inserted values are not replaced.
     score = _PLACEHOLDER.sub(lambda found: values[found[1]], rubric.score_template)
     return Prompts(score, rubric.missing_tools_template)
 
 
 def criteria_text(criteria: Sequence[RubricCriterion]) -> str:
-    """One line a criterion: id, points, name, description."""
+    """Return one line per criterion: id, points, name, description."""
     return "\n".join(
         f"* {each.id} ({each.points} points), {each.name}: {each.description}" for each in criteria
     )
 
 
 def output_schema(criteria: Sequence[RubricCriterion]) -> str:
-    """The form in which the judge must end: a line a criterion, the tags, the total alone."""
+    """Describe the end of a judgment: a line per criterion, the tags, the total alone."""
     meanings = "\n".join(f"* {tag}: {meaning}" for tag, meaning in TAG_MEANINGS.items())
     return (
         "Your message ends with these lines, plain, without code fence or table, in whole numbers:"
@@ -174,13 +177,13 @@ def output_schema(criteria: Sequence[RubricCriterion]) -> str:
 
 
 def form_lines(criteria: Sequence[RubricCriterion]) -> str:
-    """The last lines of a judgement, with blanks in angle brackets."""
+    """Return the last lines of a judgment, with variables in angle brackets."""
     lines = [f"{each.id}: <points>/{each.points}" for each in criteria]
     return "\n".join([*lines, "failure tags: <tags>", "<total>"])
 
 
 def reminder(reason: str, criteria: Sequence[RubricCriterion]) -> str:
-    """What a judge is told whose message cannot be read: why, and to give the form alone."""
+    """Return the message after an answer that cannot be parsed: the reason and the form alone."""
     return (
         f"Your judgement cannot be read: {reason}. Do not write the analysis again. Answer with "
         "these lines alone, your numbers in place of what stands in angle brackets, and nothing "

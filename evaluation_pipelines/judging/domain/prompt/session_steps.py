@@ -1,4 +1,4 @@
-"""What happened in a session, step by step, in words that fit every agent."""
+"""Steps of a session, described in the same words for every agent."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from evaluation_pipelines.telemetry.domain.attributes import json_object
 
 Row = Mapping[str, Any]
 
-# Calls that the program makes for its own ends; what they answer is none of the agent's words.
+# Internal calls of the program; their answers are not words of the agent.
 _SIDE_CALLS = ("utility", "generate_session_title", "prompt_suggestion")
 
 
@@ -19,10 +19,10 @@ class StepText:
     """A text of a step.
 
     Attributes:
-        label: What it is; empty when the step's title says it.
-        text: As logged.
-        is_tool_text: Parameters or a result: long ones are the first to be cut.
-        is_json: Parameters, as JSON.
+        label: Kind of the text; empty if the title of the step says it.
+        text: The text as logged.
+        is_tool_text: Whether it is parameters or a result; these are truncated first.
+        is_json: Whether it is parameters as JSON.
     """
 
     label: str
@@ -33,15 +33,15 @@ class StepText:
 
 @dataclass(frozen=True, slots=True)
 class SessionStep:
-    """One thing that happened.
+    """A step of a session.
 
     Attributes:
-        kind: prompt, reply, tool, failure, note.
-        seconds: Since the first event of the session.
-        title: What happened, in one line; holds names as sent.
-        parts: Its texts, in order.
-        not_logged: What of it was not logged, such as ``result (37 bytes)``.
-        is_failure: Something failed or was refused: never left out.
+        kind: ``prompt``, ``reply``, ``tool``, ``failure`` or ``note``.
+        seconds: Time since the first event of the session.
+        title: Event in one line; contains names as sent.
+        parts: Texts of the step, in order.
+        not_logged: Texts that were not logged, such as ``result (37 bytes)``.
+        is_failure: Whether something failed or was refused; such steps are never omitted.
     """
 
     kind: str
@@ -53,22 +53,23 @@ class SessionStep:
 
 
 def session_steps(rows: Sequence[Row]) -> list[SessionStep]:
-    """Steps of a session window.
+    """Return the steps of a session window.
+
+    No step names the model, the agent or the masque.
 
     Args:
-        rows: Rows of ``agent_events`` in their order. Which model, agent or masque they name is
-            not said in any step.
+        rows: Rows of ``agent_events`` in their order.
     """
     if not rows:
         return []
-    begin = rows[0]["event_time"]
+    start = rows[0]["event_time"]
     results = results_from_requests(rows)
     answered = {row["tool_use_id"] for row in rows if row["event_name"] == "tool_result"}
     steps = []
-    for place, row in enumerate(rows):
-        seconds = (row["event_time"] - begin).total_seconds()
+    for index, row in enumerate(rows):
+        seconds = (row["event_time"] - start).total_seconds()
         if row["event_name"] == "tool_result":
-            steps.append(_tool(row, seconds, row["content"] or results.get(place)))
+            steps.append(_tool(row, seconds, row["content"] or results.get(index)))
         elif row["event_name"] == "tool_decision":
             steps += _decision(row, seconds, answered)
         elif row["event_name"] in _STEPS:
@@ -77,18 +78,20 @@ def session_steps(rows: Sequence[Row]) -> list[SessionStep]:
 
 
 def _prompt(row: Row, seconds: float) -> Iterator[SessionStep]:
-    yield _spoken("prompt", f"PROMPT{_by(row)}", row, seconds, row["content"], "prompt_length")
+    yield _text_step(
+        "prompt", f"PROMPT{_subagent(row)}", row, seconds, row["content"], "prompt_length"
+    )
 
 
 def _reply(row: Row, seconds: float) -> Iterator[SessionStep]:
     if not (row["query_source"] or "").startswith(_SIDE_CALLS):
         title = "SUMMARY of the conversation" if row["query_source"] == "compact" else "REPLY"
         text = reply_text(row["content"]) if row["content"] else None
-        yield _spoken("reply", f"{title}{_by(row)}", row, seconds, text, "response_length")
+        yield _text_step("reply", f"{title}{_subagent(row)}", row, seconds, text, "response_length")
 
 
-def _answer(row: Row, seconds: float) -> Iterator[SessionStep]:
-    """A call to the model: a reply where its words were logged with it."""
+def _request(row: Row, seconds: float) -> Iterator[SessionStep]:
+    """Yield a reply if the call to the model was logged with the words of its reply."""
     if row["content"] and reply_text(row["content"]):
         yield from _reply(row, seconds)
 
@@ -102,55 +105,60 @@ def _tool(row: Row, seconds: float, result: str | None) -> SessionStep:
         facts.append(row["error_type"])
     if row["duration_ms"] is not None:
         facts.append(_duration(row["duration_ms"]))
-    error, parameters = row["error"], row["tool_parameters"]
-    parts = [
-        StepText("parameters", parameters, is_tool_text=True, is_json=True) if parameters else None,
-        StepText("error", error) if error else None,
-        StepText("result", result, is_tool_text=True) if result and result != error else None,
-    ]
-    # An error is what came of a call that failed: nothing else is to be expected then.
-    silent = [
-        None if parameters else _size(row, "parameters", "tool_input_size_bytes", "bytes"),
-        None if result or error else _size(row, "result", "tool_result_size_bytes", "bytes"),
-    ]
+    texts = _call_texts(row)
+    not_logged: list[str] = []
+    if result and result != row["error"]:
+        texts += (StepText("result", result, is_tool_text=True),)
+    if not row["tool_parameters"]:
+        not_logged.append(_size(row, "parameters", "tool_input_size_bytes", "bytes"))
+    # A call that failed has an error in place of a result.
+    if not (result or row["error"]):
+        not_logged.append(_size(row, "result", "tool_result_size_bytes", "bytes"))
     return SessionStep(
         "tool",
         seconds,
-        f"TOOL {row['tool_name'] or 'without a name'}{_by(row)}: {', '.join(facts)}",
-        tuple(each for each in parts if each),
-        tuple(each for each in silent if each),
+        f"{_call_title(row)}: {', '.join(facts)}",
+        texts,
+        tuple(not_logged),
         is_failure=row["success"] is False,
     )
 
 
 def _decision(row: Row, seconds: float, answered: set[str | None]) -> Iterator[SessionStep]:
-    tool = f"TOOL {row['tool_name'] or 'without a name'}{_by(row)}"
+    title, texts = _call_title(row), _call_texts(row)
+    if row["decision"] == "reject":
+        source = str(json_object(row["attributes"]).get("source", ""))
+        by_user = " by the user" if source.startswith("user") else ""
+        yield SessionStep("tool", seconds, f"{title}: REFUSED{by_user}", texts, is_failure=True)
+    elif row["tool_use_id"] and row["tool_use_id"] not in answered:
+        yield SessionStep("tool", seconds, f"{title}: allowed, no result recorded", texts)
+
+
+def _call_title(row: Row) -> str:
+    return f"TOOL {row['tool_name'] or 'without a name'}{_subagent(row)}"
+
+
+def _call_texts(row: Row) -> tuple[StepText, ...]:
     error, parameters = row["error"], row["tool_parameters"]
-    parts = [
+    texts = [
         StepText("parameters", parameters, is_tool_text=True, is_json=True) if parameters else None,
         StepText("error", error) if error else None,
     ]
-    texts = tuple(each for each in parts if each)
-    if row["decision"] == "reject":
-        source = str(json_object(row["attributes"]).get("source", ""))
-        whom = " by the user" if source.startswith("user") else ""
-        yield SessionStep("tool", seconds, f"{tool}: REFUSED{whom}", texts, is_failure=True)
-    elif row["tool_use_id"] and row["tool_use_id"] not in answered:
-        yield SessionStep("tool", seconds, f"{tool}: allowed, no result recorded", texts)
+    return tuple(each for each in texts if each)
 
 
 def _model_failure(row: Row, seconds: float) -> Iterator[SessionStep]:
     refused = row["event_name"] == "api_refusal"
-    what = "THE MODEL REFUSED TO ANSWER" if refused else "A CALL TO THE MODEL FAILED"
-    yield _failure(row, seconds, what)
+    title = "THE MODEL REFUSED TO ANSWER" if refused else "A CALL TO THE MODEL FAILED"
+    yield _failure(row, seconds, title)
 
 
 def _compaction(row: Row, seconds: float) -> Iterator[SessionStep]:
-    failed = row["success"] is False
-    what = "COMPACTION of the conversation, to make room"
-    yield (
-        _failure(row, seconds, f"{what}: FAILED") if failed else SessionStep("note", seconds, what)
-    )
+    title = "COMPACTION of the conversation, to make room"
+    if row["success"] is False:
+        yield _failure(row, seconds, f"{title}: FAILED")
+    else:
+        yield SessionStep("note", seconds, title)
 
 
 def _hook(row: Row, seconds: float) -> Iterator[SessionStep]:
@@ -159,10 +167,10 @@ def _hook(row: Row, seconds: float) -> Iterator[SessionStep]:
 
 
 def _other(row: Row, seconds: float) -> Iterator[SessionStep]:
-    """The few events outside the canonical ones that tell how the work went."""
+    """Yield steps for events without a canonical name that show how the work went."""
     match row["source_event_name"]:
         case "user_prompt":
-            yield _spoken("note", "COMMAND to the program", row, seconds, row["content"], "")
+            yield _text_step("note", "COMMAND to the program", row, seconds, row["content"], "")
         case "loop_detected":
             yield SessionStep("note", seconds, "THE PROGRAM NOTICED A LOOP", is_failure=True)
         case "api_retries_exhausted":
@@ -174,7 +182,7 @@ def _other(row: Row, seconds: float) -> Iterator[SessionStep]:
 _STEPS: dict[str, Callable[[Row, float], Iterator[SessionStep]]] = {
     "user_prompt": _prompt,
     "assistant_response": _reply,
-    "api_request": _answer,
+    "api_request": _request,
     "api_error": _model_failure,
     "api_refusal": _model_failure,
     "compaction": _compaction,
@@ -183,28 +191,30 @@ _STEPS: dict[str, Callable[[Row, float], Iterator[SessionStep]]] = {
 }
 
 
-def _spoken(
-    kind: str, title: str, row: Row, seconds: float, text: str | None, length: str
+def _text_step(
+    kind: str, title: str, row: Row, seconds: float, text: str | None, length_attribute: str
 ) -> SessionStep:
     if text:
         return SessionStep(kind, seconds, title, (StepText("", text),))
-    return SessionStep(kind, seconds, title, (), (_size(row, "text", length, "characters"),))
+    return SessionStep(
+        kind, seconds, title, (), (_size(row, "text", length_attribute, "characters"),)
+    )
 
 
-def _failure(row: Row, seconds: float, what: str) -> SessionStep:
-    kind = f" ({row['error_type']})" if row["error_type"] else ""
+def _failure(row: Row, seconds: float, title: str) -> SessionStep:
+    error_type = f" ({row['error_type']})" if row["error_type"] else ""
     parts = (StepText("", row["error"]),) if row["error"] else ()
-    return SessionStep("failure", seconds, f"{what}{kind}", parts, is_failure=True)
+    return SessionStep("failure", seconds, f"{title}{error_type}", parts, is_failure=True)
 
 
-def _size(row: Row, what: str, attribute: str, unit: str) -> str:
-    """What was not logged, with its size where that was."""
+def _size(row: Row, name: str, attribute: str, unit: str) -> str:
+    """Return the name of a text that was not logged, with its size if that was logged."""
     size = json_object(row["attributes"]).get(attribute)
-    return f"{what} ({size} {unit})" if str(size).isdigit() else what
+    return f"{name} ({size} {unit})" if str(size).isdigit() else name
 
 
-def _by(row: Row) -> str:
-    """Subagents have telling names: only that it was one is said."""
+def _subagent(row: Row) -> str:
+    """Mark the work of a subagent; its name would reveal the agent."""
     return " (subagent)" if row["subagent"] else ""
 
 

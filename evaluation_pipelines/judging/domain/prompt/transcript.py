@@ -1,4 +1,4 @@
-"""The transcript of one session window: what a judge is shown of it."""
+"""Transcript of one session window for the judge."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 import polars as pl
 
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted
+from evaluation_pipelines.judging.domain.prompt.sanitize import TextSanitizer
 from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
-from evaluation_pipelines.judging.domain.prompt.shown_text import TextSanitizer, middle_cut
 from evaluation_pipelines.judging.domain.prompt.truncate import (
     PromptPart,
     PromptStep,
-    total_cost,
+    cut_to_tokens,
+    total_tokens,
     truncate,
 )
 
-CHARACTERS_LOOKED_AT = 10_000_000
-"""A session with more text than this loses the middle of its texts before they are searched."""
+MAX_CHARACTERS = 10_000_000
+"""The texts of a session with more characters lose their middle before they are searched."""
 
-_LONGEST_TEXT = 200_000
-_LONGEST_REPEATED_PROMPT = 2_000
-_SILENT = {
+_MAX_TEXT_LENGTH = 200_000
+_MAX_REPEATED_PROMPT = 2_000
+_NOT_LOGGED = {
     "prompt": "texts of prompts",
     "reply": "texts of replies",
     "parameters": "parameters of tool calls",
@@ -38,13 +39,13 @@ class Transcript:
     """A session as text.
 
     Attributes:
-        text: What happened, in order, with relative times; redacted, not yet fenced.
-        task: The first prompt, or a plain statement that it was not logged; redacted.
-        tokens: Estimate of what text and task cost in the judge's prompt.
-        truncated: Whether something was cut to fit; the text says what and where.
-        injection_suspected: Whether something addresses a judge or imitates its form.
-        redactions: Kind of secret -> how many were taken out.
-        content_level: full, prompts or none.
+        text: Steps in order with times since the beginning; redacted, not yet fenced.
+        task: The first prompt, or a statement that it was not logged; redacted.
+        tokens: Estimated tokens of text and task in the judge's prompt.
+        truncated: Whether something was removed to fit; the text says what and where.
+        injection_suspected: Whether a text addresses a judge or imitates a verdict.
+        redactions: Number of secrets removed, by kind.
+        content_level: ``full``, ``prompts`` or ``none``.
     """
 
     text: str
@@ -62,99 +63,92 @@ def build_transcript(
     max_tokens: int,
     redactor: Callable[[str], Redacted],
 ) -> Transcript:
-    """What a judge is shown of a session window.
+    """Build the transcript of a session window.
 
-    Nothing in it says which model, agent or masque made the session, beyond what the agent itself
-    wrote and the names of its tools.
+    It does not reveal model, agent or masque of the session, except by the words of the agent and
+    the names of its tools.
 
     Args:
         events: Rows of ``agent_events`` of one window, in any order.
-        content_level: That of ``agent_sessions``.
-        max_tokens: What text and task may cost together (estimated); a quarter at most is the task.
-        redactor: Takes secrets out of a text; called before anything is cut.
+        content_level: Column of ``agent_sessions``.
+        max_tokens: Limit on the estimated tokens of text and task; the task has at most a quarter.
+        redactor: Removes secrets from a text; called before anything is truncated.
     """
     ordered = events.sort("event_time", "sequence", "event_id", nulls_last=True)
     steps = session_steps(ordered.select(_COLUMNS).to_dicts())
-    sizes = [len(part.text) for step in steps for part in step.parts]
-    share = CHARACTERS_LOOKED_AT // max(1, len(sizes))
-    shower = TextSanitizer(
+    lengths = [len(part.text) for step in steps for part in step.parts]
+    share = MAX_CHARACTERS // max(1, len(lengths))
+    sanitizer = TextSanitizer(
         redactor,
         ordered["model"].drop_nulls().unique().to_list(),
-        _LONGEST_TEXT if sum(sizes) <= CHARACTERS_LOOKED_AT else min(_LONGEST_TEXT, share),
+        _MAX_TEXT_LENGTH if sum(lengths) <= MAX_CHARACTERS else min(_MAX_TEXT_LENGTH, share),
     )
     first = next((step for step in steps if step.kind == "prompt"), None)
-    whole_task = _task(first, shower)
-    task = _at_most(whole_task, max_tokens // 4)
-    silent = _silent(steps)
-    shown = [
-        _shown(step, shower, silent, task if step is first and first.parts else None)
+    whole_task = _task(first, sanitizer)
+    task = cut_to_tokens(whole_task, max_tokens // 4)
+    not_logged = _never_logged(steps)
+    prompt_steps = [
+        _prompt_step(step, sanitizer, not_logged, task if step is first and first.parts else None)
         for step in steps
     ]
-    fitted = truncate(_heading(steps, silent), shown, max_tokens - total_cost([task]))
+    heading = _heading(steps, not_logged)
+    result = truncate(heading, prompt_steps, max_tokens - total_tokens([task]))
     return Transcript(
-        text=fitted.text,
+        text=result.text,
         task=task,
-        tokens=fitted.tokens + total_cost([task]),
-        truncated=fitted.truncated or shower.has_cut or task != whole_task,
-        injection_suspected=shower.has_suspicious,
-        redactions=dict(sorted(shower.redactions.items())),
+        tokens=result.tokens + total_tokens([task]),
+        truncated=result.truncated or sanitizer.has_cut or task != whole_task,
+        injection_suspected=sanitizer.has_suspicious,
+        redactions=dict(sorted(sanitizer.redactions.items())),
         content_level=content_level,
     )
 
 
-def _task(first: SessionStep | None, shower: TextSanitizer) -> str:
+def _task(first: SessionStep | None, sanitizer: TextSanitizer) -> str:
     if first is None:
         return "No prompt was recorded."
     if not first.parts:
         return "The first prompt was recorded without its text."
-    return shower.text(first.parts[0].text)
+    return sanitizer.text(first.parts[0].text)
 
 
-def _at_most(text: str, max_tokens: int) -> str:
-    size = len(text)
-    while size > 1 and total_cost([text]) > max_tokens:
-        size = size * 3 // 4
-        text = middle_cut(text, size)
-    return text
-
-
-def _shown(
-    step: SessionStep, shower: TextSanitizer, silent: Sequence[str], task: str | None
+def _prompt_step(
+    step: SessionStep, sanitizer: TextSanitizer, not_logged: Sequence[str], task: str | None
 ) -> PromptStep:
-    """The step as the judge sees it.
+    """Return a step for the prompt.
 
     Args:
-        step: One of the session.
-        shower: Makes its texts fit to be seen.
-        silent: What the heading already says of all steps.
-        task: The text of the step, when it is the task that stands above the session.
+        step: A step of the session.
+        sanitizer: Sanitizer of its texts.
+        not_logged: Keys of ``_NOT_LOGGED`` that the heading states for all steps.
+        task: Text of the step if it is the task, which the prompt quotes before the session.
     """
     if task is None:
         parts = tuple(
             PromptPart(
                 part.label,
-                shower.parameters(part.text) if part.is_json else shower.text(part.text),
+                sanitizer.parameters(part.text) if part.is_json else sanitizer.text(part.text),
                 part.is_tool_text,
             )
             for part in step.parts
         )
-    elif len(task) <= _LONGEST_REPEATED_PROMPT:
+    elif len(task) <= _MAX_REPEATED_PROMPT:
         parts = (PromptPart("", task, is_tool_text=False),)
     else:
-        begin = task[: _LONGEST_REPEATED_PROMPT // 2]
-        again = f"{begin}\n[... it goes on as quoted above, where the session began ...]"
-        parts = (PromptPart("", again, is_tool_text=False),)
-    note = ", ".join(what for what in step.not_logged if what not in silent)
+        beginning = task[: _MAX_REPEATED_PROMPT // 2]
+        text = f"{beginning}\n[... it goes on as quoted above, where the session began ...]"
+        parts = (PromptPart("", text, is_tool_text=False),)
+    note = ", ".join(each for each in step.not_logged if each not in not_logged)
     return PromptStep(
         _clock(step.seconds),
-        shower.line(step.title),
+        sanitizer.line(step.title),
         parts,
         f"not logged: {note}" if note else "",
         stays=step.is_failure or task is not None,
     )
 
 
-def _heading(steps: Sequence[SessionStep], silent: Iterable[str]) -> str:
+def _heading(steps: Sequence[SessionStep], not_logged: Iterable[str]) -> str:
     kinds = Counter(step.kind for step in steps)
     tools = [step for step in steps if step.kind == "tool"]
     refused = sum("REFUSED" in step.title for step in tools)
@@ -165,18 +159,18 @@ def _heading(steps: Sequence[SessionStep], silent: Iterable[str]) -> str:
         f"tool calls {len(tools)} (failed {failed}, refused {refused}), other failures "
         f"{kinds['failure']}"
     )
-    names = [_SILENT[each] for each in silent]
+    names = [_NOT_LOGGED[each] for each in not_logged]
     return f"{counts}\nNOT LOGGED IN ANY STEP: {', '.join(names)}" if names else counts
 
 
-def _silent(steps: Sequence[SessionStep]) -> list[str]:
-    """What the whole session is without: keys of ``_SILENT``."""
-    there = {step.kind for step in steps if step.parts}
+def _never_logged(steps: Sequence[SessionStep]) -> list[str]:
+    """Return the keys of ``_NOT_LOGGED`` whose texts no step has."""
+    logged = {step.kind for step in steps if step.parts}
     tools = [step for step in steps if step.kind == "tool"]
-    there |= {part.label for step in tools for part in step.parts}
+    logged |= {part.label for step in tools for part in step.parts}
     if not tools:
-        there |= {"parameters", "result"}
-    return [each for each in _SILENT if each not in there]
+        logged |= {"parameters", "result"}
+    return [each for each in _NOT_LOGGED if each not in logged]
 
 
 def _clock(seconds: float) -> str:

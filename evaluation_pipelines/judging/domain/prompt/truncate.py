@@ -1,33 +1,34 @@
-"""Cuts a session to the tokens that a judge's prompt has for it, the least telling first.
+"""Truncate a session to the token limit of the judge's prompt.
 
-In this order, and no further than needed: the middle of long parameters and results; whole steps
-from the oldest on, except the first prompt, failures and the last steps; the middle of everything
-that is long; at last the middle of the text as a whole. Each cut is told in its place.
+Text is removed in this order, and no more than necessary: the middle of long parameters and
+results; whole steps, oldest first, except the first prompt, failures and the last steps; the middle
+of all long texts; finally the middle of the complete text. A note marks the place of each cut.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from evaluation_pipelines.judging.domain.prompt.shown_text import middle_cut
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_tokens
 
 TOOL_TEXT_SIZES = (16_000, 8_000, 4_000, 2_000, 1_000, 500)
-"""To how many characters long parameters and results are cut, tried in this order."""
+"""Maximum characters of parameters and results, tried in this order."""
 
 ALL_TEXT_SIZES = (4_000, 2_000, 1_000, 500, 200)
-"""The same of all texts, when leaving steps out was not enough."""
+"""Maximum characters of every text, tried after steps were omitted."""
 
 LAST_STEPS = 12
-"""So many steps at the end stay."""
+"""Number of steps at the end that are never omitted."""
 
 _INDENT = "  "
-# What the line costs that tells of steps left out.
-_GAP_COST = 30
+# Tokens of the line that replaces omitted steps.
+_GAP_TOKENS = 30
+# A cut moves at most this many characters to reach a space.
+_MAX_SHIFT = 400
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """A text of a step, fit to be seen."""
+    """A sanitized text of a step."""
 
     label: str
     text: str
@@ -36,14 +37,14 @@ class PromptPart:
 
 @dataclass(frozen=True, slots=True)
 class PromptStep:
-    """A step, fit to be seen.
+    """A sanitized step.
 
     Attributes:
-        clock: When it happened.
-        title: What happened.
-        parts: Its texts.
-        note: What was not logged.
-        stays: It is never left out.
+        clock: Time since the beginning of the session.
+        title: Event in one line.
+        parts: Texts of the step.
+        note: Names of the texts that were not logged; may be empty.
+        stays: Whether the step is never omitted.
     """
 
     clock: str
@@ -55,96 +56,132 @@ class PromptStep:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedText:
-    """The text, what it costs, and whether anything was cut."""
+    """A text, its estimated tokens, and whether anything was removed."""
 
     text: str
     tokens: int
     truncated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A rendered step with its tokens; ``step`` is ``None`` for a note about omitted steps."""
+
+    step: PromptStep | None
+    text: str
+    tokens: int
+
+
 def truncate(heading: str, steps: Sequence[PromptStep], max_tokens: int) -> TruncatedText:
-    """The heading and the steps as a text of at most that many (estimated) tokens."""
-    budget = max_tokens - _cost(heading)
-    whole = [_line(step) for step in steps]
-    lines = whole
+    """Return heading and steps as a text of at most ``max_tokens`` estimated tokens."""
+    budget = max_tokens - _tokens(heading)
+    complete = [_line(step) for step in steps]
+    lines = complete
     for size in TOOL_TEXT_SIZES:
         if _sum(lines) <= budget:
             break
-        lines = [_cut(line, size, tool_texts_only=True) for line in whole]
+        lines = [_shortened(line, size, tool_texts_only=True) for line in complete]
     lines = _without_oldest(lines, budget)
     for size in ALL_TEXT_SIZES:
         if _sum(lines) <= budget:
             break
-        lines = [_cut(line, size, tool_texts_only=False) for line in lines]
+        lines = [_shortened(line, size, tool_texts_only=False) for line in lines]
     text = "\n".join([heading, *(line.text for line in lines)])
-    is_too_long = _cost(text) > max_tokens
+    # With very many failures even the steps that stay exceed the limit.
+    is_too_long = _tokens(text) > max_tokens
     if is_too_long:
-        text = _squeezed(text, max_tokens)
-    return TruncatedText(text, _cost(text), is_too_long or lines != whole)
+        text = cut_to_tokens(text, max_tokens)
+    return TruncatedText(text, _tokens(text), is_too_long or lines != complete)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A step as text with its cost; no step where others were left out."""
+def cut_to_tokens(text: str, max_tokens: int) -> str:
+    """Remove the middle of ``text`` until it has at most ``max_tokens`` estimated tokens."""
+    size = len(text)
+    while size > 1 and _tokens(text) > max_tokens:
+        size = size * 3 // 4
+        text = cut_middle(text, size)
+    return text
 
-    step: PromptStep | None
-    text: str
-    cost: int
+
+def cut_middle(text: str, max_length: int) -> str:
+    """Return beginning and end of ``text``, with a line between them that counts what is missing.
+
+    The cuts are made at spaces if there are any nearby, so that no part of a secret or a name is
+    left. The line in between comes on top of ``max_length``.
+    """
+    if len(text) <= max_length:
+        return text
+    half = max_length // 2
+    start, end = text[:half], text[len(text) - (max_length - half) :]
+    start = start[: _last_space(start)]
+    end = end[len(end) - _last_space(end[::-1]) :]
+    missing = len(text) - len(start) - len(end)
+    return f"{start}\n[... {missing} characters left out here ...]\n{end}"
+
+
+def total_tokens(texts: Iterable[str]) -> int:
+    """Return the estimated tokens of several texts behind the bars of the fence."""
+    return sum(map(_tokens, texts))
+
+
+def _tokens(text: str) -> int:
+    """Return the estimated tokens of a text, with one for the bar before each line."""
+    return estimated_tokens(text) + text.count("\n") + 1
+
+
+def _last_space(text: str) -> int:
+    """Return the position of the last space; the length if it is far from the end."""
+    nearest = max(0, len(text) - _MAX_SHIFT)
+    for position in range(len(text) - 1, nearest - 1, -1):
+        if text[position].isspace():
+            return position
+    return len(text)
 
 
 def _line(step: PromptStep) -> _Line:
     text = _rendered(step)
-    return _Line(step, text, _cost(text))
+    return _Line(step, text, _tokens(text))
 
 
 def _sum(lines: Iterable[_Line]) -> int:
-    return sum(line.cost for line in lines)
+    return sum(line.tokens for line in lines)
 
 
 def _without_oldest(lines: Sequence[_Line], budget: int) -> list[_Line]:
-    """The lines that stay, with one in place of each stretch of those that do not."""
+    """Omit the oldest steps until the rest fits; a note replaces each run of omitted steps."""
     surplus = _sum(lines) - budget
     kept: list[_Line] = []
     gap: list[PromptStep] = []
-    for place, line in enumerate(lines):
-        is_last = place >= len(lines) - LAST_STEPS
+    for index, line in enumerate(lines):
+        is_last = index >= len(lines) - LAST_STEPS
         if surplus > 0 and line.step is not None and not line.step.stays and not is_last:
-            surplus -= line.cost - (0 if gap else _GAP_COST)
+            surplus -= line.tokens - (0 if gap else _GAP_TOKENS)
             gap.append(line.step)
             continue
         if gap:
-            kept.append(_gap(gap))
+            kept.append(_gap_line(gap))
             gap = []
         kept.append(line)
     return kept
 
 
-def _gap(steps: Sequence[PromptStep]) -> _Line:
+def _gap_line(steps: Sequence[PromptStep]) -> _Line:
     first, last = steps[0].clock, steps[-1].clock
     text = f"[... {len(steps)} steps from {first} to {last} left out here ...]"
-    return _Line(None, text, _cost(text))
+    return _Line(None, text, _tokens(text))
 
 
-def _cut(line: _Line, size: int, *, tool_texts_only: bool) -> _Line:
-    """The line with its long texts cut; the same one where none is that long."""
+def _shortened(line: _Line, size: int, *, tool_texts_only: bool) -> _Line:
+    """Cut the texts of a line that are longer than ``size``."""
     if line.step is None or all(len(part.text) <= size for part in line.step.parts):
         return line
     parts = tuple(
-        replace(part, text=middle_cut(part.text, size))
+        replace(part, text=cut_middle(part.text, size))
         if part.is_tool_text or not tool_texts_only
         else part
         for part in line.step.parts
     )
     return _line(replace(line.step, parts=parts))
-
-
-def _squeezed(text: str, max_tokens: int) -> str:
-    """The last resort: so many failures that even what must stay is too much."""
-    size = len(text)
-    while size > 1 and _cost(text) > max_tokens:
-        size = size * 3 // 4
-        text = middle_cut(text, size)
-    return text
 
 
 def _rendered(step: PromptStep) -> str:
@@ -158,13 +195,3 @@ def _rendered(step: PromptStep) -> str:
     if step.note:
         lines.append(f"{_INDENT}{step.note}")
     return "\n".join(lines)
-
-
-def _cost(text: str) -> int:
-    """Tokens of a text with the bar that the fence puts before each of its lines."""
-    return estimated_tokens(text) + text.count("\n") + 1
-
-
-def total_cost(texts: Iterable[str]) -> int:
-    """Tokens of several texts behind bars."""
-    return sum(map(_cost, texts))

@@ -1,4 +1,4 @@
-"""Charts of the report: cost against quality, and how far models are apart."""
+"""Charts of the report: cost against quality, and differences between models."""
 
 from collections.abc import Sequence
 from itertools import chain, count
@@ -14,7 +14,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     MUTED,
     WIDTH,
     AxisScale,
-    colour,
+    color,
     dot,
     line,
     shortened,
@@ -24,7 +24,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, WIDTH - 20.0, 26.0, 300.0
 _NAME = 20.0
-"""Height that a name takes."""
+"""Height of a model's name in pixels."""
 _AXIS = "Mean score (0-100)"
 
 
@@ -33,7 +33,7 @@ def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
 
     Args:
         models: rows of ``model_comparison`` of one group.
-        numbers: model -> number of its colour.
+        numbers: model -> number of its color.
     """
     shown = [row for row in models if has_cost(row)]
     if not shown:
@@ -43,7 +43,7 @@ def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
     y = AxisScale([value for row in shown for value in _ends(row, "avg_score")], _BOTTOM, _TOP)
     body = [*_grid(x, y), _frontier(shown, x, y)]
     for row in shown:
-        body += _point(row, x, y, colour(numbers[name_of(row)]))
+        body += _point(row, x, y, color(numbers[name_of(row)]))
     body += _names(shown, x, y)
     return svg(_BOTTOM + 52, body, "Mean cost of a run against mean score, by model", "scatter")
 
@@ -83,7 +83,7 @@ def _point(row: Row, x: AxisScale, y: AxisScale, fill: str) -> list[str]:
 
 
 def _names(shown: Sequence[Row], x: AxisScale, y: AxisScale) -> list[str]:
-    """The models' names: above their dots, or below where the name of another one stands."""
+    """Return the models' names: above their dots, or below where another name is in the way."""
     body: list[str] = []
     taken: list[tuple[bool, float]] = []
     for row in sorted(shown, key=lambda row: -row["avg_score"]):
@@ -96,20 +96,20 @@ def _names(shown: Sequence[Row], x: AxisScale, y: AxisScale) -> list[str]:
             if all(abs(place - other) >= _NAME for side, other in taken if side == is_right)
         )
         taken.append((is_right, free))
-        beside = at_x - 10 if is_right else at_x + 10
-        body.append(text(beside, free, shortened(name_of(row)), "end" if is_right else "start"))
+        name_x = at_x - 10 if is_right else at_x + 10
+        body.append(text(name_x, free, shortened(name_of(row)), "end" if is_right else "start"))
     return body
 
 
 def _ends(row: Row, name: str) -> tuple[float, float]:
-    """The interval, or the value itself where there is none."""
+    """Return the interval, or the value itself where there is none."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     value = row[name]
     return (value, value) if low is None or high is None else (low, high)
 
 
 def forest(pairs: Sequence[Row]) -> str | None:
-    """Differences on the same mix of tasks with their intervals, against what matters."""
+    """Return the differences on the same mix of tasks with their intervals."""
     shown = [pair for pair in pairs if pair["adjusted_low"] is not None]
     if not shown:
         return None
@@ -129,7 +129,7 @@ def forest(pairs: Sequence[Row]) -> str | None:
 
 
 def _band(x: AxisScale, bottom: float) -> str:
-    """Where differences are too small to matter."""
+    """Return the band in which differences are too small to matter."""
     start, end = x(-RELEVANT_POINTS), x(RELEVANT_POINTS)
     return (
         f'<rect x="{start:.1f}" y="{_TOP}" width="{end - start:.1f}" '

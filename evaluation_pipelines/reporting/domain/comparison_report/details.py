@@ -1,6 +1,6 @@
-"""The worst sessions: a table, and one by one what the comparison knows of each of them.
+"""The worst sessions: rows of a table, and a card with the details of each session.
 
-The table leads to the cards by numbers: no text of telemetry is ever an id.
+Rows link to cards by number: a text of telemetry is never an id.
 """
 
 from collections.abc import Callable
@@ -11,75 +11,48 @@ from evaluation_pipelines.comparison.domain.coverage import worst_sessions
 from evaluation_pipelines.comparison.domain.findings import name_of, scored_by
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.formatting import duration, points, usd, whole
-from evaluation_pipelines.reporting.domain.comparison_report.markup import (
-    LONGEST_SENTENCE,
-    escaped,
-    table,
-)
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
-    WORST_HEADINGS,
+    Cell,
     look_command,
     worst_cells,
 )
 
 UNKNOWN = "unknown"
-_TABLE = "worst-sessions"
 _OF_CARD = ("card_id", "scale_min", "scale_max", "reasoning", "disqualifier_triggered")
 
 
-def worst_table(comparison: Comparison) -> str:
-    """The worst sessions, each leading to its card; nothing where no session has a score."""
-    rows = worst_sessions(comparison).rows(named=True)
-    if not rows:
-        return ""
-    cells = (worst_cells(row, _place(number)) for number, row in enumerate(rows, 1))
-    return f'<h2 id="{_TABLE}">The worst sessions</h2>{table(WORST_HEADINGS, cells)}'
+def worst_rows(comparison: Comparison) -> list[list[Cell]]:
+    """Return a row for each of the worst sessions, linked to its card."""
+    rows = worst_sessions(comparison).iter_rows(named=True)
+    return [worst_cells(row, f"session-{number}") for number, row in enumerate(rows, 1)]
 
 
-def worst_details(comparison: Comparison) -> str:
-    """A card for each of the worst sessions, in the order of the table."""
+def worst_cards(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return a card for each of the worst sessions, in the order of the table."""
     cards = comparison.cards.select(_OF_CARD)
     known = worst_sessions(comparison).join(
         cards, on="card_id", how="left", validate="m:1", maintain_order="left"
     )
-    rows = known.rows(named=True)
-    if not rows:
-        return ""
-    shown = (_card(number, row) for number, row in enumerate(rows, 1))
-    return f"<h2>The worst sessions, one by one</h2>{''.join(shown)}"
+    return [_card(number, row) for number, row in enumerate(known.iter_rows(named=True), 1)]
 
 
-def _place(number: int) -> str:
-    return f"session-{number}"
-
-
-def _card(number: int, row: Row) -> str:
-    facts = "".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>"
-        for name, value in _facts(row).items()
-    )
-    said = "".join(f'<p class="small">{escaped(text, LONGEST_SENTENCE)}</p>' for text in _said(row))
-    source = scored_by(row["profile_id"], row["profile_version"], row["effective_source"])
-    return (
-        f'<div class="card session" id="{_place(number)}">'
-        f"<h3>{number}. {escaped(row['session_key'])}</h3>"
-        f"<p><strong>{points(row['score'])} of 100</strong>{_tags(row)} "
-        f'<span class="small muted">Scored by: {escaped(source, LONGEST_SENTENCE)}</span></p>'
-        f'<dl class="facts">{facts}</dl>{said}'
-        f"<p><code>{escaped(look_command(row), LONGEST_SENTENCE)}</code></p>"
-        f'<p class="small back"><a href="#{_TABLE}">Back to the table</a></p></div>'
-    )
-
-
-def _tags(row: Row) -> str:
-    words = {"disqualified": row["is_disqualified"], "quality risk": row["quality_risk"]}
-    return "".join(
-        f' <span class="tag bad">{word}</span>' for word, is_so in words.items() if is_so
-    )
+def _card(number: int, row: Row) -> dict[str, Any]:
+    marks = {"disqualified": row["is_disqualified"], "quality risk": row["quality_risk"]}
+    return {
+        "id": f"session-{number}",
+        "number": number,
+        "session_key": row["session_key"],
+        "score": points(row["score"]),
+        "scored_by": scored_by(row["profile_id"], row["profile_version"], row["effective_source"]),
+        "tags": [mark for mark, is_set in marks.items() if is_set],
+        "facts": _facts(row),
+        "texts": _texts(row),
+        "command": look_command(row),
+    }
 
 
 def _facts(row: Row) -> dict[str, str]:
-    """What is known, by its name; a masque only where one was worn."""
+    """Return facts by name; the masque only if one was worn."""
     masque = {"Masque": row["masque"]} if row["masque"] is not None else {}
     return {
         "Model": name_of(row),
@@ -110,7 +83,7 @@ def _tool_calls(row: Row) -> str:
 
 
 def _disqualified(row: Row) -> str:
-    """Whether, and by what; once a person has scored it, it counts all the same."""
+    """Return the rule that disqualified the automatic score, and if a person has rescored it."""
     if not row["disqualified"]:
         return UNKNOWN if row["disqualified"] is None else "no"
     rule = row["disqualifier_triggered"]
@@ -125,8 +98,8 @@ def _quality_risk(row: Row) -> str:
     return f"yes, below the limit of {profile}" if profile else "yes, below the usual limit"
 
 
-def _said(row: Row) -> list[str]:
-    """The scorecard in its own words, which count on its own scale; nothing without a card."""
+def _texts(row: Row) -> list[str]:
+    """Return the reasoning of the scorecard on its own scale; empty without one."""
     if row["reasoning"] is None:
         return []
     computed, *judged = row["reasoning"].split("\n\n")

@@ -1,4 +1,4 @@
-"""Charts of the report: how scores are spread, and how they went from day to day."""
+"""Charts of the report: distribution of the scores, and their means over time."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     MUTED,
     WIDTH,
     AxisScale,
-    colour,
+    color,
     dot,
     line,
     shortened,
@@ -26,18 +26,18 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
 _BINS = 25
 _STEPS = 14
 SMALLEST_STEP = 3
-"""A mean of fewer runs is not drawn: it jumps about and says nothing."""
+"""Means of fewer runs are not drawn, since they vary too much."""
 
 
 def runs_in(finding: Finding, runs: pl.DataFrame, row: Row) -> pl.DataFrame:
-    """The runs in the averages of one model of a finding."""
+    """Return the runs that the averages of one model of a finding are made from."""
     keys = dict(zip(GROUP, finding.group, strict=True)) | {name: row[name] for name in MODEL}
     same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
     return runs.filter(*same, pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
 
 
 def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int]) -> str:
-    """A histogram of the scores of each ranked model, one above the other, means marked."""
+    """Return a histogram of the scores of each ranked model, with the mean marked."""
     left, right, step = 215.0, WIDTH - 20.0, 68.0
     rows = finding.ranked
     bottom = 8 + step * len(rows)
@@ -49,7 +49,7 @@ def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int])
         counts = [0] * _BINS
         for score in scores:
             counts[min(int(score / 100 * _BINS), _BINS - 1)] += 1
-        fill = colour(numbers[name_of(row)])
+        fill = color(numbers[name_of(row)])
         for at, count in enumerate(counts):
             if count:
                 height = count / max(counts) * (step - 16)
@@ -81,7 +81,7 @@ def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int])
 def trend(
     finding: Finding, runs: pl.DataFrame, span: tuple[datetime, datetime], numbers: dict[str, int]
 ) -> str | None:
-    """Mean scores of each ranked model over the time range, in up to 14 steps of whole days."""
+    """Return mean scores of each ranked model over time, in up to 14 steps of whole days."""
     since, until = span
     days = max((until - since).days, 1)
     length = timedelta(days=-(-days // _STEPS))
@@ -110,7 +110,7 @@ def trend(
 def _steps(
     runs: pl.DataFrame, since: datetime, length: timedelta
 ) -> list[tuple[datetime, float, int]]:
-    """Begin, mean and number of runs of each step with enough of them."""
+    """Return the start, mean and number of runs of each step with enough runs."""
     gone = (pl.col("started_at") - pl.lit(since)).dt.total_microseconds()
     number = gone // (length // timedelta(microseconds=1))
     steps = (
@@ -123,14 +123,14 @@ def _steps(
 
 
 def _legend(rows: Sequence[Row], numbers: dict[str, int]) -> list[str]:
-    """Names with their colours, side by side as far as there is room."""
+    """Return a legend: names with their colors, as many per line as fit."""
     step = max((WIDTH - 60) / len(rows), 130)
     room = int(step / 9)
     return [
         part
         for place, row in enumerate(rows[: int((WIDTH - 60) / step)])
         for part in (
-            dot(56 + place * step, 12, colour(numbers[name_of(row)]), 5),
+            dot(56 + place * step, 12, color(numbers[name_of(row)]), 5),
             text(66 + place * step, 17, shortened(name_of(row), room), "start"),
         )
     ]
@@ -139,7 +139,7 @@ def _legend(rows: Sequence[Row], numbers: dict[str, int]) -> list[str]:
 def _curve(
     row: Row, places: Sequence[tuple[float, float, int]], numbers: dict[str, int]
 ) -> list[str]:
-    fill = colour(numbers[name_of(row)])
+    fill = color(numbers[name_of(row)])
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
     curve = f'<polyline points="{path}" fill="none" stroke="{fill}" stroke-width="2"/>'
     return [curve, *(dot(x, y, fill, 3.5, f"{name_of(row)}: {n} runs") for x, y, n in places)]

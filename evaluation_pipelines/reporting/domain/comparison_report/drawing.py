@@ -1,12 +1,12 @@
-"""What all charts of the report share: SVG that stands alone, and takes the page's colours."""
+"""Elements that all charts share: self-contained SVG in the colors of the page."""
 
 import html
 from collections.abc import Sequence
 from math import ceil, floor, log10
 
 WIDTH = 640
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5529b", "#b38600", "#3d9bd1")
-"""Apart for people who are colour-blind, too; the page has lighter ones for the dark."""
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5529b", "#b38600", "#3d9bd1")
+"""Distinguishable for color-blind readers; the page has lighter colors for the dark theme."""
 
 INK, MUTED, LINE, PAPER = (
     "var(--ink,#1d2733)",
@@ -16,14 +16,14 @@ INK, MUTED, LINE, PAPER = (
 )
 
 
-def colour(number: int) -> str:
-    """The colour of the model of that number."""
-    place = number % len(_COLOURS)
-    return f"var(--m{place},{_COLOURS[place]})"
+def color(number: int) -> str:
+    """Return the color of the model with that number."""
+    place = number % len(_COLORS)
+    return f"var(--m{place},{_COLORS[place]})"
 
 
 def svg(height: float, body: Sequence[str], title: str, name: str = "") -> str:
-    """A picture of the common width with a title for those who do not see it."""
+    """Return an SVG image of the common width with a title for screen readers."""
     said = html.escape(title)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
@@ -34,7 +34,7 @@ def svg(height: float, body: Sequence[str], title: str, name: str = "") -> str:
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", fill: str = INK) -> str:
-    """Words at a place; ``words`` may hold anything."""
+    """Return text at a position; ``words`` is escaped."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" '
         # Legible on lines, too.
@@ -44,7 +44,7 @@ def text(x: float, y: float, words: str, anchor: str = "middle", fill: str = INK
 
 
 def line(start: tuple[float, float], end: tuple[float, float], stroke: str, style: str = "") -> str:
-    """A line between two points."""
+    """Return a line between two points."""
     return (
         f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
         f'stroke="{stroke}" {style}/>'
@@ -52,13 +52,13 @@ def line(start: tuple[float, float], end: tuple[float, float], stroke: str, styl
 
 
 def dot(x: float, y: float, fill: str, radius: float = 5, title: str = "") -> str:
-    """A filled circle that says something when pointed at."""
+    """Return a filled circle with a tooltip."""
     said = f"<title>{html.escape(title)}</title>" if title else ""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}">{said}</circle>'
 
 
 class AxisScale:
-    """Values on a stretch of the picture, ends at round numbers."""
+    """Linear scale from values to pixels, with rounded ends."""
 
     def __init__(self, values: Sequence[float], start: float, end: float) -> None:
         low, high = min(values), max(values)
@@ -72,20 +72,20 @@ class AxisScale:
         self._start, self._end = start, end
 
     def __call__(self, value: float) -> float:
-        """The place of a value."""
+        """Return the position of a value in pixels."""
         share = (value - self.low) / (self.high - self.low)
         return self._start + share * (self._end - self._start)
 
     def ticks(self) -> list[float]:
-        """Round values from one end to the other."""
+        """Return round values from one end to the other."""
         number = round((self.high - self.low) / self.step)
         return [round(self.low + place * self.step, 9) for place in range(number + 1)]
 
     def short(self, value: float) -> str:
-        """A tick as text."""
+        """Return the label of a tick."""
         return f"{value:,.{max(0, -floor(log10(self.step) + 1e-9))}f}"
 
 
 def shortened(words: str, longest: int = 26) -> str:
-    """A name that fits beside a chart."""
+    """Return ``words``, shortened to fit next to a chart."""
     return words if len(words) <= longest else f"{words[: longest - 1]}…"

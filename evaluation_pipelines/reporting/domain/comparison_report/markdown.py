@@ -1,4 +1,4 @@
-"""The report as markdown: for terminals, mails, and the metadata of an asset."""
+"""The report as Markdown, for terminals, mail and asset metadata."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -9,15 +9,15 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
 from evaluation_pipelines.reporting.domain.comparison_report.charts import scatter
-from evaluation_pipelines.reporting.domain.comparison_report.markup import LONGEST_SENTENCE, Cell
 from evaluation_pipelines.reporting.domain.comparison_report.method import method_lines
-from evaluation_pipelines.reporting.domain.comparison_report.page import TITLE, colours
+from evaluation_pipelines.reporting.domain.comparison_report.page import TITLE, colors
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     ACCOUNT_HEADINGS,
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     WATCH_HEADINGS,
     WORST_HEADINGS,
+    Cell,
     account_cells,
     errors_line,
     judge_lines,
@@ -30,9 +30,12 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
 )
 from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
 
+LONGEST_SENTENCE = 1000
+"""Maximum number of characters of a sentence of the report."""
+
 
 def markdown_report(comparison: Comparison) -> str:
-    """What the page says, without its pictures."""
+    """Return the report without charts."""
     found = findings(comparison)
     parts = [
         f"# {escaped(TITLE)}",
@@ -60,7 +63,7 @@ def markdown_report(comparison: Comparison) -> str:
 
 
 def answers(found: Sequence[Finding]) -> str:
-    """The answer for each label, the largest first."""
+    """Return the answer for each label, the largest first."""
     main = [each for each in found if each.is_main]
     if not main:
         return "There is no scored session in this time."
@@ -71,18 +74,18 @@ def answers(found: Sequence[Finding]) -> str:
 
 
 def models_table(found: Finding) -> str:
-    """The models of a finding."""
+    """Return the table of the models of a finding."""
     return _table(MODEL_HEADINGS, map(model_cells, found.models))
 
 
 def pairs_table(found: Finding) -> str:
-    """The pairs of a finding."""
+    """Return the table of the pairs of a finding."""
     return _table(PAIR_HEADINGS, map(pair_cells, found.pairs))
 
 
 def picture(found: Finding) -> str | None:
-    """Cost against quality as an image that markdown carries within itself."""
-    svg = scatter(found.models, colours(found))
+    """Return cost against quality as an inline image."""
+    svg = scatter(found.models, colors(found))
     if svg is None:
         return None
     encoded = base64.b64encode(svg.encode()).decode()
@@ -90,11 +93,10 @@ def picture(found: Finding) -> str | None:
 
 
 def flat(cell: Cell) -> str:
-    """A cell as one text."""
-    word = cell.tag.partition(":")[0]
-    beside = f" [{word}]" if word else ""
+    """Return a cell as one text."""
+    tag = f" [{cell.tag_word}]" if cell.tag else ""
     below = f" ({cell.below})" if cell.below else ""
-    return f"{cell.shown}{beside}{below}"
+    return f"{cell.shown}{tag}{below}"
 
 
 def _worst(comparison: Comparison) -> str:

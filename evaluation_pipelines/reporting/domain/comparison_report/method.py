@@ -1,11 +1,11 @@
-"""How the figures come about, in the words of the report."""
+"""Explanation of the figures in the report."""
 
 from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.regression import ALERT_POINTS, SMALLEST_SIDE
 
 
 def method_lines(min_runs: int) -> list[str]:
-    """One sentence or two a method."""
+    """Return one or two sentences for each method."""
     return [
         (
             "A run is one session window with an effective score, 0 to 100. Runs are compared only "
@@ -30,8 +30,8 @@ def method_lines(min_runs: int) -> list[str]:
             "where the corrected p-value is below 0.05."
         ),
         (
-            f"Runs that settle it: so many of each model show a difference of {RELEVANT_POINTS:g} "
-            "points in 4 of 5 comparisons."
+            f"Runs that settle it: this number of runs of each model shows a difference of "
+            f"{RELEVANT_POINTS:g} points in 4 of 5 comparisons."
         ),
         "A beats B: the probability that a random run of A scores higher than one of B.",
         "Frontier: no ranked model has both a lower mean cost and a higher mean score.",

@@ -1,6 +1,7 @@
-"""Rows of the report's tables: the same words for the HTML page, markdown and the terminal."""
+"""Rows of the report's tables: the same words for the HTML page, Markdown and the terminal."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from evaluation_pipelines.comparison.domain.compare import Comparison
@@ -21,7 +22,6 @@ from evaluation_pipelines.formatting import (
     usd,
     whole,
 )
-from evaluation_pipelines.reporting.domain.comparison_report.markup import Cell, number_cell
 
 MODEL_HEADINGS = (
     "Model",
@@ -50,8 +50,44 @@ WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #")
 ACCOUNT_HEADINGS = ("Where", "Why", "Sessions #", "For example")
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table, for HTML, Markdown and the terminal.
+
+    Attributes:
+        shown: Text of the cell.
+        below: Smaller text below it.
+        sort: Number to sort by; by ``shown`` if None.
+        kind: Class of the cell: ``n`` for numbers, ``name``, ``said``, ``time``, or empty.
+        tag: A word next to the text, optionally with a class after a colon: ``best:good``.
+        link: Id on the page that it links to; never a text of telemetry.
+    """
+
+    shown: str
+    below: str = ""
+    sort: float | None = None
+    kind: str = ""
+    tag: str = ""
+    link: str = ""
+
+    @property
+    def tag_word(self) -> str:
+        """Text of the tag."""
+        return self.tag.partition(":")[0]
+
+    @property
+    def tag_class(self) -> str:
+        """CSS class of the tag."""
+        return self.tag.partition(":")[2]
+
+
+def number_cell(shown: str, sort: float | None, below: str = "") -> Cell:
+    """Return a cell with a number."""
+    return Cell(shown, below, sort, "n")
+
+
 def model_cells(row: Row) -> list[Cell]:
-    """One model."""
+    """Return the cells of one model."""
     tag = row["state"] if row["state"] != "ranked" else ""
     if row["on_frontier"]:
         tag = "frontier:good"
@@ -70,7 +106,7 @@ def model_cells(row: Row) -> list[Cell]:
 
 
 def pair_cells(pair: Row) -> list[Cell]:
-    """Two models."""
+    """Return the cells of a pair of models."""
     better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["verdict"])
     verdict = (
         Cell(pair["verdict"], pair["reason"] or "", kind="said")
@@ -98,7 +134,7 @@ def pair_cells(pair: Row) -> list[Cell]:
 
 
 def watch_cells(row: Row) -> list[Cell]:
-    """One model in the regression watch."""
+    """Return the cells of one model in the regression watch."""
     tag = {"alert": "alert:bad", "lower": "small:bad"}.get(row["state"], "")
     return [
         Cell(name_of(row), row["classification_label"], kind="name"),
@@ -115,7 +151,7 @@ def watch_cells(row: Row) -> list[Cell]:
 
 
 def worst_cells(row: Row, link: str = "") -> list[Cell]:
-    """One of the worst sessions; its key leads to ``link``."""
+    """Return the cells of one of the worst sessions; its key leads to ``link``."""
     said = ", ".join(filter(None, (row["classification_label"], row["status"])))
     return [
         number_cell(points(row["score"]), row["score"]),
@@ -127,12 +163,12 @@ def worst_cells(row: Row, link: str = "") -> list[Cell]:
 
 
 def look_command(row: Row) -> str:
-    """What shows a session in a terminal."""
+    """Return the command that shows a session in a terminal."""
     return f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"
 
 
 def account_cells(account: CoverageLine) -> list[Cell]:
-    """Where some sessions went."""
+    """Return how many sessions are not ranked, and why."""
     return [
         Cell(account.what),
         Cell(account.why),
@@ -142,7 +178,7 @@ def account_cells(account: CoverageLine) -> list[Cell]:
 
 
 def judge_lines(finding: Finding) -> list[str]:
-    """The mean as people would have it, or why that is not told, of each ranked model."""
+    """Return the mean score of each ranked model corrected by audits, or why there is none."""
     lines = []
     for row in finding.ranked:
         if row["naive_score"] is None:
@@ -160,7 +196,7 @@ def judge_lines(finding: Finding) -> list[str]:
 
 
 def errors_line(rows: Sequence[Row]) -> str:
-    """Which errors the intervals of some rows are made of."""
+    """Return which kinds of standard errors the intervals of some rows use."""
     kinds = {row["clustered_by"] for row in rows}
     if kinds == {None}:
         return (
@@ -172,7 +208,7 @@ def errors_line(rows: Sequence[Row]) -> str:
 
 
 def span_line(comparison: Comparison) -> str:
-    """Time range and time of the comparison."""
+    """Return the time range and the time of the comparison."""
     asked = comparison.question
     text = f"Sessions that started from {_time(asked.since)} until {_time(asked.until)} (UTC)"
     for what, value in (
@@ -187,7 +223,7 @@ def span_line(comparison: Comparison) -> str:
 
 
 def quoted(key: str) -> str:
-    """A session key as a shell takes it for one word."""
+    """Return a session key quoted for a shell."""
     return "'" + key.replace("'", "'\\''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""Counting what the tables of a day hold, one table against the other."""
+"""Compare the row counts of a day's tables with each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from evaluation_pipelines.schemas.checks import examples_of
 from evaluation_pipelines.sessions.domain.checks import senders
 
 EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "request_id"]
-"""What is read of events."""
+"""Columns of events that are read."""
 
 _SESSION = ["organization_id", "session_key"]
 _CONTENT = [*_SESSION, "content_hash"]
@@ -18,7 +18,7 @@ _REQUEST = ["organization_id", "session_id", "request_id"]
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """Events of a day, as they landed and as they were kept.
+    """Events of a day: landed and kept.
 
     Attributes:
         landed: Rows in the files of ``agent_events_landed``.
@@ -39,7 +39,7 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class SessionCounts:
-    """Session windows of a day, and the tables that must have the same ones.
+    """Session windows of a day, compared with the tables that must have the same ones.
 
     Attributes:
         senders: Sessions that sent any event but attribution lines.
@@ -66,10 +66,10 @@ class SessionCounts:
 
 
 def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
-    """Compare events as they landed with those that were kept, both with EVENT_COLUMNS.
+    """Compare landed events with kept events, both with EVENT_COLUMNS.
 
-    An event that was not kept is a copy when its id is kept, or when it is an API request and the
-    same request of its session is.
+    An event that was not kept is a copy if its id is kept, or if it is an API request and the
+    same request of its session is kept.
     """
     unique = landed.unique("event_id")
     absent = unique.join(kept, on="event_id", how="anti")

@@ -1,4 +1,4 @@
-"""The books of one day: its sessions by state, its equations, and what stands beside them."""
+"""The books of one day: sessions by state, equations, and records that no session has."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _EQUATION = {
 
 @dataclass(frozen=True, slots=True)
 class Unattributed:
-    """What belongs to no session of the day, and why it is told all the same."""
+    """Records that belong to no session of the day, with a note that says why they are listed."""
 
     number: int
     what: str
@@ -30,15 +30,15 @@ class Unattributed:
 
 @dataclass(frozen=True, slots=True)
 class DayBooks:
-    """What became of a day, as of a time.
+    """State of every session of a day, as of a time.
 
     Attributes:
         session_date: The day.
         as_of: When the books were made.
         sessions: EVALUATION_BOOKS of the day.
-        equations: What must add up.
-        beside: What stands beside the sessions.
-        judge_cost_usd: What the judge's scorings of the day cost; None when a price is unknown.
+        equations: Equations that must balance.
+        unattributed: Records that belong to no session of the day.
+        judge_cost_usd: Cost of the day's scorings by the judge; None when a price is unknown.
         waits: Why the day waits to be built; None when it is built.
     """
 
@@ -46,22 +46,22 @@ class DayBooks:
     as_of: datetime
     sessions: pl.DataFrame
     equations: tuple[Equation, ...]
-    beside: tuple[Unattributed, ...]
+    unattributed: tuple[Unattributed, ...]
     judge_cost_usd: float | None
     waits: str | None = None
 
     @property
     def is_balanced(self) -> bool:
-        """Whether every equation adds up."""
+        """True if every equation balances."""
         return all(each.is_balanced for each in self.equations)
 
     @property
     def states(self) -> dict[str, int]:
-        """State -> sessions, in the order of the states; all of them."""
+        """Number of sessions in each state, in the order of the states."""
         return count_states(self.sessions)
 
     def shown(self) -> Mapping[str, pl.DataFrame]:
-        """The books as small tables: states with their meaning, equations, and the rest."""
+        """Return the books as small tables: states, equations, and unattributed records."""
         states = [
             (state, number, STATES[state].meaning, STATES[state].what_next)
             for state, number in zip(STATES, self.states.values(), strict=True)
@@ -76,21 +76,21 @@ class DayBooks:
             )
             for each in self.equations
         ]
-        beside = [(each.number, each.what, each.note) for each in self.beside]
+        unattributed = [(each.number, each.what, each.note) for each in self.unattributed]
         return {
             "states": _frame(states, "state", "sessions", "meaning", "what would change it"),
             "equations": pl.DataFrame(rows, schema=_EQUATION, orient="row"),
-            "beside the sessions": _frame(beside, "number", "what", "note"),
+            "not part of a session": _frame(unattributed, "number", "what", "note"),
         }
 
     def reasons(self, state: str) -> list[tuple[str, int]]:
-        """Reasons of the sessions in a state with how many have them, the most frequent first."""
+        """Return the reasons of the sessions in a state with their counts, most frequent first."""
         counted = Counter(self.sessions.filter(pl.col("state") == state)["reason"])
         return sorted(counted.items(), key=lambda each: (-each[1], each[0]))
 
 
 def count_states(sessions: pl.DataFrame) -> dict[str, int]:
-    """State -> rows of EVALUATION_BOOKS, in the order of the states; all of them."""
+    """Count rows of EVALUATION_BOOKS by state, in the order of the states; all states."""
     counted = Counter(sessions["state"])
     return {state: counted[state] for state in STATES}
 

@@ -1,4 +1,4 @@
-"""The equations that close the books of a day: what came in stands somewhere, and once."""
+"""Equations that balance the books of a day: every record is in exactly one place."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ class Term:
     what: str
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the number with its unit."""
         return f"{self.number} {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """A whole and the parts that must add up to it; without parts it must be nothing.
+    """A whole and the parts that must add up to it; without parts it must be 0.
 
-    ``examples`` name what is amiss, as far as that is known.
+    ``examples`` name the records that are wrong, as far as they are known.
     """
 
     name: str
@@ -35,16 +35,16 @@ class Equation:
 
     @property
     def difference(self) -> int:
-        """How much of the whole is in no part; negative when the parts are too many."""
+        """Part of the whole that is in no part; negative if the parts are larger."""
         return self.whole.number - sum(each.number for each in self.parts)
 
     @property
     def is_balanced(self) -> bool:
-        """Whether it adds up."""
+        """True if the parts add up to the whole."""
         return self.difference == 0
 
     def __str__(self) -> str:
-        """Both sides, of several parts those that are not 0, and the difference if there is one."""
+        """Return both sides without parts that are 0, and the difference if there is one."""
         several = len(self.parts) > 1
         told = [each for each in self.parts if each.number or not several]
         other_side = " + ".join(map(str, told)) or "0"
@@ -56,14 +56,14 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class IngestTotals:
-    """What ingest counted, all dates together and of one.
+    """Events that ingest counted, for all dates and for one.
 
     Attributes:
         counted: Events that all batches of ingest counted.
         within: Events that the manifest names under dates of the partitions' range.
         outside: The same under dates outside of it.
         of_date: Events that the manifest names under the date.
-        is_due: Whether the date waits to be built, so that events may be ahead of its tables.
+        is_due: Whether the date waits to be built, so that its tables may lack events.
     """
 
     counted: int
@@ -75,7 +75,7 @@ class IngestTotals:
 
 @dataclass(frozen=True, slots=True)
 class Scorings:
-    """Scorings by the judge: what the ledger has of the date, and how many of these are booked."""
+    """Scorings by the judge: those in the ledger for the date, and how many are in the books."""
 
     in_ledger: int
     booked: int
@@ -89,7 +89,7 @@ def equations(
     states: Mapping[str, int],
     scorings: Scorings,
 ) -> tuple[Equation, ...]:
-    """All equations of a day, from telemetry to scores."""
+    """Return all equations of a day, from telemetry to scores."""
     return (
         *_of_events(filed, events),
         *_of_sessions(sessions, states),
@@ -98,14 +98,14 @@ def equations(
             Term(scorings.in_ledger, "scorings in the ledger"),
             (
                 Term(scorings.booked, "of sessions of the day"),
-                Term(scorings.of_vanished, "of windows that are no more"),
+                Term(scorings.of_vanished, "of windows that no longer exist"),
             ),
         ),
     )
 
 
 def books_balance(found: Sequence[Equation]) -> CheckResult:
-    """Every event that ingest counted and every session stands in exactly one place."""
+    """Return True if every counted event and every session is in exactly one place."""
     broken = [each for each in found if not each.is_balanced]
     return CheckResult(
         EVALUATION_BOOKS.name,

@@ -1,4 +1,4 @@
-"""Rows of the books: evaluations, each with its booking and what its scorings cost."""
+"""Rows of the books: evaluations, each with its state and the cost of its scorings."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ SCORINGS = pl.Schema(
         "judge_cost_usd": pl.Float64(),
     }
 )
-"""Scorings by session window; the cost is null when a price is unknown."""
+"""Count scorings by session window; the cost is null if a price is unknown."""
 
 
 def book_rows(

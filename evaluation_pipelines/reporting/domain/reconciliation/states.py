@@ -1,4 +1,4 @@
-"""The one state of a session window in the books, its reason, and what would change it."""
+"""State of a session window in the books, its reason, and what would change it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ BookState: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StateMeaning:
-    """What a state says of a session, and what would bring it into another one."""
+    """Meaning of a state, and what would change it."""
 
     meaning: str
     what_next: str
@@ -60,29 +60,29 @@ STATES: Mapping[str, StateMeaning] = {
     ),
     "failed": StateMeaning(
         "the judge failed, for good or until its next attempt",
-        "the next attempt, where a time is named; else mend the cause and judge SESSION --force",
+        "the next attempt, where a time is named; if not, fix the cause and judge SESSION --force",
     ),
     "deferred": StateMeaning(
         "it is due and was left for later: budget, batch size, endpoint, or a build",
         "the next judge run with an endpoint and room for it, or the next build of the date",
     ),
 }
-"""In the order in which they are looked at: the first that holds is the state."""
+"""In order of precedence: the first that applies is the state."""
 
 _BEFORE_SCORED: Mapping[str, BookState] = {
     "too_thin": "too_thin",
     "sampled_out": "sampled_out",
     "in_flight": "in_flight",
 }
-_ASKED_FOR = "; it has a card all the same, since somebody asked for it"
+_ASKED_FOR = "; it has a card because it was judged on request"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What ``session_evaluations`` says of a window.
+    """Evaluation of a window.
 
-    ``excluded_by`` names the rule that leaves it out; ``card_id`` is that of a current card by the
-    best-matching profile, ``reason`` why there is none.
+    ``excluded_by`` is the exclusion rule; ``card_id`` the current scorecard by the best-matching
+    profile, ``reason`` why there is none.
     """
 
     profile_id: str | None
@@ -93,27 +93,27 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """The state of one window, and why."""
+    """State of one window, and the reason."""
 
     state: BookState
     reason: str
 
     @property
     def what_next(self) -> str:
-        """What would change it."""
+        """What would change the state."""
         return STATES[self.state].what_next
 
 
 def book(
     window: Window, evaluated: Evaluated, judged: DueState | None, why_due: str = NOT_JUDGED
 ) -> Booking:
-    """The state of a window: the first of ``STATES`` that holds.
+    """Return the state of a window: the first of ``STATES`` that applies.
 
     Args:
-        window: the window as it is now.
-        evaluated: what its evaluation says.
-        judged: where it stands with the judge; None when its profile needs none.
-        why_due: why what is due for the judge may not have been judged yet.
+        window: The current window.
+        evaluated: Its evaluation.
+        judged: Its state for the judge; None if its profile needs no judge.
+        why_due: Why a due session may not have been judged yet.
     """
     if evaluated.excluded_by is not None:
         return Booking("excluded", f"left out by the rule {evaluated.excluded_by}")

@@ -1,33 +1,33 @@
-"""Where things are: the calls of a report with their time, tool and what they were called with."""
+"""Lists of calls in a tool report, each with its time, tool and parameters."""
 
 import polars as pl
 
 from evaluation_pipelines.schemas.tools import BY_TOOL, CORRECTION, FAILURE, LOOP, REPEAT, UNUSED
 from evaluation_pipelines.sessions.domain.tool_reports import effectiveness
-from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW
+from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW_KEY
 
-SHOWN_LETTERS = 200
-"""Letters of the parameters that a report keeps of a call."""
-SHOWN_PLACES = 500
-"""A report names so many places of each kind, the first ones; its counts are of all."""
+MAX_PARAMETER_CHARACTERS = 200
+"""Length to which a list cuts the parameters of a call."""
+MAX_LISTED_CALLS = 500
+"""Length of a list: later calls are left out. The counts of a report include all calls."""
 
 _WINDOW_CALL = ["window_no", "call"]
 
 
 def by_tool(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """``by_tool``: what became of the calls of each tool.
+    """Return the list ``by_tool``: outcomes, durations and losses of the calls of each tool.
 
     Args:
-        calls: Calls with a known outcome, marked and with their penalty.
-        rows: ``TOOL_CALLS``; tells the calls that were refused.
+        calls: Calls with a known outcome, classified and with their penalty.
+        rows: ``TOOL_CALLS``, for the calls that were denied.
     """
     denied = (
         rows.filter(outcome="denied")
-        .group_by(*WINDOW, "tool")
+        .group_by(*WINDOW_KEY, "tool")
         .agg(pl.len().alias("denied"), pl.first("tool_class").alias("denied_class"))
     )
     tools = (
-        calls.group_by(*WINDOW, "tool")
+        calls.group_by(*WINDOW_KEY, "tool")
         .agg(
             pl.first("tool_class"),
             calls=pl.len(),
@@ -45,18 +45,18 @@ def by_tool(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
             cost_usd=pl.first("cost_usd"),
         )
         .with_columns(effectiveness.lost_usd())
-        .join(denied, on=[*WINDOW, "tool"], how="full", coalesce=True)
+        .join(denied, on=[*WINDOW_KEY, "tool"], how="full", coalesce=True)
         .with_columns(
             pl.col("denied", "calls", "failed", "lost_calls", "bytes_known_calls").fill_null(0),
             pl.coalesce("tool_class", "denied_class"),
         )
-        .sort(*WINDOW, -pl.col("calls").cast(pl.Int64), "tool")
+        .sort(*WINDOW_KEY, -pl.col("calls").cast(pl.Int64), "tool")
     )
     return _listed(tools, "by_tool", BY_TOOL)
 
 
 def failures(calls: pl.DataFrame) -> pl.DataFrame:
-    """``failures``: calls that failed, each with the beginning of its error where one is logged."""
+    """Return the list ``failures``: failed calls with the beginning of their error, if logged."""
     listed = calls.filter(pl.col("outcome") == "failed").with_columns(
         called_at="event_time", parameters=_shown()
     )
@@ -64,10 +64,10 @@ def failures(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def repeats(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """``repeats``: each repeated call beside the earliest call that it repeats."""
+    """Return the list ``repeats``: each repeated call with the earliest call it repeats."""
     original = calls.select("window_no", original="call", original_at="event_time")
     listed = (
-        _with_place(found, calls)
+        _with_call(found, calls)
         .join(original, on=["window_no", "original"])
         .with_columns(distance=pl.col("call") - pl.col("original"))
         .sort(_WINDOW_CALL)
@@ -76,7 +76,7 @@ def repeats(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def corrections(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """``corrections``: each failed call beside the one that made it good."""
+    """Return the list ``corrections``: each failed call with the call that corrected it."""
     correction = calls.select(
         "window_no",
         corrected_by="call",
@@ -84,12 +84,12 @@ def corrections(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         correcting_tool="tool",
         correcting_parameters=_shown(),
     )
-    listed = _with_place(found, calls).join(correction, on=["window_no", "corrected_by"])
+    listed = _with_call(found, calls).join(correction, on=["window_no", "corrected_by"])
     return _listed(listed.sort(_WINDOW_CALL), "corrections", CORRECTION)
 
 
 def unused(calls: pl.DataFrame, name: str) -> pl.DataFrame:
-    """``wasted`` or ``untraced``: calls whose result nothing later uses."""
+    """Return the list ``wasted`` or ``untraced``: calls whose result nothing later uses."""
     listed = calls.sort(_WINDOW_CALL).with_columns(
         called_at="event_time", parameters=_shown(), bytes_returned="returned_bytes"
     )
@@ -97,10 +97,10 @@ def unused(calls: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def loops(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """``loops``: first and last call of each failing loop."""
+    """Return the list ``loops``: first and last call of each failing loop."""
     last = calls.select("window_no", last_call="call", last_called_at="event_time")
     listed = (
-        _with_place(found.with_columns(call="first_call"), calls)
+        _with_call(found.with_columns(call="first_call"), calls)
         .join(last, on=["window_no", "last_call"])
         .with_columns(calls=pl.col("last_call") - pl.col("first_call") + 1)
         .sort(_WINDOW_CALL)
@@ -109,25 +109,26 @@ def loops(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def bytes_returned() -> pl.Expr:
-    """Sum of the sizes that are known; null when none is."""
+    """Return the sum of the known result sizes in bytes; null if none is known."""
     size = pl.col("returned_bytes")
     return pl.when(size.is_not_null().any()).then(size.sum()).alias("bytes_returned")
 
 
 def bytes_known_calls() -> pl.Expr:
-    """Calls whose size is known."""
+    """Return the number of calls whose result size is known."""
     return pl.col("returned_bytes").is_not_null().sum().cast(pl.Int64).alias("bytes_known_calls")
 
 
-def _with_place(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    place = calls.select(
-        *_WINDOW_CALL, *WINDOW, "tool", called_at="event_time", parameters=_shown()
+def _with_call(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Add window, tool, time and parameters of each call."""
+    details = calls.select(
+        *_WINDOW_CALL, *WINDOW_KEY, "tool", called_at="event_time", parameters=_shown()
     )
-    return found.join(place, on=_WINDOW_CALL)
+    return found.join(details, on=_WINDOW_CALL)
 
 
 def _shown() -> pl.Expr:
-    return pl.col("parameters").str.slice(0, SHOWN_LETTERS)
+    return pl.col("parameters").str.slice(0, MAX_PARAMETER_CHARACTERS)
 
 
 def _known_sum(mark: str) -> pl.Expr:
@@ -135,8 +136,8 @@ def _known_sum(mark: str) -> pl.Expr:
 
 
 def _listed(rows: pl.DataFrame, name: str, struct: pl.Struct) -> pl.DataFrame:
-    """The rows of each window as a list, in the order given."""
+    """Return the rows of each window as a list, in their order."""
     fields = [pl.col(each.name).cast(each.dtype) for each in struct.fields]
-    return rows.group_by(WINDOW, maintain_order=True).agg(
-        pl.struct(fields).head(SHOWN_PLACES).alias(name)
+    return rows.group_by(WINDOW_KEY, maintain_order=True).agg(
+        pl.struct(fields).head(MAX_LISTED_CALLS).alias(name)
     )

@@ -1,4 +1,4 @@
-"""Tool calls as reports read them: in the order of their session, each with its outcome."""
+"""Tool calls with their outcomes, numbered in the order of their session."""
 
 from collections.abc import Sequence
 
@@ -28,45 +28,50 @@ TOOL_CALLS = pl.Schema(
         "duration_ms": pl.Float64(),
         "parameters": pl.String(),  # JSON text, null when not logged
         "said": pl.String(),  # text of a result, prompt or reply
-        "error": pl.String(),  # beginning of what a failed call gave back
+        "error": pl.String(),  # beginning of the result of a failed call
         "has_content": pl.Boolean(),  # a result was logged, not only an error
-        "hides_replies": pl.Boolean(),  # the model answered in the session, no text of it is logged
-        "returned_bytes": pl.Int64(),  # size of what the call gave back; null when unknown
+        "hides_replies": pl.Boolean(),  # the model replied in the session but no text is logged
+        "returned_bytes": pl.Int64(),  # size of the result; null if unknown
     }
 )
 """Columns of ``sql/duckdb/tool_calls.sql``: one row per tool call, prompt or reply."""
 
-WINDOW = ("organization_id", "session_date", "session_key")
-"""Columns that name a session window."""
+WINDOW_KEY = ("organization_id", "session_date", "session_key")
+"""Columns that identify a session window and its partition."""
 
 
 def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Parameters]]:
-    """Calls with a known outcome, numbered as they came back, and what they were called with.
+    """Number the calls with a known outcome in the order of their results.
 
     Args:
         rows: ``TOOL_CALLS``.
 
     Returns:
-        The rows that succeeded or failed, with ``window_no``; ``call``, counting from 1 in the
-        window; ``key``, equal for equal parameters of whatever tool and null when these were not
-        logged; ``segment``, which counts the calls before it that changed something, and
-        ``segment_after``, which counts this one in; and the parameters of each key.
+        The calls that succeeded or failed, and the parameters of each key. Added columns:
+
+        * ``window_no``: number of the session window
+        * ``call``: number of the call in its window, from 1
+        * ``key``: number of the parameters, the same for equal parameters of any tool; null if
+          parameters were not logged
+        * ``changes``: whether the call changes something if it succeeds
+        * ``segment``: number of earlier calls of the window that changed something
+        * ``segment_after``: the same, including this call
     """
     texts = rows["parameters"].drop_nulls().unique(maintain_order=True).to_list()
     keys, parameters = _keys(texts)
     ordered = (
         rows.filter(kind="call")
-        .sort(*WINDOW, "position")
+        .sort(*WINDOW_KEY, "position")
         .with_columns(
-            window_no=pl.struct(WINDOW).rle_id().cast(pl.Int64),
+            window_no=pl.struct(WINDOW_KEY).rle_id().cast(pl.Int64),
         )
         .join(keys, on="parameters", how="left", maintain_order="left")
     )
-    # A call of unknown outcome may well have changed something.
-    done = pl.col("outcome").is_in(("ok", "unknown"))
+    # A call with an unknown outcome may have changed something.
+    may_be_done = pl.col("outcome").is_in(("ok", "unknown"))
     counted = (
         _with_changes(ordered)
-        .with_columns(changed=(done & pl.col("changes")).cast(pl.Int64))
+        .with_columns(changed=(may_be_done & pl.col("changes")).cast(pl.Int64))
         .with_columns(segment_after=pl.col("changed").cum_sum().over("window_no"))
         .with_columns(segment=pl.col("segment_after") - pl.col("changed"))
         .filter(pl.col("outcome").is_in(("ok", "failed")))
@@ -76,7 +81,7 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Paramete
 
 
 def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls with ``changes``: whether each would change something if it succeeds."""
+    """Add ``changes``: whether a call changes something if it succeeds."""
     command = pl.when(tool_class="shell").then("parameters").alias("command")
     kinds = calls.select("tool_class", "tool", command).unique(maintain_order=True)
     changes = [changes_something(*kind) for kind in kinds.iter_rows()]
@@ -90,7 +95,7 @@ def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _keys(texts: Sequence[str]) -> tuple[pl.DataFrame, dict[int, Parameters]]:
-    """A number (``key``) for each logged text, the same where what counts is the same."""
+    """Return ``key`` of each logged text, the same for equal parameters, and their parameters."""
     numbers: dict[tuple[tuple[str, Value], ...], int] = {}
     keys: list[int | None] = []
     parameters: dict[int, Parameters] = {}

@@ -1,15 +1,15 @@
-"""Corrections: a failed call, and soon after it another tool that does what it was to do."""
+"""Corrections: failed calls after which another tool soon reached the same goal."""
 
 import numpy as np
 import polars as pl
 from rapidfuzz import fuzz, process
 
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import cut, texts_in
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import texts_in, truncate
 
-WITHIN_CALLS = 3
-SAME_GOAL = 60.0
-"""From this ``fuzz.token_set_ratio`` on two texts are taken to have the same goal."""
-SHORTEST_TEXT = 3
+MAX_CALLS_LATER = 3
+SAME_GOAL_RATIO = 60.0
+"""Lowest ``fuzz.token_set_ratio`` at which two texts count as the same goal."""
+MIN_TEXT_CHARACTERS = 3
 
 CORRECTIONS = pl.Schema(
     {
@@ -22,14 +22,14 @@ CORRECTIONS = pl.Schema(
 
 
 def corrections(calls: pl.DataFrame) -> pl.DataFrame:
-    """Failed calls that another tool made good.
+    """Return the failed calls that another tool corrected.
 
-    The correction is the first of the three calls after it that belongs to the same prompt,
-    succeeded, is of another tool and has the same goal: some text of at least three letters in the
-    parameters of one pairs with one of the other at ``fuzz.token_set_ratio`` of 60 or more.
+    The correction is the first of the next three calls that belongs to the same prompt, succeeded,
+    uses another tool and has the same goal: a text of at least three characters in the parameters
+    of one call and a text of the other have a ``fuzz.token_set_ratio`` of 60 or more.
 
     Args:
-        calls: As ``numbered_calls`` gives them.
+        calls: Calls from ``numbered_calls``.
 
     Returns:
         ``CORRECTIONS``; ``similarity`` is that of the best pair, from 0.6 to 1.
@@ -45,9 +45,9 @@ def corrections(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(calls: pl.DataFrame) -> pl.DataFrame:
-    """Failed calls, each with the calls soon after it that may be its correction."""
+    """Return the failed calls with the calls soon after them that may be their correction."""
     known = calls.filter(pl.col("key").is_not_null())
-    later = pl.col("call") + pl.int_ranges(1, WITHIN_CALLS + 1)
+    later = pl.col("call") + pl.int_ranges(1, MAX_CALLS_LATER + 1)
     failed = known.filter(outcome="failed").select(
         "window_no", "call", "prompt", "tool", "parameters", corrected_by=later
     )
@@ -63,9 +63,9 @@ def _pairs(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _goals(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of parameters that have the same goal, with the similarity of their best texts."""
+    """Return the pairs of parameters with the same goal and the similarity of their best texts."""
     logged = pl.concat([pairs["parameters"], pairs["other"]]).unique(maintain_order=True)
-    rows = [(each, text) for each in logged for text in _worth_comparing(each)]
+    rows = [(each, text) for each in logged for text in _compared_texts(each)]
     texts = pl.DataFrame(rows, {"logged": pl.String, "text": pl.String}, orient="row")
     both = pairs.join(texts, left_on="parameters", right_on="logged").join(
         texts, left_on="other", right_on="logged", suffix="_after"
@@ -78,11 +78,11 @@ def _goals(pairs: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         both.with_columns(score=pl.Series(scores, dtype=pl.Float64))
-        .filter(pl.col("score") >= SAME_GOAL)
+        .filter(pl.col("score") >= SAME_GOAL_RATIO)
         .group_by("parameters", "other")
         .agg(similarity=pl.max("score") / 100)
     )
 
 
-def _worth_comparing(logged: str) -> list[str]:
-    return [cut(text) for text in texts_in(logged) if len(text) >= SHORTEST_TEXT]
+def _compared_texts(logged: str) -> list[str]:
+    return [truncate(text) for text in texts_in(logged) if len(text) >= MIN_TEXT_CHARACTERS]

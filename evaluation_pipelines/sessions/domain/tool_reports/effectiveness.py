@@ -1,10 +1,10 @@
-"""Effectiveness: how many of the calls of a session were worth making."""
+"""Effectiveness: the share of the calls of a session that were of use."""
 
 import polars as pl
 
 FLAGGED_BELOW = 60.0
 BYTES_PER_TOKEN = 4
-"""Of code and English, about; the usual rule of thumb."""
+"""Rule of thumb for code and English."""
 
 FAILED = 1.0
 WASTED = 1.0
@@ -13,7 +13,7 @@ REPEATED = 0.5
 
 
 def penalty() -> pl.Expr:
-    """What a call loses, 0 to 1: its worst class alone counts.
+    """Return the penalty of a call, 0 to 1: that of its worst class.
 
     Reads ``outcome`` and ``is_corrected``, ``is_wasted``, ``is_repeated``; null is left out.
     """
@@ -30,22 +30,22 @@ def penalty() -> pl.Expr:
 
 
 def effectiveness_score() -> pl.Expr:
-    """``100 * (1 - lost_calls / total_calls)``, 0 to 100; null without a call."""
+    """Return ``100 * (1 - lost_calls / total_calls)``, 0 to 100; null without a call."""
     total = pl.col("total_calls")
     score = pl.when(total > 0).then(100 * (1 - pl.col("lost_calls") / total))
     return score.alias("effectiveness_score")
 
 
 def is_flagged() -> pl.Expr:
-    """Whether the score is below 60; nine decimals, to undo floating noise."""
+    """Return whether the score is below 60, rounded to nine decimals to remove float noise."""
     return (pl.col("effectiveness_score").round(9) < FLAGGED_BELOW).alias("is_flagged")
 
 
 def lost_tokens() -> pl.Expr:
-    """Tokens of what lost calls gave back: bytes / 4 times the penalty of each call.
+    """Return the tokens in the results of lost calls: bytes / 4 times the penalty of each call.
 
-    Null where the size of one of them is unknown. It is the least they cost: what a model reads
-    again with every later request is not in it.
+    Null if the size of one of them is unknown. This is a lower bound of what they cost: a model
+    reads a result again with every later request, which is not included.
     """
     is_lost = pl.col("penalty") > 0
     is_known = (pl.col("returned_bytes").is_not_null() | ~is_lost).all()
@@ -54,16 +54,16 @@ def lost_tokens() -> pl.Expr:
 
 
 def lost_usd(tokens: str = "lost_tokens") -> pl.Expr:
-    """Tokens at the mean price of a token of their session; null when cost or tokens are unknown.
+    """Return the cost of ``tokens`` at the mean price of a token of their session, in USD.
 
-    Reads ``cost_usd`` and ``total_tokens`` of the session.
+    Null if cost or tokens are unknown. Reads ``cost_usd`` and ``total_tokens`` of the session.
     """
     price = pl.when(pl.col("total_tokens") > 0).then(pl.col("cost_usd") / pl.col("total_tokens"))
     return (pl.col(tokens) * price).alias("lost_usd")
 
 
 def basis() -> pl.Expr:
-    """What the score counts and what it cannot, in words.
+    """Return what the score counts and what it cannot count, in words.
 
     Reads ``total_calls``, ``calls_with_parameters``, ``tools_ok``, ``results_logged``,
     ``repeated_calls``, ``wasted_calls``, ``is_cut_short``.
@@ -98,7 +98,7 @@ def basis() -> pl.Expr:
 
 
 def unknown() -> pl.Expr:
-    """Classes that are not known; reads ``calls_with_parameters`` and ``wasted_calls``."""
+    """Return the classes that are unknown; reads ``calls_with_parameters``, ``wasted_calls``."""
     no_parameters = pl.col("calls_with_parameters") == 0
     names = [
         pl.when(no_parameters).then(pl.lit("corrected")),

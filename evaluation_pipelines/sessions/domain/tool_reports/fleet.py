@@ -1,25 +1,25 @@
-"""Which tools and which models lose most, over many sessions."""
+"""Losses by tool and by model over many sessions."""
 
 import polars as pl
 
-_SESSION = ["organization_id", "session_key"]
+from evaluation_pipelines.schemas import SESSION_KEY
 
 
 def lost_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """One row per tool, the one that loses most calls first: see :func:`_summed`."""
+    """Return one row per tool, the one that loses most calls first: see :func:`_totals`."""
     tools = (
-        reports.select(*_SESSION, "by_tool", "total_calls")
+        reports.select(*SESSION_KEY, "by_tool", "total_calls")
         .explode("by_tool")
         .unnest("by_tool")
-        .join(sessions.select(*_SESSION, "cost_usd"), on=_SESSION, how="left")
+        .join(sessions.select(*SESSION_KEY, "cost_usd"), on=SESSION_KEY, how="left")
     )
-    return _summed(tools, "tool")
+    return _totals(tools, "tool")
 
 
 def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """One row per model, the one that loses most calls first: see :func:`_summed`."""
+    """Return one row per model, the one that loses most calls first: see :func:`_totals`."""
     windows = reports.select(
-        *_SESSION,
+        *SESSION_KEY,
         "model",
         "total_calls",
         "lost_calls",
@@ -30,18 +30,18 @@ def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
         corrected="corrected_calls",
         repeated="repeated_calls",
         wasted="wasted_calls",
-    ).join(sessions.select(*_SESSION, "cost_usd"), on=_SESSION, how="left")
-    return _summed(windows, "model")
+    ).join(sessions.select(*SESSION_KEY, "cost_usd"), on=SESSION_KEY, how="left")
+    return _totals(windows, "model")
 
 
-def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Sums over sessions.
+def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Sum calls and losses over sessions.
 
     Returns:
         ``by``; ``sessions``; ``calls``, ``failed``, ``corrected``, ``repeated``, ``wasted`` (over
-        the sessions where these are known; null where they are nowhere); ``lost_calls`` (the sum
-        of the penalties) and ``lost_pct`` of the calls; ``lost_tokens`` and ``lost_usd``, what the
-        lost calls gave back, over the ``known_sessions`` where that is known; and
+        the sessions in which they are known; null if in none); ``lost_calls`` (the sum of the
+        penalties) and ``lost_pct`` of the calls; ``lost_tokens`` and ``lost_usd``, the results of
+        lost calls, over the ``known_sessions`` in which their size is known; and
         ``cost_share_usd``: the cost of each session times the share of its calls that were lost,
         over the sessions whose cost is known.
     """

@@ -1,8 +1,8 @@
-"""Whether a tool call changes something: what was looked at before may look different after it.
+"""Decide whether a tool call changes something, so that an equal call after it is no repeat.
 
-Edits and writes do. Of shell commands those do that are known to (files, version control,
-installing, containers) or that redirect into a file; of MCP tools those whose name says so. What a
-script or a test run changes is not known, and taken as nothing.
+Edits and writes change something. So do shell commands that are known to (files, version control,
+installing, containers) or that redirect into a file, and MCP tools whose name says so. The effect
+of scripts and test runs is unknown; they are taken to change nothing.
 """
 
 import re
@@ -35,13 +35,13 @@ CHANGING_VERBS = {
         ),
     ),
 }
-"""Program -> first or second word after it that makes it change something."""
+"""Program -> words that make it change something as its first or second argument."""
 CHANGING_NAMES = frozenset(
     "add apply append assign cancel close commit create delete edit execute insert merge move patch"
     " post publish push put remove rename replace run save send set submit update upload"
     " write".split()
 )
-"""Words in the name of an MCP tool that changes something."""
+"""Words in the names of MCP tools that change something."""
 
 _COMMANDS = ("command", "cmd", "full_command", "script")
 _WRAPPERS = frozenset("sudo env time nohup timeout nice xargs exec command".split())
@@ -53,10 +53,10 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def changes_something(tool_class: str, tool: str, parameters: str | None) -> bool:
-    """Whether a call would change something if it succeeds.
+    """Return whether a call changes something if it succeeds.
 
     Args:
-        tool_class: As in ``agent_events``.
+        tool_class: Class of the tool, as in ``agent_events``.
         tool: Name of the tool.
         parameters: JSON text as logged; a shell call without it is taken to change nothing.
     """
@@ -67,12 +67,12 @@ def changes_something(tool_class: str, tool: str, parameters: str | None) -> boo
         return tool_class in CHANGING_CLASSES
     command = _command(parameters)
     if ">" not in command and _HINTS.isdisjoint(_TOKEN.findall(command)):
-        return False  # nothing in it that could: most commands, at a fraction of the time
+        return False  # fast path for most commands: no word in it can change something
     return redirects(command) or any(map(_changes, simple_commands(command)))
 
 
 def _command(parameters: str) -> str:
-    """The shell command in the parameters of a call; without one, their text."""
+    """Return the shell command in the parameters of a call, or their text without one."""
     try:
         decoded: Any = msgspec.json.decode(parameters)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Parameters of tool calls: what of them counts, and how similar those of two calls are."""
+"""Parameters of tool calls and their similarity."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,23 +7,23 @@ import msgspec
 from rapidfuzz import fuzz
 
 VOLATILE = frozenset(("description", "timeout"))
-"""Names that say nothing about what a call does: they may differ between equal calls."""
+"""Parameters that do not affect what a call does: they may differ between equal calls."""
 DIGEST = frozenset(("bash_command", "mcp_server_name", "mcp_tool_name"))
-"""Names that a source adds to tell the tool, not what it was called with."""
+"""Names that a source adds to identify the tool; they are not parameters."""
 SIMILAR = 0.9
-"""From this similarity on two calls count as the same."""
-LONGEST_TEXT = 1000
-"""Letters of a text that are compared: of a longer one half from its beginning, half its end."""
+"""Lowest similarity at which two calls count as the same."""
+MAX_COMPARED_CHARACTERS = 1000
+"""Length of the compared part of a text: one half from its beginning, one half from its end."""
 
 Value = tuple[bool, str]
-"""Whether a value is a text, and the text, or else its JSON with sorted keys."""
+"""Whether a value is a text, and the text or else its JSON with sorted keys."""
 Parameters = Mapping[str, Value]
 
 
 def read_parameters(logged: str) -> Parameters | None:
-    """What a call was called with, by name; None when only a digest of it was logged.
+    """Return the parameters of a call by name; ``None`` if only a digest of them was logged.
 
-    Logged text that is no JSON object is the one parameter ``""``.
+    Logged text that is not a JSON object is the single parameter ``""``.
     """
     try:
         decoded = msgspec.json.decode(logged)
@@ -31,38 +31,39 @@ def read_parameters(logged: str) -> Parameters | None:
         decoded = logged
     if not isinstance(decoded, dict):
         return {"": _value(decoded)}
-    told = {name: value for name, value in decoded.items() if name not in DIGEST}
-    if decoded and not told:
+    logged_values = {name: value for name, value in decoded.items() if name not in DIGEST}
+    if decoded and not logged_values:
         return None
-    return {name: _value(value) for name, value in told.items() if name not in VOLATILE}
+    return {name: _value(value) for name, value in logged_values.items() if name not in VOLATILE}
 
 
 def similarity(one: Parameters, other: Parameters) -> float:
-    """How similar two calls of the same tool are, from 0 to 1.
+    """Return the similarity of two calls of the same tool, from 0 to 1.
 
-    The mean over the union of their names: texts by ``rapidfuzz.fuzz.ratio`` / 100, other values 1
-    when equal, else 0; a name that one of them lacks is 0. Two calls without parameters are equal.
+    The mean over the union of their names: ``rapidfuzz.fuzz.ratio`` / 100 for texts, 1 or 0 for
+    other values that are equal or not, and 0 for a name that only one call has. Two calls without
+    parameters are equal.
     """
     names = one.keys() | other.keys()
     if not names:
         return 1.0
-    # Sorted, so that the same calls give the same last bit.
+    # Sorted, so that the same calls have the same sum to the last bit.
     return sum(_similarity(one.get(name), other.get(name)) for name in sorted(names)) / len(names)
 
 
 def is_similar(score: float) -> bool:
-    """Whether a similarity reaches the limit; nine decimals, to undo floating noise."""
+    """Return whether a similarity reaches the limit, rounded to nine decimals against noise."""
     return round(score, 9) >= SIMILAR
 
 
-def cut(text: str) -> str:
-    """What is compared of a text."""
-    half = LONGEST_TEXT // 2
-    return text if len(text) <= LONGEST_TEXT else text[:half] + text[-half:]
+def truncate(text: str) -> str:
+    """Return the part of a text that is compared."""
+    half = MAX_COMPARED_CHARACTERS // 2
+    return text if len(text) <= MAX_COMPARED_CHARACTERS else text[:half] + text[-half:]
 
 
 def texts_in(logged: str) -> list[str]:
-    """All texts in the parameters of a call, however deep, in their order."""
+    """Return all texts in the parameters of a call, at any depth, in their order."""
     try:
         decoded = msgspec.json.decode(logged)
     except (msgspec.DecodeError, RecursionError):
@@ -84,8 +85,10 @@ def _similarity(one: Value | None, other: Value | None) -> float:
     if one is None or other is None or not (one[0] and other[0]):
         return 0.0
     a, b = one[1], other[1]
-    # What was cut out may differ in length: no more alike than the lengths allow.
-    return min(fuzz.ratio(cut(a), cut(b)) / 100, 2 * min(len(a), len(b)) / (len(a) + len(b)))
+    # The parts that are not compared may differ in length, which limits the similarity.
+    return min(
+        fuzz.ratio(truncate(a), truncate(b)) / 100, 2 * min(len(a), len(b)) / (len(a) + len(b))
+    )
 
 
 def _texts(value: Any) -> Iterator[str]:

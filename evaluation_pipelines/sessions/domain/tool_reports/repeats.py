@@ -1,4 +1,4 @@
-"""Repeated calls and failing loops: the same thing done again although nothing had changed."""
+"""Repeated calls and failing loops: the same call again although nothing has changed."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
 )
 from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, similar_pairs
 
-SHORTEST_LOOP = 3
+MIN_LOOP_CALLS = 3
 
 _BLOCK = ["window_no", "tool", "segment"]
 REPEATS = pl.Schema(
@@ -28,18 +28,19 @@ LOOPS = pl.Schema({"window_no": pl.Int64(), "first_call": pl.Int64(), "last_call
 def repeated_calls(
     calls: pl.DataFrame, parameters: Mapping[int, Parameters]
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Calls that repeat an earlier one, and the windows in which not all was compared.
+    """Return the calls that repeat an earlier one.
 
     A call repeats an earlier call of its tool in its window if they are at least 0.9 similar and
-    no call between them changed something. A call that changes something is a repeat of what lies
-    before it and an original for what comes after it.
+    no call between them changed something. A call that changes something can repeat a call before
+    it and can be repeated by a call after it.
 
     Args:
-        calls: As ``numbered_calls`` gives them.
-        parameters: Of each key.
+        calls: Calls from ``numbered_calls``.
+        parameters: The parameters of each key.
 
     Returns:
-        ``REPEATS``, each with the earliest call that it repeats; and numbers of windows.
+        ``REPEATS``, each with the earliest call that it repeats, and the numbers of the windows
+        in which not all parameters were compared in full.
     """
     known = calls.filter(pl.col("key").is_not_null())
     later = known.select(*_BLOCK, "key", "call")
@@ -53,7 +54,7 @@ def repeated_calls(
         .with_columns(block=pl.struct(_BLOCK).rle_id().cast(pl.Int64))
     )
     pairs, cut_short = similar_pairs(members.select("block", "key", "rank"), parameters)
-    # What two keys share a block with: the call that made the earlier one known is its first.
+    # The original of a similar pair is the first call with the earlier key in their block.
     before = members.select("block", before="key", original="rank")
     similar = (
         pairs.join(before, on=["block", "before"])
@@ -76,42 +77,42 @@ def repeated_calls(
 
 
 def failing_loops(calls: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Loops: three or more failed calls in a row, each at least 0.9 similar to all others of them.
+    """Return the loops: three or more failed calls in a row, all at least 0.9 similar.
 
     Args:
-        calls: As ``numbered_calls`` gives them.
-        parameters: Of each key.
+        calls: Calls from ``numbered_calls``.
+        parameters: The parameters of each key.
 
     Returns:
-        ``LOOPS``; no call is in two of them. Of a loop with more than ``LOOK_BACK`` different
-        parameters the last so many are compared.
+        ``LOOPS``; no call is in two of them. In a loop with more than ``LOOK_BACK`` different
+        parameters a call is compared with the last ``LOOK_BACK`` of them.
     """
     fails = (pl.col("outcome") == "failed") & pl.col("key").is_not_null()
-    stretches = (
-        calls.with_columns(stretch=pl.struct("window_no", "tool", fails.alias("fails")).rle_id())
+    failed_runs = (
+        calls.with_columns(run=pl.struct("window_no", "tool", fails.alias("fails")).rle_id())
         .filter(fails)
-        .filter(pl.len().over("stretch") >= SHORTEST_LOOP)
-        .group_by("stretch", maintain_order=True)
+        .filter(pl.len().over("run") >= MIN_LOOP_CALLS)
+        .group_by("run", maintain_order=True)
         .agg(pl.first("window_no"), first=pl.min("call"), keys="key")
     )
     rows = [
         (window_no, first + start, first + end - 1)
-        for _, window_no, first, keys in stretches.iter_rows()
+        for _, window_no, first, keys in failed_runs.iter_rows()
         for start, end in _loops(keys, parameters)
     ]
     return pl.DataFrame(rows, schema=LOOPS, orient="row")
 
 
 def _loops(keys: list[int], parameters: Mapping[int, Parameters]) -> Iterator[tuple[int, int]]:
-    """Start and end (exclusive) of each loop in a row of failed calls of one tool."""
+    """Yield start and end (exclusive) of each loop in a row of failed calls of one tool."""
     start = 0
-    while start <= len(keys) - SHORTEST_LOOP:
-        members = {keys[start]: None}  # in order, each once
+    while start <= len(keys) - MIN_LOOP_CALLS:
+        members = {keys[start]: None}  # an ordered set
         end = start + 1
         while end < len(keys) and _belongs(keys[end], members, parameters):
             members[keys[end]] = None
             end += 1
-        if end - start >= SHORTEST_LOOP:
+        if end - start >= MIN_LOOP_CALLS:
             yield start, end
             start = end
         else:

@@ -1,17 +1,20 @@
-"""Tool reports: what was repeated, corrected, wasted and looping in each session window."""
+"""Tool reports: repeated, corrected, wasted and looping calls of each session window."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from evaluation_pipelines.schemas.tools import TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.tool_reports import call_lists, effectiveness
-from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW, numbered_calls
+from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW_KEY, numbered_calls
 from evaluation_pipelines.sessions.domain.tool_reports.corrections import corrections
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
 from evaluation_pipelines.sessions.domain.tool_reports.repeats import failing_loops, repeated_calls
-from evaluation_pipelines.sessions.domain.tool_reports.waste import LONGEST_RESULT, traced_results
+from evaluation_pipelines.sessions.domain.tool_reports.waste import (
+    MAX_RESULT_CHARACTERS,
+    traced_results,
+)
 
 _CALL = ["window_no", "call"]
 _OF_SESSION = (
@@ -21,8 +24,8 @@ _OF_SESSION = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Calls with what was found of each, and the frames that say where."""
+class _Findings:
+    """Classified calls, and the frames of related calls."""
 
     calls: pl.DataFrame
     repeats: pl.DataFrame
@@ -31,17 +34,17 @@ class _Found:
 
 
 def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """One report per session window with a tool call.
+    """Return one report per session window with a tool call.
 
     Args:
-        rows: ``TOOL_CALLS``: the calls of whole sessions, and prompts and replies between them.
+        rows: ``TOOL_CALLS``: the calls, prompts and replies of whole sessions.
         sessions: Rows of ``agent_sessions``.
 
     Returns:
         ``TOOL_REPORTS``, in its order.
     """
     calls, parameters = numbered_calls(rows)
-    found = _judged(_found(rows, calls, parameters), sessions)
+    found = _with_losses(_classify(rows, calls, parameters), sessions)
     windows = _windows(rows, found.calls, sessions)
     lists = (
         call_lists.by_tool(found.calls, rows),
@@ -53,7 +56,7 @@ def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         call_lists.loops(found.loops, calls),
     )
     for each in lists:
-        windows = windows.join(each, on=WINDOW, how="left")
+        windows = windows.join(each, on=WINDOW_KEY, how="left")
     return (
         windows.with_columns(
             _known("failures", "failed_calls"),
@@ -74,15 +77,17 @@ def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _found(rows: pl.DataFrame, calls: pl.DataFrame, parameters: Mapping[int, Parameters]) -> _Found:
-    """Mark each call with what it is; null where that cannot be known."""
+def _classify(
+    rows: pl.DataFrame, calls: pl.DataFrame, parameters: Mapping[int, Parameters]
+) -> _Findings:
+    """Mark the calls that are repeated, corrected, looping or unused."""
     repeats, cut_short = repeated_calls(calls, parameters)
     corrected, loops = corrections(calls), failing_loops(calls, parameters)
     in_loop = loops.select(
         "window_no", call=pl.int_ranges("first_call", pl.col("last_call") + 1)
     ).explode("call")
     traced = traced_results(rows, calls)
-    long_text = pl.col("said").str.len_chars() > LONGEST_RESULT
+    long_text = pl.col("said").str.len_chars() > MAX_RESULT_CHARACTERS
     marked = (
         calls.join(_mark(repeats, "is_repeated"), on=_CALL, how="left")
         .join(_mark(corrected, "is_corrected"), on=_CALL, how="left")
@@ -95,21 +100,21 @@ def _found(rows: pl.DataFrame, calls: pl.DataFrame, parameters: Mapping[int, Par
             | long_text.fill_null(value=False),
         )
     )
-    return _Found(marked, repeats, corrected, loops)
+    return _Findings(marked, repeats, corrected, loops)
 
 
 def _mark(found: pl.DataFrame, name: str) -> pl.DataFrame:
     return found.select(*_CALL, pl.lit(value=True).alias(name))
 
 
-def _judged(found: _Found, sessions: pl.DataFrame) -> _Found:
-    """Say of each call whether it is wasted and what it loses, in calls, tokens and money."""
+def _with_losses(found: _Findings, sessions: pl.DataFrame) -> _Findings:
+    """Add whether each call is wasted and its penalty; marks that cannot be known become null."""
     window = pl.col("window_no")
     no_parameters = pl.col("key").is_null().all().over(window)
     has_results = (pl.col("has_content") & (pl.col("outcome") == "ok")).any().over(window)
-    # A result that no later call uses may have gone into a reply that was not logged.
+    # A reply that was not logged may have used a result that no later call uses.
     is_open = (pl.col("is_unused") & pl.col("hides_replies")).any().over(window)
-    judged = (
+    classified = (
         found.calls.with_columns(
             *(
                 pl.when(~no_parameters).then(pl.col(name)).alias(name)
@@ -119,16 +124,16 @@ def _judged(found: _Found, sessions: pl.DataFrame) -> _Found:
             is_untraced=pl.when(has_results).then(pl.col("is_unused") & is_open),
         )
         .with_columns(effectiveness.penalty())
-        .join(sessions.select(*WINDOW, "total_tokens", "cost_usd"), on=WINDOW, how="left")
+        .join(sessions.select(*WINDOW_KEY, "total_tokens", "cost_usd"), on=WINDOW_KEY, how="left")
     )
-    return _Found(judged, found.repeats, found.corrections, found.loops)
+    return replace(found, calls=classified)
 
 
 def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """The numbers of each window: counts, null where unknown, and what was lost."""
+    """Return the counts and losses of each window; null if unknown."""
     outcomes = (
         rows.filter(kind="call")
-        .group_by(*WINDOW, "session_id")
+        .group_by(*WINDOW_KEY, "session_id")
         .agg(
             total_calls=pl.col("outcome").is_in(("ok", "failed")).sum().cast(pl.Int64),
             failed_calls=(pl.col("outcome") == "failed").sum().cast(pl.Int64),
@@ -136,7 +141,7 @@ def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) ->
             unknown_calls=(pl.col("outcome") == "unknown").sum().cast(pl.Int64),
         )
     )
-    numbers = calls.group_by(WINDOW).agg(
+    numbers = calls.group_by(WINDOW_KEY).agg(
         pl.col("key").is_not_null().sum().cast(pl.Int64).alias("calls_with_parameters"),
         (pl.col("has_content") & (pl.col("outcome") == "ok"))
         .sum()
@@ -153,12 +158,12 @@ def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) ->
         call_lists.bytes_known_calls(),
         effectiveness.lost_tokens(),
     )
-    nothing = ("calls_with_parameters", "results_logged", "bytes_known_calls")
+    counts = ("calls_with_parameters", "results_logged", "bytes_known_calls")
     return (
-        outcomes.join(numbers, on=WINDOW, how="left")
-        .join(sessions.select(*WINDOW, *_OF_SESSION), on=WINDOW, how="left")
+        outcomes.join(numbers, on=WINDOW_KEY, how="left")
+        .join(sessions.select(*WINDOW_KEY, *_OF_SESSION), on=WINDOW_KEY, how="left")
         .with_columns(
-            pl.col(nothing).fill_null(0),
+            pl.col(counts).fill_null(0),
             pl.col("lost_calls").fill_null(0.0),
             pl.col("is_cut_short").fill_null(value=False),
         )
@@ -166,12 +171,12 @@ def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) ->
 
 
 def _count(mark: str) -> pl.Expr:
-    """How many are marked; null where that is not known."""
+    """Return the number of marked calls; null if no mark is known."""
     return pl.when(pl.col(mark).is_not_null().any()).then(pl.col(mark).sum()).cast(pl.Int64)
 
 
-def _known(places_column: str, count: str) -> pl.Expr:
-    """A list of places: empty where nothing was found, null where nothing can be known."""
-    empty = pl.lit([], dtype=TOOL_REPORTS.schema[places_column])
-    found = pl.coalesce(pl.col(places_column), empty)
-    return pl.when(pl.col(count).is_not_null()).then(found).alias(places_column)
+def _known(call_list: str, count: str) -> pl.Expr:
+    """Return a list of calls: empty if there are none, null if their count is unknown."""
+    empty = pl.lit([], dtype=TOOL_REPORTS.schema[call_list])
+    found = pl.coalesce(pl.col(call_list), empty)
+    return pl.when(pl.col(count).is_not_null()).then(found).alias(call_list)

@@ -1,14 +1,14 @@
-"""Wasted calls: what they brought to light was used by nothing that came after."""
+"""Wasted calls: calls whose results were used by nothing later in the session."""
 
 import polars as pl
 
-LONGEST_RESULT = 20_000
-"""Letters of a text in which tokens are looked for."""
-TOKEN_LETTERS = 6
+MAX_RESULT_CHARACTERS = 20_000
+"""Length of the beginning of a text that is searched for tokens."""
+MIN_TOKEN_CHARACTERS = 6
 
 _SESSION = ["organization_id", "session_id"]
-# Words, and names with dots in them: "test_app.py" is "test_app" and "test_app.py".
-_TOKENS = rf"\w{{{TOKEN_LETTERS},}}"
+# Words, and names with dots: "test_app.py" contains the tokens "test_app" and "test_app.py".
+_TOKENS = rf"\w{{{MIN_TOKEN_CHARACTERS},}}"
 _DOTTED = r"\w+(?:\.\w+)+"
 
 TRACED = pl.Schema(
@@ -22,35 +22,35 @@ TRACED = pl.Schema(
 
 
 def traced_results(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Which results were used later: by the tokens that were new in them.
+    """Return whether the results of calls were used later, by the tokens that were new in them.
 
-    A token is a word of at least six letters, digits or underscores, or such a name with dots,
-    whatever its case. It is new in a result if no earlier text of the session (prompt, reply,
-    parameters, result) and not the call's own parameters hold it; it is used if later parameters
-    or a later reply do.
+    A token is a word of at least six letters, digits or underscores, or such a name with dots;
+    case is ignored. It is new in a result if no earlier text of the session (prompt, reply,
+    parameters, result) and no parameter of the call itself contains it. It is used if later
+    parameters or a later reply contain it.
 
     Args:
         rows: ``TOOL_CALLS``: calls, prompts and replies.
-        calls: As ``numbered_calls`` gives them.
+        calls: Calls from ``numbered_calls``.
 
     Returns:
-        ``TRACED``: one row per successful call whose result was logged and holds something new,
-        without those that changed something: what these did is their use.
+        ``TRACED``: one row per successful call whose result was logged and has a new token. Calls
+        that changed something are left out: the change itself is their use.
     """
-    judged = calls.filter(pl.col("outcome") == "ok", "has_content", ~pl.col("changes")).select(
+    candidates = calls.filter(pl.col("outcome") == "ok", "has_content", ~pl.col("changes")).select(
         "window_no", "call", *_SESSION, "position"
     )
-    told = rows.join(judged, on=_SESSION, how="semi")
-    tokens = pl.concat([_tokens(told, "parameters"), _tokens(told, "said")])
+    texts = rows.join(candidates, on=_SESSION, how="semi")
+    tokens = pl.concat([_tokens(texts, "parameters"), _tokens(texts, "said")])
     seen = tokens.group_by(*_SESSION, "token").agg(
         first_position=pl.min("position"),
         last_use=pl.col("position").filter(pl.col("source") == "use").max(),
     )
-    own = tokens.filter(source="use").select(*_SESSION, "position", "token")
+    used_here = tokens.filter(source="use").select(*_SESSION, "position", "token")
     return (
         tokens.filter(source="result")
-        .join(judged, on=[*_SESSION, "position"])
-        .join(own, on=[*_SESSION, "position", "token"], how="anti")
+        .join(candidates, on=[*_SESSION, "position"])
+        .join(used_here, on=[*_SESSION, "position", "token"], how="anti")
         .join(seen, on=[*_SESSION, "token"])
         .filter(pl.col("first_position") == pl.col("position"))
         .group_by("window_no", "call")
@@ -64,9 +64,9 @@ def traced_results(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tokens(rows: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The different tokens of each text; ``source`` is ``use``, ``result`` or ``prompt``."""
-    text = pl.col(column).str.slice(0, LONGEST_RESULT).str.to_lowercase()
-    # What was said as a reply, and all parameters, use what was known; a prompt does not.
+    """Return the distinct tokens of each text; ``source`` is ``use``, ``result`` or ``prompt``."""
+    text = pl.col(column).str.slice(0, MAX_RESULT_CHARACTERS).str.to_lowercase()
+    # Replies and parameters use earlier results; prompts do not.
     use = (pl.col("kind") == "reply") | pl.lit(column == "parameters")
     source = (
         pl.when(use)
@@ -86,5 +86,5 @@ def _tokens(rows: pl.DataFrame, column: str) -> pl.DataFrame:
             ).list.unique(),
         )
         .explode("token")
-        .filter(pl.col("token").str.len_chars() >= TOKEN_LETTERS)
+        .filter(pl.col("token").str.len_chars() >= MIN_TOKEN_CHARACTERS)
     )

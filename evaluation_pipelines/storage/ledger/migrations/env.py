@@ -1,4 +1,4 @@
-"""Run by alembic for every command: works within the transaction that the caller opened."""
+"""Environment of alembic commands: use the transaction that the caller opened."""
 
 from alembic import context
 

@@ -1,7 +1,7 @@
-"""The tables of the ledger, each with a line on every column.
+"""Tables of the ledger with a description of every column.
 
-A new ledger is created from these tables. A change here also needs a migration for ledgers that
-exist: a file in ``migrations/versions`` and its revision in ``revision.py``.
+A new ledger is created from these tables. A change here also needs a migration for existing
+ledgers: a file in ``migrations/versions`` and its revision in ``revision.py``.
 """
 
 from evaluation_pipelines.storage.ledger.tables import alerts, judging, scorecards, telemetry

@@ -1,4 +1,4 @@
-"""The table of alerts, with a line on every column."""
+"""Ledger table of alerts."""
 
 import sqlalchemy as sa
 
@@ -17,7 +17,7 @@ ALERTS = sa.Table(
     sa.Column("raised_at", UtcTime, nullable=False, doc="when it was noticed"),
     sa.Column("told_at", UtcTime, nullable=True, doc="when the webhook took it; null: not yet"),
     sa.Column("over_at", UtcTime, nullable=True, doc="when it ended: from then on it is news"),
-    # Whoever races: a cause is told once.
+    # One open alert per cause, even in a race.
     sa.Index(
         "alerts_one_open",
         "kind",

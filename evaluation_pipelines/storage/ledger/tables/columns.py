@@ -1,4 +1,4 @@
-"""Column types of the ledger and the metadata that all its tables share."""
+"""Column types and the metadata that all ledger tables share."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,13 +15,13 @@ METADATA = sa.MetaData(
 
 
 class UtcTime(sa.TypeDecorator[datetime]):
-    """A point in time: aware on both sides, UTC in the database."""
+    """A point in time: aware in Python, UTC in the database."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
-        """Turn an aware time to UTC; refuse a naive one, which could mean any time zone."""
+        """Convert an aware time to UTC; reject a naive one, which could mean any time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -29,7 +29,7 @@ class UtcTime(sa.TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: Any | None, dialect: sa.Dialect) -> datetime | None:
-        """Give the time its zone back (SQLite stores none)."""
+        """Add the time zone (SQLite stores none)."""
         if value is None:
             return None
         stored: datetime = value
@@ -37,9 +37,9 @@ class UtcTime(sa.TypeDecorator[datetime]):
 
 
 class Unsigned64(sa.TypeDecorator[int]):
-    """A number of the operating system up to 2**64 - 1, folded into a signed integer.
+    """An unsigned 64-bit number, stored as a signed integer.
 
-    Overlay and network file systems hand out inode numbers beyond 2**63.
+    Overlay and network file systems have inode numbers beyond 2**63.
     """
 
     impl = sa.BigInteger

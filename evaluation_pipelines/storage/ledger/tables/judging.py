@@ -1,4 +1,4 @@
-"""The ledger's tables of what is asked of a judge, with a line on every column."""
+"""Ledger tables of judging."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ SESSION_SCORES = sa.Table(
     _known_later("output_tokens", sa.BigInteger, "tokens of all replies"),
     _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
     _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
-    _known_later("reserved_cost_usd", sa.Double, "what counts beside it while the lease holds"),
+    _known_later("reserved_cost_usd", sa.Double, "added to it while the lease holds"),
     _known_later("latency_ms", sa.Double, "time spent waiting for replies, all together"),
     _known_later("content_level", sa.String, "how much text of the session was logged"),
     _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
@@ -72,7 +72,7 @@ SESSION_SCORES = sa.Table(
     sa.Index("session_scores_by_session_status", "session_key", "status"),
     sa.Index("session_scores_by_status_start", "status", "started_at_us"),
     sa.Index("session_scores_by_date", "session_date"),
-    # All that the sum of a day needs: the rows themselves hold long texts.
+    # Covers the sum of a day: the rows have long texts.
     sa.Index(
         "session_scores_by_booking",
         "booked_at_us",
@@ -81,7 +81,7 @@ SESSION_SCORES = sa.Table(
         "reserved_cost_usd",
         "lease_expires_at_us",
     ),
-    # Whoever races: no session is scored twice at once by one profile and model.
+    # No session is scored twice at the same time by one profile and model.
     sa.Index(
         "session_scores_one_open",
         "organization_id",
@@ -94,7 +94,7 @@ SESSION_SCORES = sa.Table(
     ),
 )
 
-# What happened to each scoring, in the order in which it did.
+# History of each scoring.
 SCORING_EVENTS = sa.Table(
     "scoring_events",
     METADATA,
@@ -112,7 +112,7 @@ SCORING_EVENTS = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Missing tools put in order by the judge's model: one row for each time it was asked.
+# Priorities of missing tools: one row per question to the model.
 TOOL_PRIORITIES = sa.Table(
     "tool_priorities",
     METADATA,

@@ -1,4 +1,4 @@
-"""The tables of the ledger around scorecards, with a line on every column."""
+"""Ledger tables of profiles, overrides, audit samples, evaluation events, scheduled rebuilds."""
 
 import sqlalchemy as sa
 
@@ -17,7 +17,7 @@ JUDGE_PROFILES = sa.Table(
     column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
 )
 
-# What people said of scores: only ever added to.
+# Scores by people; append-only.
 OVERRIDES = sa.Table(
     "overrides",
     METADATA,
@@ -41,7 +41,7 @@ OVERRIDES = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Sessions drawn at random for people to look at.
+# Sessions drawn at random for people to score.
 AUDIT_SAMPLES = sa.Table(
     "audit_samples",
     METADATA,
@@ -54,7 +54,7 @@ AUDIT_SAMPLES = sa.Table(
     column("override_id", sa.Integer, "the answer; null while it is open", nullable=True),
 )
 
-# What happened to effective scores, for other systems to follow.
+# Events about effective scores, for other systems.
 EVALUATION_EVENTS = sa.Table(
     "evaluation_events",
     METADATA,
@@ -70,7 +70,7 @@ EVALUATION_EVENTS = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Dates on which a session had not ended when they were built.
+# Scheduled rebuilds of dates with open sessions.
 WAITING_DATES = sa.Table(
     "waiting_dates",
     METADATA,

@@ -1,4 +1,4 @@
-"""Tables of ingest: source files, manifest, session index, rebuild queue, batches, retries."""
+"""Ledger tables of ingest: source files, manifest, session index, rebuild queue, batches."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def _count(name: str, doc: str) -> sa.Column[Any]:
     return column(name, sa.BigInteger, doc)
 
 
-# Files of the landing folder and how far they have been read.
+# Files of the landing folder and their read positions.
 SOURCE_FILES = sa.Table(
     "source_files",
     METADATA,
@@ -72,7 +72,7 @@ SESSION_INDEX = sa.Table(
     column("first_event_time", UtcTime, "time of the event that decided it"),
 )
 
-# Dates to be built.
+# The rebuild queue.
 TOUCHED_DATES = sa.Table(
     "touched_dates",
     METADATA,
@@ -86,7 +86,7 @@ TOUCHED_DATES = sa.Table(
     column("parked", sa.Boolean, "given up until it is touched or revived"),
 )
 
-# What each batch of ingest saw: one row per stretch of bytes.
+# Batches of ingest: one row per byte range.
 INGEST_BATCHES = sa.Table(
     "ingest_batches",
     METADATA,
@@ -124,7 +124,7 @@ INGEST_NAMES = sa.Table(
     column("records", sa.BigInteger, "records seen, all batches together"),
 )
 
-# What became of quarantined lines that were read again.
+# Results of reading quarantined lines again.
 QUARANTINE_RETRIES = sa.Table(
     "quarantine_retries",
     METADATA,

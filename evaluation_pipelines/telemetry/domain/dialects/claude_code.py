@@ -1,9 +1,9 @@
-"""Claude Code, 2.0 to 2.1.3xx (also its desktop and SDK forms).
+"""Claude Code, 2.0 to 2.1.3xx (including its desktop and SDK forms).
 
 Records are named by their body, ``claude_code.<name>``; ``event.name`` is the bare name. Numbers
-came as strings up to 2.1.121 and as numbers since, durations of tools are still strings. A refused
-call has a ``tool_decision`` and no ``tool_result``. MCP tools are all called ``mcp_tool`` and
-their real name stands in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
+are strings up to 2.1.121 and numbers since; durations of tools are still strings. A refused call
+has a ``tool_decision`` and no ``tool_result``. All MCP tools are named ``mcp_tool``; their real
+name is in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import amount, count, flag, json_object, text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.tool_calls import answers_with_exit_code, shell_class
+from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _SHELLS = ("Bash", "PowerShell")
 _REDACTED = ("<REDACTED>", "[REDACTED]")
@@ -44,7 +44,7 @@ _TOOL_CLASSES = {
 
 
 def _unredacted(value: Any) -> str | None:
-    """A text that was logged; in place of others stands that they were not."""
+    """Return a logged text; None for the placeholder of texts that are not logged."""
     return None if value in _REDACTED else text(value)
 
 
@@ -94,35 +94,27 @@ def _refine_prompt(row: Row, rest: dict[str, Any]) -> None:
     again = rest.pop("prompt_text", None)
     if row.get("content") is None and again not in _REDACTED:
         row["content"] = text(again)
-    # /compact, /clear and their like are commands to the program, not prompts to the model.
+    # /compact, /clear and the like are commands to the program, not prompts to the model.
     if rest.get("command_source") == "builtin":
         row["event_name"] = "other"
 
 
 def _refine_request(row: Row) -> None:
     row["cost_source"] = "unknown" if row.get("cost_usd") is None else "reported"
-    # The API leaves these out when no cache was involved; a broken value is there, and null.
+    # The API omits these if no cache was involved; a broken value is present and null.
     row.setdefault("cache_read_tokens", 0)
     row.setdefault("cache_creation_tokens", 0)
 
 
 def _refine_result(row: Row, command: str | None) -> None:
-    success = row.get("success")
-    row["success_source"] = None if success is None else "reported"
     shown = _EXIT_CODE.match(row.get("error") or "")
-    if shown is None:
-        return
-    row["exit_code"] = code = int(shown.group(1))
-    verdict = success if code == 0 else code == 1 and answers_with_exit_code(command)
-    if verdict != success:
-        row["success"] = verdict
-        row["success_source"] = "exit_code"
+    settle_outcome(row, int(shown.group(1)) if shown else None, command)
 
 
 def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
-    """Name, type, class and parameters of the call; gives the command of a shell call."""
+    """Set name, type, class and parameters of a call; return the command of a shell call."""
     tool = row.get("tool_name") or ""
-    # tool_input holds the arguments; tool_parameters only a digest of them.
+    # tool_input has the arguments, tool_parameters only a digest.
     details = text(rest.pop("tool_parameters", None))
     arguments = row.get("tool_parameters")
     row["tool_parameters"] = arguments or details
@@ -143,7 +135,7 @@ def _mcp_name(tool: str, details: dict[str, Any]) -> str | None:
     server, name = details.get("mcp_server_name"), details.get("mcp_tool_name")
     if not server or not name:
         return tool
-    # A JSON text inside a JSON text may spell what no file can hold: half a surrogate pair, NUL.
+    # JSON inside JSON may contain characters that no file can: unpaired surrogates, NUL.
     return text(f"mcp__{server}__{name}".encode(errors="replace").decode())
 
 

@@ -1,11 +1,11 @@
 """Codex CLI, 0.58 to 0.169: ``codex``, ``codex exec`` and its app server.
 
 Records are named by ``event.name``, ``codex.<name>``; there is no body, ``timeUnixNano`` is 0 and
-``eventName`` a source line. Of a call to the model there are a ``codex.api_request`` per try over
-the wire and many ``codex.sse_event``; the call is the one of them that has token counts, and its
+``eventName`` is a source location. A call to the model has one ``codex.api_request`` per try and
+many ``codex.sse_event``; the one with token counts represents the call, and its
 ``input_token_count`` includes cached tokens (``tool_token_count`` is the total). In code mode the
-model calls ``exec`` with a program, and ``wait`` for its end; the calls of the program are logged
-beside them. What a rule of the user forbids has a result and no decision. There is no cost.
+model calls ``exec`` with a program and ``wait`` for its end; the calls of the program are logged
+as well. A call that a user's rule forbids has a result and no decision. No cost is sent.
 """
 
 import re
@@ -94,15 +94,15 @@ def _refine_stream_event(row: Row, rest: dict[str, Any]) -> None:
 
 
 def _refine_try(row: Row, rest: dict[str, Any]) -> None:
-    """Whether a try over the wire reached the model; asking which models there are is none."""
+    """Set ``success`` of a try that reached the model; listing the available models is none."""
     status, error = count(rest.get("http.response.status_code")), row.get("error")
     if rest.get("endpoint") != "/models" and (status, error) != (None, None):
         row["success"] = error is None and status in range(200, 300)
 
 
-def _decision(said: Any) -> str | None:
-    """Accept or reject; a wording of tomorrow is neither (the attributes keep all of them)."""
-    word = text(said) or ""
+def _decision(sent: Any) -> str | None:
+    """Map to accept or reject; an unknown value is neither, and stays in the attributes."""
+    word = text(sent) or ""
     if word.startswith("approved"):
         return "accept"
     return "reject" if word.startswith(("denied", "abort", "timed_out")) else None
@@ -119,7 +119,7 @@ def _refine_result(row: Row, rest: dict[str, Any]) -> None:
 
 
 def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
-    """Name, type, class and parameters of the call; gives the command of a shell call."""
+    """Set name, type, class and parameters of a call; return the command of a shell call."""
     arguments = text(rest.pop("arguments", None))
     given = json_object(arguments)
     # apply_patch and exec take bare text.
@@ -136,7 +136,7 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     row["tool_type"] = "builtin"
     row["tool_class"] = _TOOL_CLASSES.get(tool or "", "other")
     if tool == "exec" or (tool == "wait" and "cell_id" in given):
-        # The calls of its program count, each by itself: this one only wraps them.
+        # The calls of its program are logged separately; this one only wraps them.
         row["event_name"] = "other"
     if tool not in _SHELLS:
         return None
@@ -146,7 +146,7 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
 
 
 def _mcp_name(tool: str, rest: dict[str, Any]) -> str | None:
-    """``mcp__server__tool``, from whichever attributes this version tells it by."""
+    """Return ``mcp__server__tool`` from whichever attributes this version sends."""
     namespace, server = text(rest.get("tool_namespace")) or "", text(rest.get("mcp_server"))
     if tool.startswith("mcp__"):
         return tool
@@ -156,7 +156,7 @@ def _mcp_name(tool: str, rest: dict[str, Any]) -> str | None:
 
 
 def _command(given: dict[str, Any], bare: str | None) -> str | None:
-    """The command line, told as such, as words, or (local_shell) as words without quotes."""
+    """Return the command line from a command, an argument list, or unquoted words (local_shell)."""
     command = given.get("cmd") or given.get("command")
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
         runs_script = len(command) == 3 and command[1] in ("-c", "-lc")
@@ -167,7 +167,7 @@ def _command(given: dict[str, Any], bare: str | None) -> str | None:
 
 
 def _exit_code(output: str) -> int | None:
-    """The exit code that Codex puts before (or, in JSON, beside) what a command printed."""
+    """Return the exit code that Codex puts before (or, in JSON, next to) the output."""
     shown = _EXIT_CODE.match(output)
     if shown is not None:
         return int(shown.group(1))

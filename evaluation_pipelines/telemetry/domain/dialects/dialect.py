@@ -1,4 +1,4 @@
-"""What a dialect is: how one agent program words its telemetry."""
+"""Base of the dialects: rules to read the telemetry of one agent program."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from typing import Any
 from evaluation_pipelines.telemetry.domain.attributes import Convert
 
 Row = dict[str, Any]
-"""Values of ``agent_events`` by column name; a column that is absent is null."""
+"""Values of ``agent_events`` by column name; an absent column is null."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """How to recognise one agent program's log records and read their columns.
+    """Rules to recognize the log records of one agent program and read their columns.
 
     Attributes:
         source_cli: Value of the column ``source_cli``.
-        name_prefix: Vendor prefix of event names, with its dot; it is stripped.
-        scopes: Prefixes of instrumentation scope names that are this program's own.
+        name_prefix: Vendor prefix of event names, with its dot; it is removed.
+        scopes: Prefixes of the instrumentation scope names of this program.
         event_names: Source name without prefix -> canonical name; any other becomes ``other``.
-        columns: Attribute -> column and conversion, for what this program says in its own way.
-            Attributes that every program shares (session, user, masque ...) are read already.
-        refine: Finishes the row of an event, given the attributes that no column took (what it
-            removes from them is not stored again) and, as "body", a body that is no text. It
-            returns False for a record that repeats another one: each call counts once.
-        refined: The events, by source name without prefix, that ``refine`` is for; None for all.
-        sends_cost: Whether API requests come with their cost; where not, the price table tells it.
-        reasoning_is_output: Whether output tokens count reasoning tokens in. Where not, these are
-            billed on top of them.
+        columns: Attribute -> column and conversion for attributes of this program. Attributes that
+            all programs share (session, user, masque ...) are in ``SHARED_COLUMNS``.
+        refine: Completes the row of an event, given the attributes without a column (attributes it
+            removes are not stored again) and, as "body", a body that is no text. Returns False
+            for a record that repeats another one: each call counts once.
+        refined: Source names without prefix of the events that ``refine`` is for; None for all.
+        sends_cost: True if API requests have their cost; otherwise the price table is used.
+        reasoning_is_output: True if output tokens include reasoning tokens; otherwise these are
+            billed in addition.
     """
 
     source_cli: str
@@ -40,10 +40,10 @@ class Dialect:
     sends_cost: bool = True
     reasoning_is_output: bool = True
 
-    def recognises(self, scope: str, name: str, body: str) -> bool:
-        """Whether a record of this scope, (unstripped) name and body was written by this program.
+    def recognizes(self, scope: str, name: str, body: str) -> bool:
+        """Return True if this program wrote a record with this scope, name and body.
 
-        Not by ``service.name``: people set that to what they like.
+        ``service.name`` does not count: users set it to anything.
         """
         return (
             name.startswith(self.name_prefix)
@@ -53,10 +53,10 @@ class Dialect:
 
 
 def leave_out_cached(row: Row) -> None:
-    """Take the cached tokens out of ``input_tokens``, for a source that counts them in.
+    """Subtract the cached tokens from ``input_tokens``, for a source that includes them.
 
-    Sources send no count of cached tokens where no cache was involved: it is 0 then. Input is
-    unknown when a count is broken, or when more was cached than went in.
+    Sources send no count of cached tokens if no cache was involved; it is 0 then. Input is
+    unknown if a count is broken, or if more was cached than sent.
     """
     read = row.setdefault("cache_read_tokens", 0)
     created = row.setdefault("cache_creation_tokens", 0)

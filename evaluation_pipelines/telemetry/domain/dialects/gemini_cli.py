@@ -1,9 +1,9 @@
 """Gemini CLI, to 0.61.
 
-Each API call is told twice, by ``gemini_cli.api_response`` (or ``api_error``) and by a record of
-the OpenTelemetry GenAI conventions. Tokens of thoughts are not among the output tokens, yet are
-billed as such. A command that exited with an error is a success, its code stands in the metadata.
-There is no sequence, no id of a call, and the version sent is the one of Node.js.
+Each API call is logged twice, by ``gemini_cli.api_response`` (or ``api_error``) and by a record of
+the OpenTelemetry GenAI conventions. Output tokens exclude thought tokens, which are billed as
+output. A command that exited with an error is a success; its code is in the metadata. Records
+have no sequence and no call id, and the version sent is that of Node.js.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
     version = row.get("service_version")
     if version is not None and version.startswith("v"):
-        # v20.20.2 runs the program and is not its version: that one is never sent.
+        # v20.20.2 is the version of Node.js; the version of the program is never sent.
         rest["service.version"] = row.pop("service_version")
     match row["source_event_name"]:
         case "api_response":

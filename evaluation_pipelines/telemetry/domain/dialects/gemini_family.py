@@ -1,7 +1,7 @@
-"""What Gemini CLI and its fork Qwen Code word in the same way.
+"""Rules that the dialects of Gemini CLI and its fork Qwen Code share.
 
-Records are named by ``event.name``; the body is an English sentence. Input tokens count cached
-ones in, and no cost is sent. A tool call is one record: whether it was allowed stands on it too.
+Records are named by ``event.name``; the body is an English sentence. Input tokens include cached
+ones, and no cost is sent. A tool call is one record that includes its permission.
 """
 
 import re
@@ -18,8 +18,8 @@ from evaluation_pipelines.telemetry.domain.attributes import (
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Row, leave_out_cached
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
-# A slash command has a record of its own and is no prompt. `api_request` only says that a call
-# began; what came of it is told by `api_response` or `api_error`.
+# A slash command has a separate record and is no prompt. `api_request` only marks the start of a
+# call; `api_response` or `api_error` has its result.
 EVENT_NAMES = {
     "user_prompt": "user_prompt",
     "api_response": "api_request",
@@ -67,21 +67,21 @@ _TOOL_CLASSES = {
 
 _DECISIONS = {"accept": "accept", "auto_accept": "accept", "modify": "accept", "reject": "reject"}
 
-# Nobody was asked: settings or the approval mode forbade the call.
+# The user was not asked: settings or the approval mode forbade the call.
 _REFUSALS = ("policy_violation", "execution_denied")
 
 
 def refine_request(row: Row, rest: dict[str, Any]) -> None:
-    """Tokens of an answered API call as the columns count them."""
+    """Convert the tokens of an answered API call to the columns."""
     leave_out_cached(row)
-    # What a tool of the API itself (a web search) puts before the model is counted apart.
+    # Input from a tool of the API itself (a web search) is counted separately.
     by_tools = count(rest.get("tool_token_count"))
     if row["input_tokens"] is not None and isinstance(by_tools, int):
         row["input_tokens"] += by_tools
 
 
 def refine_call(row: Row, rest: dict[str, Any]) -> None:
-    """Name, type, class, outcome and permission of a tool call."""
+    """Set name, type, class, outcome and permission of a tool call."""
     tool = row.get("tool_name")
     row["tool_type"] = "builtin"
     if rest.pop("tool_type", None) == "mcp":
@@ -100,7 +100,7 @@ def refine_call(row: Row, rest: dict[str, Any]) -> None:
 
 
 def _mcp_name(tool: str | None, server: str | None) -> str | None:
-    """One spelling for what versions call ``add``, ``calc__add`` or ``mcp_calc_add``."""
+    """Return one spelling for ``add``, ``calc__add`` and ``mcp_calc_add`` of different versions."""
     if not tool or not server:
         return tool
     for prefix in (f"mcp__{server}__", f"mcp_{server}_", f"{server}__"):
@@ -110,14 +110,14 @@ def _mcp_name(tool: str | None, server: str | None) -> str | None:
 
 
 def _exit_code(row: Row, rest: dict[str, Any]) -> int | None:
-    """The exit code in the metadata (Gemini), else below the output in the error (Qwen)."""
+    """Return the exit code from the metadata (Gemini) or the end of the error (Qwen)."""
     metadata = rest.get("metadata")
     if isinstance(metadata, str):
         metadata = json_object(metadata)
     code = count(metadata.get("exitCode")) if isinstance(metadata, dict) else None
     if isinstance(code, int):
         return code
-    # The last one: what the command itself printed stands above it.
+    # The last one: the output of the command is above it.
     shown = _EXIT_CODE.findall(row.get("error") or "")
     return int(shown[-1]) if shown and shown[-1] != "(none)" else None
 
@@ -126,7 +126,7 @@ def _refine_decision(row: Row, rest: dict[str, Any]) -> None:
     sent = row.get("decision")
     decision = _DECISIONS.get(sent or "")
     if decision == "reject" and row.get("success"):
-        # "Yes, and save that for the future" is sent as a refusal: but the call did run.
+        # "Yes, and save that for the future" is sent as a refusal, but the call did run.
         decision = "accept"
     elif decision == "reject" or row.get("error_type") in _REFUSALS:
         decision = "reject"

@@ -1,11 +1,11 @@
-"""Events of the OpenTelemetry GenAI conventions, from any program that speaks nothing else.
+"""Events of the OpenTelemetry GenAI conventions, from programs without a dialect.
 
 Today each call to a model is one ``gen_ai.client.inference.operation.details``. Conventions up to
 1.36 had an event for each message (``gen_ai.user.message`` ...) with its text in the body, and
-with each call the whole conversation is sent again; tokens were on spans only. VS Code Copilot
-Chat adds ``copilot_chat.<name>``. Input tokens count cached ones in, and there is no cost.
+repeated the whole conversation with each call; tokens were on spans only. VS Code Copilot Chat
+adds ``copilot_chat.<name>``. Input tokens include cached ones, and no cost is sent.
 
-Programs with a dialect of their own send such events too: this one is asked last.
+Programs with another dialect also send such events, so this dialect is tried last.
 """
 
 from dataclasses import replace
@@ -23,17 +23,17 @@ _EVENT_NAMES = {
     "tool.message": "tool_result",
 }
 
-# `agent.turn` sums up calls that are told one by one.
+# `agent.turn` sums up calls that are logged one by one.
 _COPILOT_EVENT_NAMES = {
     "session.start": "session_start",
     "summarization": "compaction",
     "tool.call": "tool_result",
 }
 
-# Operations that contain calls to a model, whose tokens they repeat, or are none.
+# Operations that contain calls to a model and repeat their tokens, or make none.
 _NO_CALLS = ("invoke_agent", "invoke_workflow", "create_agent", "execute_tool")
 
-# By the name that the model sees and by the one (after "copilot_") that VS Code knows.
+# By the name that the model sees, and by the one (after "copilot_") in VS Code.
 _TOOL_CLASSES = {
     **dict.fromkeys(("read_file", "readFile", "list_dir", "listDirectory"), "read"),
     **dict.fromkeys(("get_errors", "getErrors", "get_changed_files", "getChangedFiles"), "read"),
@@ -52,7 +52,7 @@ _TOOL_CLASSES = {
     "runSubagent": "agent",
 }
 
-# Each spelling that conventions and programs had in turn.
+# All spellings that conventions and programs have used.
 _COLUMNS = {
     "gen_ai.agent.id": ("agent_id", text),
     "gen_ai.response.model": ("model", text),
@@ -88,7 +88,7 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
         case "choice":
             row["content"] = _content(_body(rest).get("message"))
         case "assistant.message":
-            # A choice that went back to the model as part of the conversation.
+            # A choice that was sent back to the model as part of the conversation.
             return False
         case "tool.call":
             _refine_call(row)
@@ -105,7 +105,7 @@ def _refine_inference(row: Row, rest: dict[str, Any]) -> None:
 
 
 def _refine_message(row: Row, rest: dict[str, Any]) -> None:
-    """A message sent again with a later call is the same event: its time is no part of it."""
+    """Exclude the time from a message: sent again with a later call, it is the same event."""
     body = _body(rest)
     message = (row.get("organization_id"), row.get("session_id"), row["source_event_name"], body)
     row["event_id"] = content_id(*message)

@@ -1,9 +1,9 @@
 """OpenCode, by its plugins.
 
 Two plugins are read: ``opencode-plugin-otel`` (scope ``com.opencode``, bare names) and
-``opencode-otel`` (names that begin with ``opencode.``). What OpenCode logs by itself is for its
-developers: lines without an event name, counted and not stored. ``opencode-otel`` in its profile
-``claude-code`` cannot be told from Claude Code, and is read as that.
+``opencode-otel`` (names that begin with ``opencode.``). OpenCode itself logs for its
+developers, without event names; these records are counted and not stored. The profile
+``claude-code`` of ``opencode-otel`` cannot be distinguished from Claude Code and is read as such.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ _TOOL_CLASSES = {
     "task": "agent",
 }
 
-# No `event.sequence`: it counts the events of the process, in which several sessions run.
+# No `event.sequence`: it numbers the events of the process, which runs several sessions.
 _COLUMNS = {
     "prompt.id": ("prompt_id", text),
     "model": ("model", text),
@@ -50,7 +50,7 @@ _COLUMNS = {
     "decision": ("decision", text),
 }
 
-# What OpenCode tells the model when the user said no, and when a rule of the settings did.
+# Texts that OpenCode sends to the model when the user or a rule refused a call.
 _REFUSED_BY_USER = "The user rejected permission to use this specific tool call"
 _REFUSED_BY_RULE = "The user has specified a rule which prevents you from using this specific"
 
@@ -65,13 +65,13 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             _refine_decision(row, rest)
         case "tool_result":
             _refine_result(row)
-            # The user's answer has a record of its own.
+            # The user's answer has a separate record.
             return _REFUSED_BY_USER not in (row.get("error") or "")
     return True
 
 
 def _refine_request(row: Row) -> None:
-    # 0 is sent where no price is known too: for a subscription, a local model, one of tomorrow.
+    # 0 is also sent if no price is known: for a subscription or a local or new model.
     row["cost_usd"] = row.get("cost_usd") or None
     row["cost_source"] = "unknown" if row["cost_usd"] is None else "reported"
     if row.get("model") == "unknown":
@@ -79,11 +79,11 @@ def _refine_request(row: Row) -> None:
 
 
 def _refine_decision(row: Row, rest: dict[str, Any]) -> None:
-    """The permission asked for stands in ``tool_type``, a title for the user in ``tool_name``."""
+    """Read the permission from ``tool_type``; ``tool_name`` is a title for the user."""
     permission = rest.get("tool_type")
     row["tool_type"] = "builtin"
     row["tool_class"] = _tool_class(permission if isinstance(permission, str) else None, None)
-    # The plugin takes any answer but "allow" and "allowAlways" for a no; OpenCode says "once".
+    # The plugin reads any answer but "allow" and "allowAlways" as a no; OpenCode sends "once".
     if rest.get("source") in ("once", "always"):
         row["decision"] = "accept"
 

@@ -1,8 +1,8 @@
 """Qwen Code, 0.15 to 0.24: a fork of Gemini CLI.
 
-It tells each API call once, counts tokens of thoughts among the output tokens, and sends the
-beginning and the end of a session, under bare names. Since 0.24 a command that exited with an
-error has failed, and calls have ids.
+It logs each API call once, includes thought tokens in the output tokens, and sends start and end
+of a session under bare names. Since 0.24 a command that exited with an error has failed, and calls
+have ids.
 """
 
 from typing import Any
@@ -26,8 +26,8 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
     return True
 
 
-# `response_id` is no request id: it is made up by whatever model server answers, and many give
-# the same one to several answers. Of requests with the same id only the first would count.
+# `response_id` is no request id: model servers invent it, and many repeat it. Of requests with
+# the same id only the first would count.
 QWEN_CODE = Dialect(
     source_cli="qwen_code",
     name_prefix="qwen-code.",

@@ -1,4 +1,4 @@
-"""All dialects that are understood, in the order in which they are asked."""
+"""All dialects, in the order in which they are tried."""
 
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE
 from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
@@ -14,7 +14,7 @@ DIALECTS: tuple[Dialect, ...] = (
     GEMINI_CLI,
     QWEN_CODE,
     OPENCODE,
-    # Any of those may send events of the GenAI conventions beside its own.
+    # Any of those may also send events of the GenAI conventions.
     GENAI,
     COPILOT_CHAT,
 )

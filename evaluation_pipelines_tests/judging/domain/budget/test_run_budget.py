@@ -1,4 +1,4 @@
-"""A budget: what is reserved and spent, what is let in and why not."""
+"""Budget of a run: reservations, settled costs and refusals."""
 
 import math
 
@@ -16,21 +16,21 @@ from evaluation_pipelines.judging.domain.budget.run_budget import (
 )
 
 
-def admitted(budget: Budget, most_usd: float | None) -> Reservation:
-    """A session that must fit."""
-    found = budget.admit(most_usd)
+def admitted(budget: Budget, worst_case_usd: float | None) -> Reservation:
+    """Admit a session and return its reservation."""
+    found = budget.admit(worst_case_usd)
     assert isinstance(found, Reservation), found
     return found
 
 
-def deferred(budget: Budget, most_usd: float | None) -> Deferred:
-    """One that must not."""
-    found = budget.admit(most_usd)
+def deferred(budget: Budget, worst_case_usd: float | None) -> Deferred:
+    """Return the reason why a session is refused."""
+    found = budget.admit(worst_case_usd)
     assert isinstance(found, Deferred)
     return found
 
 
-def test_sessions_are_admitted_while_the_most_they_can_cost_fits() -> None:
+def test_sessions_are_admitted_while_their_maximum_cost_fits() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
 
     for _ in range(3):
@@ -42,7 +42,7 @@ def test_sessions_are_admitted_while_the_most_they_can_cost_fits() -> None:
         "up to $0.3000 more does not fit into $1.0000 (max_cost_of_run): $0.0000 spent and $0.9000 "
         "reserved",
     )
-    admitted(budget, 0.1)  # 0.9 + 0.1 is the limit, and no more than it
+    admitted(budget, 0.1)  # 0.9 + 0.1 is exactly the limit
 
 
 def test_a_session_that_costs_less_than_reserved_makes_room_for_others() -> None:
@@ -50,7 +50,7 @@ def test_a_session_that_costs_less_than_reserved_makes_room_for_others() -> None
     first = admitted(budget, 0.8)
     deferred(budget, 0.3)
 
-    first.settle(0.5, 0.1)  # of the two calls planned, 0.5 and 0.3, one is made
+    first.settle(0.5, 0.1)  # one of the two planned calls, 0.5 and 0.3, is made
     assert (budget.reserved_usd, budget.spent_usd) == (0.3, 0.1)
     first.close()
 
@@ -59,10 +59,10 @@ def test_a_session_that_costs_less_than_reserved_makes_room_for_others() -> None
     admitted(budget, 0.9)
 
 
-def test_a_session_that_alone_exceeds_the_limit_is_told_so_and_keeps_nobody_else_out() -> None:
+def test_a_session_that_alone_exceeds_the_limit_does_not_block_others() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
 
-    assert deferred(budget, 1.01).reason.endswith("; it alone is more than the limit")
+    assert deferred(budget, 1.01).reason.endswith("; this alone exceeds the limit")
     admitted(budget, 1.0)
 
 
@@ -74,10 +74,10 @@ def test_the_number_of_sessions_is_limited() -> None:
     refused = deferred(budget, 0.0)
 
     assert refused.limit is Limit.MAX_SESSIONS
-    assert refused.reason == "the run has its 2 sessions (max_sessions)"
+    assert refused.reason == "the run has reached its 2 sessions (max_sessions)"
 
 
-def test_a_session_for_which_no_call_was_made_does_not_count() -> None:
+def test_a_session_without_a_call_does_not_count() -> None:
     budget = Budget(BudgetLimits(max_sessions=1))
     reservation = admitted(budget, 0.1)
     reservation.close()
@@ -100,7 +100,7 @@ def test_a_limit_on_money_refuses_a_model_without_a_price(limits: BudgetLimits) 
     assert admitted(Budget(limits), 0.1).extend(None) == refused
 
 
-def test_without_a_limit_on_money_calls_without_a_price_are_counted_and_in_no_sum() -> None:
+def test_without_a_limit_on_money_unpriced_calls_are_only_counted() -> None:
     budget = Budget(BudgetLimits(max_sessions=5))
     reservation = admitted(budget, None)
 
@@ -112,7 +112,7 @@ def test_without_a_limit_on_money_calls_without_a_price_are_counted_and_in_no_su
     assert budget.overrun_usd == 0
 
 
-def test_a_call_of_unknown_cost_is_booked_as_the_most_it_can_have_cost() -> None:
+def test_a_call_of_unknown_cost_is_booked_at_its_maximum_cost() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
 
     admitted(budget, 0.4).settle(0.4, None)
@@ -120,7 +120,7 @@ def test_a_call_of_unknown_cost_is_booked_as_the_most_it_can_have_cost() -> None
     assert (budget.spent_usd, budget.unpriced_calls) == (0.4, 0)
 
 
-def test_a_call_that_costs_more_than_reserved_is_booked_as_it_is_and_stops_the_rest() -> None:
+def test_a_call_above_its_reservation_is_booked_in_full_and_stops_the_rest() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
     dear, other = admitted(budget, 0.5), admitted(budget, 0.5)
 
@@ -135,7 +135,7 @@ def test_a_call_that_costs_more_than_reserved_is_booked_as_it_is_and_stops_the_r
     admitted(budget, 0.2)
 
 
-def test_a_retry_of_a_call_that_may_have_been_charged_is_paid_for_twice() -> None:
+def test_a_retry_of_a_possibly_charged_call_is_reserved_again() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
     reservation = admitted(budget, 0.4)
     call = MeteredCall(reservation, 0.4)
@@ -147,7 +147,7 @@ def test_a_retry_of_a_call_that_may_have_been_charged_is_paid_for_twice() -> Non
     assert (budget.spent_usd, budget.reserved_usd) == (0.65, 0.0)
 
 
-def test_a_retry_that_does_not_fit_is_not_made_and_takes_nothing_from_other_calls() -> None:
+def test_a_retry_that_does_not_fit_takes_nothing_from_other_calls() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
     reservation = admitted(budget, 0.9)  # a call of 0.6, then one of 0.3
     call = MeteredCall(reservation, 0.6)
@@ -158,24 +158,24 @@ def test_a_retry_that_does_not_fit_is_not_made_and_takes_nothing_from_other_call
     assert (budget.spent_usd, reservation.reserved_usd) == (0.6, 0.3)
 
 
-def test_a_retry_that_another_limit_forbids_gives_back_what_was_reserved_for_it() -> None:
+def test_a_retry_refused_by_another_limit_returns_its_reservation() -> None:
     budget = Budget(BudgetLimits(max_run_usd=1.0))
     reservation = admitted(budget, 0.4)
     call = MeteredCall(reservation, 0.25)
-    assert call.may_pay_again()  # 0.25 feared, and of 0.4 + 0.25 the other 0.4 reserved
+    assert call.may_pay_again()  # 0.25 possibly charged; 0.4 remain reserved
 
-    call.give_up()
+    call.cancel_retry()
     call.settle(0.0)
 
     assert (budget.spent_usd, budget.reserved_usd) == (0.25, 0.15)  # 0.4 - 0.25 for other calls
     unpriced = MeteredCall(admitted(Budget(BudgetLimits()), None), None)
     assert unpriced.may_pay_again()
-    unpriced.give_up()  # nothing was reserved, nothing is given back
+    unpriced.cancel_retry()  # nothing was reserved or released
 
 
 @pytest.mark.parametrize("usd", [-0.1, math.nan, math.inf])
-def test_money_is_a_number_that_is_not_negative(usd: float) -> None:
-    with pytest.raises(ValueError, match="money is 0 or more"):
+def test_money_must_be_a_number_that_is_not_negative(usd: float) -> None:
+    with pytest.raises(ValueError, match="a cost must be 0 or more"):
         Budget(BudgetLimits()).admit(usd)
 
 
@@ -188,7 +188,7 @@ def test_sums_of_small_amounts_do_not_drift() -> None:
     deferred(budget, 0.000000001)
 
 
-# An even number of billionths of a dollar: half of it is whole too.
+# An even number of billionths of a dollar, so that half of it is an integer.
 _MONEY = st.integers(min_value=0, max_value=10**9).map(lambda number: number / (5 * 10**8))
 _STEPS = st.tuples(
     st.sampled_from(["admit", "call", "unknown", "retry", "refused", "reminder", "close"]),
@@ -199,10 +199,10 @@ _STEPS = st.tuples(
 
 
 @given(run_usd=_MONEY, steps=st.lists(_STEPS, max_size=60))
-def test_no_order_of_events_leads_above_a_limit_as_long_as_no_call_exceeds_its_estimate(
+def test_no_order_of_events_exceeds_a_limit_if_no_call_exceeds_its_estimate(
     run_usd: float, steps: list[tuple[str, int, float, float]]
 ) -> None:
-    """Up to 32 sessions at once, in any order; each call costs a share of what was reserved."""
+    """Run up to 32 sessions in any order; each call costs a share of its reservation."""
     budget = Budget(BudgetLimits(max_run_usd=run_usd))
     under_way: list[tuple[Reservation, list[float]]] = []
     for what, which, usd, share in steps:
@@ -223,7 +223,7 @@ def test_no_order_of_events_leads_above_a_limit_as_long_as_no_call_exceeds_its_e
 def _step(
     what: str, reservation: Reservation, calls: list[float], usd: float, share: float
 ) -> None:
-    """One event of a session whose ``calls`` are reserved and not yet made."""
+    """Apply one event to a session whose ``calls`` are reserved and not yet made."""
     if what == "close":
         reservation.close()
         calls.clear()
@@ -235,6 +235,6 @@ def _step(
         call = MeteredCall(reservation, most)
         if what in {"retry", "refused"} and not call.may_pay_again():
             return
-        if what == "refused":  # by another budget
-            call.give_up()
+        if what == "refused":  # by another limit
+            call.cancel_retry()
         call.settle(None if what == "unknown" else most * share)

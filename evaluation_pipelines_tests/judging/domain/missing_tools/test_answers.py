@@ -1,14 +1,14 @@
-"""What is read in the judge's second answer: lists, plain denials, and everything else."""
+"""Parser of the missing-tools answer: lists, denials, and unparsed answers."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.missing_tools.answers import (
-    Kind,
+    AnswerKind,
     MissingTool,
-    read_missing_tools,
-    tool_name,
+    normalize_tool_name,
+    parse_missing_tools,
 )
 
 FREE_TEXT = "no numbered list, and no plain word that none is missing"
@@ -41,14 +41,14 @@ LISTS = {
 
 @pytest.mark.parametrize("text", LISTS)
 def test_a_numbered_list_names_tools_with_their_rationale(text: str) -> None:
-    found = read_missing_tools(text)
-    assert found.kind is Kind.LIST
+    found = parse_missing_tools(text)
+    assert found.kind is AnswerKind.LIST
     assert found.tools == tuple(MissingTool(*each) for each in LISTS[text])
     assert (found.nameless_items, found.reason) == (0, None)
 
 
-def test_an_item_without_a_name_is_counted_and_nothing_is_made_of_it() -> None:
-    found = read_missing_tools(f"1. It should have run the tests.\n2. make: do.\n3. {'x' * 81}: y")
+def test_an_item_without_a_name_is_counted_but_names_no_tool() -> None:
+    found = parse_missing_tools(f"1. It should have run the tests.\n2. make: do.\n3. {'x' * 81}: y")
     assert found.tools == (MissingTool("make", "do."),)
     assert found.nameless_items == 2
 
@@ -67,8 +67,8 @@ def test_an_item_without_a_name_is_counted_and_nothing_is_made_of_it() -> None:
     ],
 )
 def test_a_plain_denial_is_an_answer(text: str) -> None:
-    found = read_missing_tools(text)
-    assert (found.kind, found.tools, found.reason) == (Kind.NONE_MISSING, (), None)
+    found = parse_missing_tools(text)
+    assert (found.kind, found.tools, found.reason) == (AnswerKind.NONE_MISSING, (), None)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_a_plain_denial_is_an_answer(text: str) -> None:
         ("1. None: all were used", "a numbered list without a name in it"),
     ],
 )
-def test_anything_else_is_unparsed_and_says_why(text: str, reason: str) -> None:
-    found = read_missing_tools(text)
-    assert (found.kind, found.tools, found.reason) == (Kind.UNPARSED, (), reason)
+def test_other_answers_are_unparsed_with_a_reason(text: str, reason: str) -> None:
+    found = parse_missing_tools(text)
+    assert (found.kind, found.tools, found.reason) == (AnswerKind.UNPARSED, (), reason)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_anything_else_is_unparsed_and_says_why(text: str, reason: str) -> None:
         ("\uff47rep", "grep"),
     ],
 )
-def test_the_same_name_in_other_dress_is_one(one: str, other: str) -> None:
-    assert tool_name(one) == tool_name(other) == other
+def test_spellings_of_one_name_are_the_same_tool(one: str, other: str) -> None:
+    assert normalize_tool_name(one) == normalize_tool_name(other) == other
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_the_same_name_in_other_dress_is_one(one: str, other: str) -> None:
         ("a_b", "a-b"),
     ],
 )
-def test_what_is_different_stays_apart(one: str, other: str) -> None:
-    assert tool_name(one) != tool_name(other)
+def test_different_names_are_different_tools(one: str, other: str) -> None:
+    assert normalize_tool_name(one) != normalize_tool_name(other)
 
 
 @pytest.mark.parametrize("written", ["", "**", "...", "none", "N/A", "no further tool", "x" * 81])
-def test_what_is_no_name_is_none(written: str) -> None:
-    assert tool_name(written) is None
+def test_a_text_that_is_not_a_name_is_none(written: str) -> None:
+    assert normalize_tool_name(written) is None
 
 
 PIECES = st.sampled_from(
@@ -133,12 +133,12 @@ PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(), st.lists(PIECES).map("".join)))
-def test_no_text_is_lost_or_breaks_it(text: str) -> None:
-    found = read_missing_tools(text)
-    assert (found.kind is Kind.LIST) == bool(found.tools)
-    assert (found.kind is Kind.UNPARSED) == (found.reason is not None)
+def test_any_text_is_parsed_consistently(text: str) -> None:
+    found = parse_missing_tools(text)
+    assert (found.kind is AnswerKind.LIST) == bool(found.tools)
+    assert (found.kind is AnswerKind.UNPARSED) == (found.reason is not None)
     for each in found.tools:
-        assert tool_name(each.tool) == each.tool
+        assert normalize_tool_name(each.tool) == each.tool
         assert each.rationale == each.rationale.strip()
     if not any(letter.isdecimal() for letter in text):
-        assert found.kind is not Kind.LIST
+        assert found.kind is not AnswerKind.LIST

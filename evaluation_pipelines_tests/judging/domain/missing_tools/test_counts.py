@@ -1,4 +1,4 @@
-"""Missing tools over a period, counted by hand."""
+"""Counts of missing tools in a period, with results computed by hand."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -17,7 +17,7 @@ PERIOD = Period(JUNE_1, date(2026, 6, 29))
 
 
 def scoring(number: int, text: str | None, day: int = 1, **columns: Any) -> dict[str, Any]:
-    """A completed scoring of session ``s<number>``, which began on a day of June."""
+    """Return a completed scoring of session ``s<number>``, which began on ``day`` of June."""
     defaults = {
         "organization_id": "default",
         "session_key": f"s{number}#baseline-1",
@@ -38,13 +38,13 @@ def scores(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def worn(**masques: str | None) -> pl.DataFrame:
+def masques_of(**masques: str | None) -> pl.DataFrame:
     rows = [("default", f"{name}#baseline-1", masque) for name, masque in masques.items()]
     names = ["organization_id", "session_key", "masque"]
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
-def test_a_tool_counts_once_a_session() -> None:
+def test_a_tool_counts_once_per_session() -> None:
     found = count_missing_tools(
         scores(
             scoring(1, "1. Grep: first\n2. make: a\n3. grep: again", 1),
@@ -52,7 +52,7 @@ def test_a_tool_counts_once_a_session() -> None:
             scoring(3, "None is missing.", 3),
             scoring(4, "It went well.", 4),
         ),
-        worn(s1="Codesmith", s2=None, s3=None, s4=None),
+        masques_of(s1="Codesmith", s2=None, s3=None, s4=None),
         PERIOD,
     )
     grep, make = found.tools.rows(named=True)
@@ -62,7 +62,7 @@ def test_a_tool_counts_once_a_session() -> None:
         "period_end": date(2026, 6, 29),
         "tool": "grep",
         "sessions": 2,
-        # Sessions 1, 2 and 3: that of 4 says nothing that could be read.
+        # Sessions 1, 2 and 3: the answer for session 4 is unparsed.
         "asked_sessions": 3,
         "mentions": 3,
         "agent_models": ["model-a", "model-b"],
@@ -85,7 +85,7 @@ def test_a_tool_counts_once_a_session() -> None:
     ]
 
 
-def test_every_completed_scoring_of_the_period_is_in_one_line() -> None:
+def test_every_completed_scoring_of_the_period_is_counted_in_one_line() -> None:
     found = count_missing_tools(
         scores(
             scoring(1, "1. old: x", score_id="a"),
@@ -97,7 +97,7 @@ def test_every_completed_scoring_of_the_period_is_in_one_line() -> None:
             scoring(5, "1. early: x", session_date=date(2026, 5, 31)),
             scoring(6, "1. late: x", session_date=date(2026, 6, 29)),
         ),
-        worn(),
+        masques_of(),
         PERIOD,
     )
     assert sum(found.answers.values()) == 5
@@ -108,18 +108,18 @@ def test_every_completed_scoring_of_the_period_is_in_one_line() -> None:
         "1 items of lists name no tool and are not counted",
     ]
     counted = found.tools.select("tool", "sessions", "mentions", "masques").rows()
-    # Two profiles say so of one session; the masque of a session that is no more is unknown.
+    # Two profiles name the tool for one session; the masque of a deleted session is unknown.
     assert counted == [("make", 1, 1, []), ("new", 1, 2, [])]
 
 
-def test_organizations_do_not_see_each_other() -> None:
+def test_organizations_are_counted_separately() -> None:
     found = count_missing_tools(
         scores(
             scoring(1, "1. make: ours"),
             scoring(1, "1. make: theirs", organization_id="other"),
             scoring(2, "None.", organization_id="other"),
         ),
-        worn(s1=None),
+        masques_of(s1=None),
         PERIOD,
     )
     columns = ("organization_id", "sessions", "asked_sessions", "masques")
@@ -130,14 +130,14 @@ def test_organizations_do_not_see_each_other() -> None:
 
 
 def test_examples_are_few_short_and_on_one_line() -> None:
-    told = [scoring(n, f"1. make: {n}\x1b[31m\n{'y' * 300}", n) for n in range(1, 6)]
-    (row,) = count_missing_tools(scores(*told), worn(), PERIOD).tools.rows(named=True)
+    long_rows = [scoring(n, f"1. make: {n}\x1b[31m\n{'y' * 300}", n) for n in range(1, 6)]
+    (row,) = count_missing_tools(scores(*long_rows), masques_of(), PERIOD).tools.rows(named=True)
     assert [each["session_key"][:2] for each in row["examples"]] == ["s5", "s4", "s3"]
     assert row["examples"][0]["rationale"] == f"5 {'y' * 237}\u2026"
 
 
-def test_nothing_judged_is_an_empty_table_of_the_right_form() -> None:
-    found = count_missing_tools(scores(), worn(), PERIOD)
+def test_without_scorings_the_table_is_empty() -> None:
+    found = count_missing_tools(scores(), masques_of(), PERIOD)
     assert found.tools.schema == MISSING_TOOLS.schema
     assert (found.tools.height, found.lines()) == (0, [])
     assert str(found.period) == "2026-06-01 until 2026-06-29"

@@ -1,4 +1,4 @@
-"""Nothing inside a fence can end it."""
+"""The fence around untrusted text cannot be closed from inside."""
 
 import pytest
 from hypothesis import given
@@ -11,14 +11,14 @@ OPENING = f"<<<material {BOUNDARY}>>>"
 CLOSING = f"<<<end of material {BOUNDARY}>>>"
 
 
-def test_every_line_stands_behind_a_bar() -> None:
+def test_every_line_begins_with_a_bar() -> None:
     assert fenced("one\n\n  two", BOUNDARY) == f"{OPENING}\n| one\n|\n|   two\n{CLOSING}"
 
 
 @pytest.mark.parametrize(
     "line_end", ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"]
 )
-def test_whatever_starts_a_line_gets_a_bar(line_end: str) -> None:
+def test_every_line_end_is_followed_by_a_bar(line_end: str) -> None:
     assert fenced(f"one{line_end}two", BOUNDARY) == f"{OPENING}\n| one\n| two\n{CLOSING}"
 
 
@@ -37,11 +37,11 @@ def test_whatever_starts_a_line_gets_a_bar(line_end: str) -> None:
         BOUNDARY.replace("0", "O").replace("1", "l"),
     ],
 )
-def test_the_boundary_is_taken_out_however_it_is_spelled(spelled: str) -> None:
+def test_every_spelling_of_the_boundary_is_removed(spelled: str) -> None:
     assert without_boundary(f"before {spelled} after", BOUNDARY) == "before [removed] after"
 
 
-def test_what_is_left_does_not_grow_together_to_the_boundary() -> None:
+def test_a_removal_does_not_form_a_new_boundary() -> None:
     half = len(BOUNDARY) // 2
     nested = BOUNDARY[:half] + BOUNDARY + BOUNDARY[half:]
 
@@ -50,20 +50,20 @@ def test_what_is_left_does_not_grow_together_to_the_boundary() -> None:
     assert left == f"{BOUNDARY[:half]}[removed]{BOUNDARY[half:]} [removed]"
 
 
-def test_other_text_is_not_touched() -> None:
+def test_other_text_is_unchanged() -> None:
     text = "Grüße \u00bd \u0430bc\u200b 9f8e7d"
 
     assert without_boundary(text, BOUNDARY) == text
 
 
 @pytest.mark.parametrize("boundary", ["", "short", "x" * 129, "0123456789abcde\n", "a b" * 8])
-def test_a_boundary_that_could_be_guessed_is_refused(boundary: str) -> None:
-    with pytest.raises(ValueError, match="16 to 128 ASCII letters"):
+def test_a_guessable_boundary_is_refused(boundary: str) -> None:
+    with pytest.raises(ValueError, match="16 to 128 random ASCII letters"):
         fenced("text", boundary)
 
 
 @given(st.text() | st.lists(st.sampled_from([OPENING, CLOSING, BOUNDARY, "\n", "x"])).map("".join))
-def test_between_the_two_lines_there_are_only_lines_behind_bars(text: str) -> None:
+def test_between_the_two_lines_every_line_begins_with_a_bar(text: str) -> None:
     first, *inside, last = fenced(text, BOUNDARY).splitlines()
 
     assert (first, last) == (OPENING, CLOSING)

@@ -1,4 +1,4 @@
-"""Signs of injection: harmless work rarely shows them, and looking for them takes linear time."""
+"""Signs of injection: few false alarms and linear time."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_genuine_sessions_show_no_sign(agent: str) -> None:
+def test_recorded_sessions_have_no_sign(agent: str) -> None:
     assert not is_injection_suspected(texts_of(agent))
 
 
@@ -34,7 +34,7 @@ def test_genuine_sessions_show_no_sign(agent: str) -> None:
         "List<s> items; x <| y",
     ],
 )
-def test_ordinary_work_shows_no_sign(text: str) -> None:
+def test_ordinary_work_has_no_sign(text: str) -> None:
     assert not is_injection_suspected(text)
 
 
@@ -47,10 +47,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize("last", ["", "\u00e9"])
-def test_the_work_grows_with_the_text_and_not_with_its_square(piece: str, last: str) -> None:
+def test_matching_takes_linear_time(piece: str, last: str) -> None:
     is_injection_suspected(piece * (200_000 // len(piece)) + last)
 
 
 @given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     assert is_injection_suspected(text) in (True, False)

@@ -1,4 +1,4 @@
-"""Words of replies and results of tools are found inside what went over the wire."""
+"""Extraction of reply texts and tool results from logged JSON."""
 
 import json
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.prompt.logged_json import (
-    ToolAnswer,
+    LoggedToolResult,
+    logged_tool_results,
     reply_text,
-    tool_answers,
 )
 
 GEMINI = [
@@ -41,9 +41,9 @@ def nested(levels: int) -> str:
         (json.dumps(GEMINI_CALL), None),
         (json.dumps(OPENAI), "Done."),
         (json.dumps(CONVENTIONS), "Hello"),
-        (json.dumps(GEMINI)[:-60], "It plans"),  # cut off: what is whole of it
+        (json.dumps(GEMINI)[:-60], "It plans"),  # truncated: the complete texts
         ('[{"candidates": [{"content": {"parts": [{"func', None),
-        ('{"greeting": "hi"}', '{"greeting": "hi"}'),  # a reply that happens to be JSON
+        ('{"greeting": "hi"}', '{"greeting": "hi"}'),  # a reply that is JSON
         ("[1, 2]", "[1, 2]"),
         ("[]", "[]"),
         ("{not json", "{not json"),
@@ -52,32 +52,32 @@ def nested(levels: int) -> str:
         ("[" * 100_000, "[" * 100_000),
     ],
 )
-def test_a_reply_is_its_words(content: str, text: str | None) -> None:
+def test_the_words_of_a_reply_are_returned(content: str, text: str | None) -> None:
     assert reply_text(content) == text
 
 
 @pytest.mark.parametrize(
-    ("part", "answer"),
+    ("part", "result"),
     [
         (
             {"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a b"}}},
-            ToolAnswer("c1", "ls", "a b"),
+            LoggedToolResult("c1", "ls", "a b"),
         ),
         (
             {"functionResponse": {"id": "c1", "name": "ls", "response": {"error": "no"}}},
-            ToolAnswer("c1", "ls", "no"),
+            LoggedToolResult("c1", "ls", "no"),
         ),
         (
             {"functionResponse": {"id": "c1", "name": "ls", "response": {"rows": 3}}},
-            ToolAnswer("c1", "ls", '{"rows": 3}'),
+            LoggedToolResult("c1", "ls", '{"rows": 3}'),
         ),
         (
             {"functionResponse": {"id": "c1", "name": 7, "response": "plain"}},
-            ToolAnswer("c1", None, "plain"),
+            LoggedToolResult("c1", None, "plain"),
         ),
         (
             {"type": "tool_result", "tool_use_id": "c1", "content": "a b"},
-            ToolAnswer("c1", None, "a b"),
+            LoggedToolResult("c1", None, "a b"),
         ),
         (
             {
@@ -85,18 +85,18 @@ def test_a_reply_is_its_words(content: str, text: str | None) -> None:
                 "tool_use_id": "c1",
                 "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
             },
-            ToolAnswer("c1", None, "ab"),
+            LoggedToolResult("c1", None, "ab"),
         ),
-        ({"role": "tool", "tool_call_id": "c1", "content": "x"}, ToolAnswer("c1", None, "x")),
+        ({"role": "tool", "tool_call_id": "c1", "content": "x"}, LoggedToolResult("c1", None, "x")),
     ],
 )
-def test_a_result_is_found_in_the_request_of_each_provider(
-    part: dict[str, object], answer: ToolAnswer
+def test_results_are_found_in_requests_of_each_provider(
+    part: dict[str, object], result: LoggedToolResult
 ) -> None:
     body = {"messages": [{"role": "user", "parts": [{"text": "hi"}, part]}]}
 
-    assert tool_answers(json.dumps(body)) == [answer]
-    assert tool_answers(json.dumps([body, body])) == [answer, answer]
+    assert logged_tool_results(json.dumps(body)) == [result]
+    assert logged_tool_results(json.dumps([body, body])) == [result, result]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_result_is_found_in_the_request_of_each_provider(
         "[" * 50 + '{"role":"tool","tool_call_id":"c","content":"x"}' + "]" * 50,
     ],
 )
-def test_without_an_id_or_a_whole_body_there_is_no_result(body: str) -> None:
-    assert tool_answers(body) == []
+def test_without_an_id_or_a_complete_body_no_result_is_found(body: str) -> None:
+    assert logged_tool_results(body) == []
 
 
 JSON = st.recursive(
@@ -130,9 +130,9 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_no_json_breaks_it(document: object) -> None:
+def test_any_json_is_accepted(document: object) -> None:
     body = json.dumps(document)
 
     reply_text(body)
     reply_text(body[: len(body) // 2])
-    assert all(isinstance(each.text, str) for each in tool_answers(body))
+    assert all(isinstance(each.text, str) for each in logged_tool_results(body))

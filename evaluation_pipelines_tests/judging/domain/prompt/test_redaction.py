@@ -1,15 +1,10 @@
-"""Secrets are taken out, what is none stays, and no text takes long."""
+"""Redaction: secrets are replaced, other text is kept, and time is linear."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.redaction import (
-    Redacted,
-    is_random,
-    redact,
-    sum_counts,
-)
+from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, is_random, redact
 from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     EACH,
     SEED,
@@ -22,7 +17,7 @@ from evaluation_pipelines_tests.judging.domain.secrets_corpus import planted
 KEY_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\nq83vEXAMPLEBODY+/w==\n"
 
 
-def test_a_secret_becomes_its_kind_and_only_counts_are_kept() -> None:
+def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
     key = "sk-ant-" + "api03-" + "aB3_" * 20
 
     assert redact(f"use {key}, twice: {key}.", emails=False) == Redacted(
@@ -51,7 +46,7 @@ def test_a_secret_becomes_its_kind_and_only_counts_are_kept() -> None:
         ),
     ],
 )
-def test_only_the_secret_of_a_line_is_taken_out(text: str, left: str) -> None:
+def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
     assert redact(text, emails=False).text == left
 
 
@@ -73,7 +68,7 @@ def test_only_the_secret_of_a_line_is_taken_out(text: str, left: str) -> None:
         '"totalTokenCount": 7120',
         "max_tokens=4096",
         "tokens: 100000",
-        "token: 12345678",  # a number of tokens is no secret
+        "token: 12345678",  # a number of tokens is not a secret
         "credentials: include",
         "passwords are hashed",
         "Bearer tokens are checked",
@@ -91,7 +86,7 @@ def test_only_the_secret_of_a_line_is_taken_out(text: str, left: str) -> None:
         "-----BEGIN PUBLIC KEY-----\nMFwwDQYJ\n-----END PUBLIC KEY-----",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_a_secret_is_unchanged(text: str) -> None:
     assert redact(text, emails=False) == Redacted(text, {})
 
 
@@ -103,17 +98,17 @@ def test_what_is_no_secret_stays(text: str) -> None:
             f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0\n\n"
             f"{KEY_BODY}-----END RSA PRIVATE KEY-----"
         ),
-        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{KEY_BODY}",  # its end was cut off
+        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{KEY_BODY}",  # truncated
         f"-----BEGIN PRIVATE KEY-----\n{KEY_BODY}-----END PRIVATE KEY-----".replace("\n", "\\n"),
     ],
 )
-def test_a_private_key_goes_as_a_whole(key: str) -> None:
+def test_a_private_key_is_replaced_completely(key: str) -> None:
     assert redact(f"1: {key}, 2.", emails=False) == Redacted(
         "1: [redacted:private-key], 2.", {"private-key": 1}
     )
 
 
-def test_of_a_key_whose_beginning_was_cut_off_the_rest_goes() -> None:
+def test_a_private_key_without_its_beginning_is_replaced() -> None:
     end = "-----END PRIVATE KEY-----"
 
     assert redact(f"a: {KEY_BODY}{end}, b: {end}", emails=False) == Redacted(
@@ -121,7 +116,7 @@ def test_of_a_key_whose_beginning_was_cut_off_the_rest_goes() -> None:
     )
 
 
-def test_addresses_are_taken_out_when_asked() -> None:
+def test_email_addresses_are_replaced_on_request() -> None:
     text = "Co-Authored-By: Ann <ann.b+c@mail.example.org>, see git@github.com:team/shop"
 
     assert redact(text, emails=False).text == text
@@ -130,17 +125,13 @@ def test_addresses_are_taken_out_when_asked() -> None:
     )
 
 
-def test_redacting_twice_changes_nothing_more() -> None:
+def test_redaction_is_idempotent() -> None:
     text = "\n".join(each.text for each in planted(SEED, 2))
 
     once = redact(text, emails=True)
 
     assert redact(once.text, emails=True) == Redacted(once.text, {})
     assert sum(once.counts.values()) > 100
-
-
-def test_counts_of_several_texts_are_added() -> None:
-    assert sum_counts([{"jwt": 1}, {}, {"email": 2, "jwt": 3}]) == {"email": 2, "jwt": 4}
 
 
 @pytest.mark.parametrize(
@@ -153,11 +144,11 @@ def test_counts_of_several_texts_are_added() -> None:
         ("AbstractFactory2Bean2ConfigurerAdapter", False),
     ],
 )
-def test_random_words_are_told_by_how_often_they_change(word: str, *, random: bool) -> None:
+def test_random_words_are_recognized_by_their_changes(word: str, *, random: bool) -> None:
     assert is_random(word) is random
 
 
-def test_every_secret_with_a_rule_of_its_own_is_caught() -> None:
+def test_every_secret_with_a_specific_rule_is_caught() -> None:
     assert set(caught_by_kind()["named"].values()) == {1.0}
 
 
@@ -169,17 +160,17 @@ def test_most_of_the_others_are_caught_too() -> None:
     assert len(list(planted(SEED, EACH))) >= 2000
 
 
-def test_the_measure_notices_what_is_left() -> None:
+def test_an_uncaught_secret_is_measured() -> None:
     kinds = caught_by_kind()
 
-    # Nothing tells eight small letters after `password: ` from a word of a program.
+    # Eight lower-case letters after `password: ` cannot be distinguished from a variable.
     assert kinds["placed"]["password of letters alone"] == 0.75
 
 
-def test_genuine_sessions_and_sources_lose_nothing_but_what_was_planted_in_them() -> None:
+def test_recorded_sessions_and_sources_lose_only_planted_secrets() -> None:
     text = harmless_text()
 
-    # One GitHub token, which a capture was given on purpose.
+    # One GitHub token, which was planted in a capture.
     assert redact(text, emails=False).counts == {"github-token": 1}
     assert len(text) > 600_000
 
@@ -193,11 +184,11 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_the_work_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
-    # With square growth the 300 kB would keep this test for minutes.
+def test_redaction_takes_linear_time(piece: str) -> None:
+    # With quadratic growth 300 kB would take minutes.
     redact(piece * (300_000 // len(piece)), emails=True)
 
 
 @given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     assert isinstance(redact(text, emails=True).text, str)

@@ -1,4 +1,4 @@
-"""Prompts: rubric first, session last, and nothing of the session can leave its fence."""
+"""Prompts: the rubric comes first, the session last and inside its fence."""
 
 import hashlib
 from dataclasses import replace
@@ -26,7 +26,7 @@ def score_prompt(text: str = "did it", task: str = "do it") -> str:
     return render_prompts(RUBRIC, CRITERIA, transcript(text, task), BOUNDARY).score
 
 
-def test_the_hash_is_that_of_both_templates_before_anything_is_put_in() -> None:
+def test_the_hash_is_that_of_both_unrendered_templates() -> None:
     expected = hashlib.sha256(b"score {{CRITERIA}}missing").hexdigest()
 
     assert Rubric("a", "score {{CRITERIA}}", "missing", ()).prompt_hash == expected
@@ -34,7 +34,7 @@ def test_the_hash_is_that_of_both_templates_before_anything_is_put_in() -> None:
     assert Rubric("a", "score {{CRITERIA}} ", "missing", ()).prompt_hash != expected
 
 
-def test_everything_is_put_in() -> None:
+def test_all_placeholders_are_rendered() -> None:
     prompts = render_prompts(RUBRIC, CRITERIA, transcript(), BOUNDARY)
 
     assert "* logical_flow (25 points), Logical flow: Was the order good?\n" in prompts.score
@@ -44,14 +44,14 @@ def test_everything_is_put_in() -> None:
     assert prompts.missing_tools == "Which tools are missing?"
 
 
-def test_the_prompt_offers_exactly_the_tags_that_are_read() -> None:
+def test_the_prompt_offers_exactly_the_accepted_tags() -> None:
     offered = score_prompt().partition("separated by commas:\n\n")[2].partition("\nTask:")[0]
 
     tags = [line.removeprefix("* ").partition(":")[0] for line in offered.split("\n")]
     assert tuple(tags) == FAILURE_TAGS
 
 
-def test_two_sessions_share_the_beginning_of_the_prompt_up_to_their_own_words() -> None:
+def test_two_sessions_share_the_prompt_up_to_their_texts() -> None:
     one = score_prompt()
     two = render_prompts(RUBRIC, CRITERIA, transcript("other"), BOUNDARY[::-1]).score
 
@@ -61,7 +61,7 @@ def test_two_sessions_share_the_beginning_of_the_prompt_up_to_their_own_words() 
     assert "<total>" in shared
 
 
-def test_a_placeholder_in_a_session_is_left_alone() -> None:
+def test_a_placeholder_in_a_session_is_not_rendered() -> None:
     every = "{{CRITERIA}} {{OUTPUT_SCHEMA}} {{ALERT_DATA}} {{SESSION_CONVERSATION}}"
 
     assert score_prompt(every, task=every).count(f"| {every}\n") == 2
@@ -71,7 +71,7 @@ def test_a_placeholder_in_a_session_is_left_alone() -> None:
     ("level", "said"),
     [("full", "logged texts, though"), ("prompts", "and little else"), ("none", "no texts")],
 )
-def test_the_judge_is_told_how_much_was_logged_and_that_absence_is_not_idleness(
+def test_the_prompt_states_the_content_level_and_how_to_treat_absence(
     level: str, said: str
 ) -> None:
     shown = replace(transcript(), content_level=level)
@@ -83,7 +83,7 @@ def test_the_judge_is_told_how_much_was_logged_and_that_absence_is_not_idleness(
 
 
 @pytest.mark.parametrize("truncated", [True, False])
-def test_the_judge_is_told_that_something_was_cut(*, truncated: bool) -> None:
+def test_the_prompt_states_whether_text_was_omitted(*, truncated: bool) -> None:
     shown = replace(transcript(), truncated=truncated)
 
     prompt = render_prompts(RUBRIC, CRITERIA, shown, BOUNDARY).score
@@ -96,36 +96,36 @@ def test_the_judge_is_told_that_something_was_cut(*, truncated: bool) -> None:
     [
         (
             SCORE_TEMPLATE.replace("{{CRITERIA}}", ""),
-            "score template: {{CRITERIA}} stands there 0 times, not once",
+            "score template: {{CRITERIA}} occurs 0 times; it must occur once",
         ),
         (
             SCORE_TEMPLATE + "{{ALERT_DATA}}",
-            "score template: {{ALERT_DATA}} stands there 2 times, not once",
+            "score template: {{ALERT_DATA}} occurs 2 times; it must occur once",
         ),
         (
             SCORE_TEMPLATE + "{{MODEL}}",
             (
-                "score template: {{MODEL}} is no placeholder; there are {{CRITERIA}}, "
+                "score template: {{MODEL}} is not a placeholder; use {{CRITERIA}}, "
                 "{{OUTPUT_SCHEMA}}, {{ALERT_DATA}}, {{SESSION_CONVERSATION}}"
             ),
         ),
         (
             "{{SESSION_CONVERSATION}}{{ALERT_DATA}}{{CRITERIA}}{{OUTPUT_SCHEMA}}",
             (
-                "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must stand before "
+                "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must come before "
                 "{{ALERT_DATA}} and {{SESSION_CONVERSATION}}, so that all sessions share the "
                 "beginning of the prompt"
             ),
         ),
     ],
 )
-def test_a_score_template_holds_each_placeholder_once_and_the_session_last(
+def test_a_score_template_needs_each_placeholder_once_and_the_session_last(
     score: str, problem: str
 ) -> None:
     assert rubric_problems(replace(RUBRIC, score_template=score)) == [problem]
 
 
-def test_a_rubric_without_fault_has_no_problems() -> None:
+def test_a_valid_rubric_has_no_problems() -> None:
     assert rubric_problems(RUBRIC) == []
 
 
@@ -134,34 +134,36 @@ def test_a_rubric_without_fault_has_no_problems() -> None:
     [
         (
             "{{CRITERIA}}?",
-            "missing-tools template: {{CRITERIA}} has no place here, it takes no placeholder",
+            "missing-tools template: {{CRITERIA}} is not allowed; it has no placeholders",
         ),
         (" \n", "missing-tools template: is empty"),
     ],
 )
-def test_the_second_question_is_plain_text(missing_tools: str, problem: str) -> None:
+def test_the_missing_tools_template_has_text_and_no_placeholders(
+    missing_tools: str, problem: str
+) -> None:
     assert rubric_problems(replace(RUBRIC, missing_tools_template=missing_tools)) == [problem]
 
 
 @pytest.mark.parametrize(
     ("criteria", "problems"),
     [
-        ((), ["criteria: their points make 0 together, not 100"]),
+        ((), ["criteria: the points add up to 0, not 100"]),
         (
             (RubricCriterion("a", "A", "", 50), RubricCriterion("a", "A", "", 50)),
-            ["criteria: a stands there twice"],
+            ["criteria: a occurs more than once"],
         ),
         (
             (RubricCriterion("A b", "A", "", 100),),
-            ["criteria: 'A b' is no id: a small letter, then small letters, digits and _"],
+            ["criteria: 'A b' is not an id: use a-z, 0-9 and _, with a letter first"],
         ),
         (
             (RubricCriterion("a", "A", "", 100), RubricCriterion("b", "B", "", 0)),
-            ["criteria: b has 0 points; give it at least 1"],
+            ["criteria: b has 0 points; it must have at least 1"],
         ),
     ],
 )
-def test_criteria_have_ids_and_points_that_make_100(
+def test_criteria_need_ids_and_100_points(
     criteria: tuple[RubricCriterion, ...], problems: list[str]
 ) -> None:
     assert criteria_problems(criteria) == problems

@@ -1,4 +1,4 @@
-"""Each event becomes a step, or none, and no step says who made the session."""
+"""Steps of a session by event; no step reveals the agent or model."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_times_count_from_the_first_event() -> None:
     assert [(step.seconds, step.parts[0].text) for step in found] == [(2.0, "Go"), (65.5, "On")]
 
 
-def test_a_prompt_without_its_text_says_so() -> None:
+def test_a_prompt_without_text_states_its_size() -> None:
     assert only(prompt(0, content="Fix it")) == SessionStep(
         "prompt", 0, "PROMPT", (StepText("", "Fix it"),)
     )
@@ -86,7 +86,7 @@ def test_replies_come_from_either_event() -> None:
         decision(0, "accept", tool_name="Bash"),
     ],
 )
-def test_what_tells_nothing_of_the_work_is_no_step(row: Row) -> None:
+def test_events_unrelated_to_the_work_have_no_step(row: Row) -> None:
     assert steps(row) == []
 
 
@@ -104,7 +104,7 @@ def test_a_tool_call_has_its_outcome_parameters_and_result() -> None:
     )
 
 
-def test_a_tool_call_that_failed_is_a_failure_and_its_error_is_its_result() -> None:
+def test_a_failed_tool_call_is_a_failure_with_its_error_as_result() -> None:
     row = tool(
         0,
         success=False,
@@ -126,13 +126,13 @@ def test_a_tool_call_that_failed_is_a_failure_and_its_error_is_its_result() -> N
     )
 
 
-def test_an_error_that_is_also_the_result_is_told_once() -> None:
+def test_an_error_equal_to_the_result_is_shown_once() -> None:
     row = tool(0, success=False, error="not found", content="not found")
 
     assert [part.label for part in only(row).parts] == ["error"]
 
 
-def test_a_tool_call_of_which_little_is_known_says_so() -> None:
+def test_a_tool_call_without_details_states_what_was_not_logged() -> None:
     row = tool(
         0,
         success=None,
@@ -149,7 +149,7 @@ def test_a_tool_call_of_which_little_is_known_says_so() -> None:
     )
 
 
-def test_a_refused_call_is_a_failure_and_says_whether_the_user_refused() -> None:
+def test_a_refused_call_is_a_failure_and_states_whether_the_user_refused() -> None:
     by_user = decision(
         0, "reject", tool_name="Bash", tool_parameters="{}", attributes=sizes(source="user_reject")
     )
@@ -166,7 +166,7 @@ def test_a_refused_call_is_a_failure_and_says_whether_the_user_refused() -> None
     assert only(by_rule).parts == (StepText("error", "forbidden"),)
 
 
-def test_a_call_that_was_allowed_is_told_only_when_nothing_came_of_it() -> None:
+def test_an_allowed_call_has_a_step_only_without_a_result() -> None:
     allowed = decision(0, "accept", tool_name="Bash", tool_use_id="t1")
 
     assert only(allowed).title == "TOOL Bash: allowed, no result recorded"
@@ -199,14 +199,14 @@ def test_a_call_that_was_allowed_is_told_only_when_nothing_came_of_it() -> None:
         (event("other", source_event_name="loop_detected"), "THE PROGRAM NOTICED A LOOP"),
     ],
 )
-def test_what_went_wrong_is_a_failure_with_its_error(row: Row, title: str) -> None:
+def test_a_failed_operation_is_a_failure_with_its_error(row: Row, title: str) -> None:
     step = only(row)
 
     assert (step.title, step.is_failure) == (title, True)
     assert [part.text for part in step.parts] == ([row["error"]] if row["error"] else [])
 
 
-def test_commands_and_compactions_are_noted() -> None:
+def test_commands_and_compactions_are_notes() -> None:
     command = event("other", source_event_name="user_prompt", content="/compact")
 
     assert only(command) == SessionStep(

@@ -1,4 +1,4 @@
-"""The estimate of tokens is near the truth and rather above it."""
+"""The token estimate is close to the true count, rather too high than too low."""
 
 import pytest
 
@@ -21,15 +21,15 @@ from evaluation_pipelines.judging.domain.prompt.tokens import (
         ("{}[]" * 4, 11),
         # 10 line ends * 1.2 = 12, times 1.1 = 13.2
         ("\n" * 10, 14),
-        # 10 foreign letters * 1.3 = 13, times 1.1 = 14.3
+        # 10 non-ASCII letters * 1.3 = 13, times 1.1 = 14.3
         ("日" * 10, 15),
-        # 8 blanks * 0.15 = 1.2, times 1.1 = 1.32
+        # 8 spaces * 0.15 = 1.2, times 1.1 = 1.32
         (" " * 8, 2),
         # 8 letters / 4 + 7 changes (a-B is one, B-a none: 4) * 0.7 = 2 + 2.8, times 1.1 = 5.28
         ("aBaBaBaB", 6),
     ],
 )
-def test_each_kind_of_letter_has_its_price(text: str, tokens: int) -> None:
+def test_each_class_of_characters_has_its_rate(text: str, tokens: int) -> None:
     assert estimated_tokens(text) == tokens
 
 
@@ -48,10 +48,10 @@ def test_each_kind_of_letter_has_its_price(text: str, tokens: int) -> None:
         ),
     ],
 )
-def test_it_does_not_fall_short_of_a_true_count(text: str, truth: int) -> None:
+def test_the_estimate_is_close_to_the_true_count(text: str, truth: int) -> None:
     assert truth <= estimated_tokens(text) <= 2.3 * truth
 
 
-def test_each_message_costs_eight_tokens_besides_its_text() -> None:
+def test_each_message_has_eight_more_tokens_than_its_text() -> None:
     # 11 + 8 and 11 + 8, see above
     assert estimated_message_tokens([Message("system", "abcdefghij" * 4)] * 2) == 38

@@ -1,4 +1,4 @@
-"""A result that is logged in a later request goes to its own call, or to none."""
+"""Results in later requests are matched to their calls."""
 
 import json
 
@@ -8,7 +8,7 @@ from evaluation_pipelines_tests.builders import Row, event, tool
 
 
 def request(seconds: float, *answers: tuple[str, str | None, str]) -> Row:
-    """A request to the model that repeats these results: id, tool, text."""
+    """Return a request to the model that repeats results, given as id, tool and text."""
     parts = [
         {"functionResponse": {"id": call, "name": name, "response": {"output": text}}}
         for call, name, text in answers
@@ -16,11 +16,11 @@ def request(seconds: float, *answers: tuple[str, str | None, str]) -> Row:
     return event("other", seconds, content=json.dumps([{"role": "user", "parts": parts}]))
 
 
-def test_without_calls_that_lack_a_result_nothing_is_looked_for() -> None:
+def test_without_missing_results_nothing_is_searched() -> None:
     assert results_from_requests([request(0, ("c1", "ls", "a")), tool(1, content="b")]) == {}
 
 
-def test_calls_with_ids_get_their_own_results() -> None:
+def test_calls_with_ids_are_matched_by_id() -> None:
     rows = [
         tool(0, tool_use_id="c1"),
         tool(1, tool_use_id="c2"),
@@ -31,7 +31,7 @@ def test_calls_with_ids_get_their_own_results() -> None:
     assert results_from_requests(rows) == {0: "one", 1: "two"}
 
 
-def test_calls_without_ids_get_them_in_order_when_there_are_as_many() -> None:
+def test_calls_without_ids_are_matched_in_order_if_the_numbers_are_equal() -> None:
     rows = [
         tool(0, tool_name="ls"),
         request(1, ("c1", "ls", "one")),
@@ -42,11 +42,11 @@ def test_calls_without_ids_get_them_in_order_when_there_are_as_many() -> None:
         ),
     ]
 
-    # Two results of cat for one call: which one it is cannot be known.
+    # Two results of cat for one call: the match is ambiguous.
     assert results_from_requests(rows) == {0: "one", 2: "two"}
 
 
-def test_after_a_compaction_older_requests_still_count() -> None:
+def test_requests_before_a_compaction_are_read() -> None:
     rows = [
         tool(0, tool_name="ls"),
         request(1, ("c1", "ls", "one")),
@@ -59,7 +59,7 @@ def test_after_a_compaction_older_requests_still_count() -> None:
     assert results_from_requests(rows) == {0: "one", 2: "two"}
 
 
-def test_only_so_much_of_the_requests_is_read_the_latest_first() -> None:
+def test_the_latest_requests_are_read_up_to_a_limit() -> None:
     rows = [
         tool(0, tool_use_id="c1"),
         tool(1, tool_use_id="c2"),
@@ -67,5 +67,5 @@ def test_only_so_much_of_the_requests_is_read_the_latest_first() -> None:
         request(3, ("c2", None, "x" * 21_000_000)),
     ]
 
-    assert tool_results._MOST_CHARACTERS < 21_000_000
+    assert tool_results._MAX_CHARACTERS < 21_000_000
     assert set(results_from_requests(rows)) == {1}

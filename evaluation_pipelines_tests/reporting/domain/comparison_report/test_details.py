@@ -1,13 +1,12 @@
-"""The worst sessions: each row leads to a card, and a card says what is known and nothing else."""
+"""The worst sessions: each row links to a card, and a card says what is known and nothing else."""
 
 import re
 from dataclasses import replace
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.reporting.domain.comparison_report.details import worst_details
+from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.page import html_page
 from evaluation_pipelines_tests.comparison_builders import card, cards, compared, run
 
 JUDGED: dict[str, Any] = {
@@ -19,6 +18,11 @@ JUDGED: dict[str, Any] = {
     "automatic_profile_version": 3,
     "card_id": "card 1",
 }
+
+
+def worst_details(found: Comparison) -> str:
+    """Return the cards at the end of the page; empty without any."""
+    return html_page(found).partition("The worst sessions, one by one")[2]
 
 
 def facts(found: Comparison) -> dict[str, str]:
@@ -77,7 +81,7 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
     assert '<p class="small">It guessed.</p>' in said
     assert "of another session" not in said
     command = "evaluation-pipelines scorecards query --session"
-    assert f"<code>{command} &#x27;s1#baseline-1&#x27;</code>" in said
+    assert f"<code>{command} &#39;s1#baseline-1&#39;</code>" in said
     assert f"{command} 's1#baseline-1' |" in markdown_report(found).replace("\\", "")
 
 

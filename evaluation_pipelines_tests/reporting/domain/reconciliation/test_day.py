@@ -51,4 +51,4 @@ def test_the_tables_show_everything_zeros_too() -> None:
         ("sheep", "sheep", 3, "2 white + 1 black", 0),
         ("wolves", "wolves", 1, "0", 1),
     ]
-    assert shown["beside the sessions"].rows() == [(7, "goats", "of the neighbour")]
+    assert shown["not part of a session"].rows() == [(7, "goats", "of the neighbour")]

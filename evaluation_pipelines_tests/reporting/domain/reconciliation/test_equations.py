@@ -63,7 +63,7 @@ def test_a_sound_day_balances_and_shows_both_sides() -> None:
         "does not have = 0",
         "every_card_is_there": "4 sessions evaluated by a card = 4 with that card in scorecards",
         "every_scoring_is_booked": "6 scorings in the ledger = "
-        "5 of sessions of the day + 1 of windows that are no more",
+        "5 of sessions of the day + 1 of windows that no longer exist",
     }
     result = books_balance(tuple(found().values()))
     assert (result.passed, result.expected) == (True, "10 equations that add up")

@@ -52,9 +52,9 @@ def test_the_states_stand_in_the_order_of_their_type() -> None:
 def test_a_card_of_the_best_match_is_a_score_whether_judged_or_computed() -> None:
     assert state(CARDED) == ("scored", "scored by p")
     assert state(CARDED, DueState("scored", "this content is scored"))[0] == "scored"
-    # Somebody may have changed the limits since: what is scored stays scored.
+    # The limits may have changed since: what is scored stays scored.
     assert state(CARDED, DueState("due", "not scored yet", 1))[0] == "scored"
-    assert state(CARDED, DueState("failed", "failed for good: refused"))[0] == "scored"
+    assert state(CARDED, DueState("failed", "failed permanently: refused"))[0] == "scored"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_every_state_has_its_reason(
 
 @pytest.mark.parametrize("left_out", ["too_thin", "sampled_out"])
 def test_a_session_that_was_scored_on_demand_keeps_its_state_and_says_so(left_out: Any) -> None:
-    asked_for = "; it has a card all the same, since somebody asked for it"
+    asked_for = "; it has a card because it was judged on request"
     assert state(CARDED, DueState(left_out, "why")) == (left_out, f"why{asked_for}")
 
 

@@ -1,8 +1,7 @@
-"""The definitions of tool reports as a plain loop over every pair of calls of a session.
+"""Reference implementation of tool reports: plain loops over all pairs of calls of a session.
 
-It shares nothing with the package but rapidfuzz: slow, short, and read beside the documents. The
-benchmark measures the package against it, a property test holds one against the other. Sessions
-here have one window.
+It is slow and short, follows the documentation and shares only rapidfuzz with the package. The
+benchmark and a property test compare the package with it. Its sessions have one window.
 """
 
 import json
@@ -18,12 +17,12 @@ Row = Mapping[str, Any]
 
 
 def edits(row: Row) -> bool:
-    """Whether a call changes something, in sessions without shell commands that do."""
+    """Return whether a call changes something; shell commands are taken to change nothing."""
     return row["tool_class"] in ("edit", "write")
 
 
 def report(rows: Sequence[Row], changes: Callable[[Row], bool] = edits) -> dict[str, Any]:
-    """What is found in one session; calls are counted from 1."""
+    """Return the findings of one session; calls are numbered from 1."""
     rows = sorted(rows, key=lambda row: row["position"])
     calls = [row for row in rows if row["outcome"] in ("ok", "failed")]
     repeats = _repeats(calls, changes)
@@ -54,7 +53,7 @@ def report(rows: Sequence[Row], changes: Callable[[Row], bool] = edits) -> dict[
 
 
 def similarity(one: str, other: str) -> float:
-    """Of two logged parameters, both JSON objects."""
+    """Return the similarity of two logged parameters, both JSON objects."""
     a, b = _kept(one), _kept(other)
     names = sorted({*a, *b})
     scores = []
@@ -81,7 +80,7 @@ def _alike(one: Row, other: Row) -> bool:
 
 
 def _repeats(calls: Sequence[Row], changes: Callable[[Row], bool]) -> dict[int, tuple[int, float]]:
-    """Repeat -> the earliest original, and their similarity."""
+    """Return the earliest original and the similarity of each repeat."""
     found = {}
     unchanged_since = 0
     for later, call in enumerate(calls):
@@ -97,10 +96,10 @@ def _repeats(calls: Sequence[Row], changes: Callable[[Row], bool]) -> dict[int, 
 
 
 def _corrections(calls: Sequence[Row]) -> dict[int, int]:
-    """Failed call -> the call that made it good."""
+    """Return the correction of each corrected call."""
     found = {}
-    for place, call in enumerate(calls):
-        for after in range(place + 1, min(place + 4, len(calls))):
+    for index, call in enumerate(calls):
+        for after in range(index + 1, min(index + 4, len(calls))):
             other = calls[after]
             if (
                 call["outcome"] == "failed"
@@ -108,14 +107,14 @@ def _corrections(calls: Sequence[Row]) -> dict[int, int]:
                 and call["prompt"] == other["prompt"]
                 and call["tool"] != other["tool"]
                 and None not in (call["parameters"], other["parameters"])
-                and _have_one_goal(call["parameters"], other["parameters"])
+                and _have_same_goal(call["parameters"], other["parameters"])
             ):
-                found[place + 1] = after + 1
+                found[index + 1] = after + 1
                 break
     return found
 
 
-def _have_one_goal(one: str, other: str) -> bool:
+def _have_same_goal(one: str, other: str) -> bool:
     return any(
         fuzz.token_set_ratio(a, b) >= 60
         for a in _kept(one).values()
@@ -125,7 +124,7 @@ def _have_one_goal(one: str, other: str) -> bool:
 
 
 def _loops(calls: Sequence[Row]) -> list[tuple[int, int]]:
-    """First and last call of each loop."""
+    """Return the first and last call of each loop."""
     found = []
     start = 0
     while start < len(calls):

@@ -1,4 +1,4 @@
-"""The package and a plain loop over all pairs of calls find the same in random sessions."""
+"""Comparison of tool reports with the reference implementation on random sessions."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ TOOLS = ("Read", "Grep", "Edit", "Write", "Bash", "mcp__tracker__find_issue")
 
 
 def parameters_of(random: Random) -> str | None:
-    """Texts that differ by a letter or two, other values, names that are missing, or nothing."""
+    """Return parameters with similar texts, other values or missing names, or no parameters."""
     if random.random() < 0.1:
         return None
     values: dict[str, Any] = {"path": f"src/{random.choice(WORDS)}/{random.choice('abc')}.py"}
@@ -43,7 +43,7 @@ def parameters_of(random: Random) -> str | None:
 
 
 def session_of(random: Random, session_id: str) -> list[Row]:
-    """Up to 25 calls, half of them like the one before; texts of some sessions are logged."""
+    """Return up to 25 calls, about half like the previous one; some sessions log texts."""
     logs, rows = random.random() < 0.6, list[Row]()
     tool, parameters = "Read", parameters_of(random)
     for number in range(random.randint(1, 25)):
@@ -67,14 +67,14 @@ def session_of(random: Random, session_id: str) -> list[Row]:
 
 
 def as_reference(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report in the words of the reference."""
+    """Return a report in the form of the reference."""
 
-    def places(name: str) -> list[dict[str, Any]] | None:
+    def listed(name: str) -> list[dict[str, Any]] | None:
         found: list[dict[str, Any]] | None = report[name]
         return found
 
-    repeats, corrected = places("repeats"), places("corrections")
-    loops, wasted = places("loops"), places("wasted")
+    repeats, corrected = listed("repeats"), listed("corrections")
+    loops, wasted = listed("loops"), listed("wasted")
     return {
         "repeats": repeats
         if repeats is None
@@ -92,9 +92,9 @@ def as_reference(report: Mapping[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=16)
 @given(st.integers(0, 2**32), st.sampled_from([0, 2, 64]))
-def test_both_find_the_same_in_every_session(seed: int, crowded: int) -> None:
-    # Many sets in a block are compared in another way than few: all three mixtures are tried.
-    with patch.object(similar, "_CROWDED", crowded), patch.object(similar, "_STRIPE", 3):
+def test_both_find_the_same_in_every_session(seed: int, large_block: int) -> None:
+    # Small and large blocks are compared by different code: only large, mixed, only small.
+    with patch.object(similar, "_LARGE_BLOCK", large_block), patch.object(similar, "_STRIPE", 3):
         compare(seed)
 
 
@@ -102,16 +102,16 @@ def compare(seed: int) -> None:
     """Compare the reports of eight random sessions."""
     random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
     rows = [row for number in range(8) for row in session_of(random, f"s{number}")]
-    placed = rows_frame(rows).to_dicts()
+    numbered = rows_frame(rows).to_dicts()
     found = {each["session_id"]: as_reference(each) for each in reports(rows)}
 
     for session_id, each in found.items():
-        wanted = reference.report([row for row in placed if row["session_id"] == session_id])
-        score = wanted.pop("effectiveness_score")
+        expected = reference.report([row for row in numbered if row["session_id"] == session_id])
+        score = expected.pop("effectiveness_score")
         assert each.pop("effectiveness_score") == pytest.approx(score, abs=1e-9)
-        found_repeats, repeats = each.pop("repeats"), wanted.pop("repeats")
+        found_repeats, repeats = each.pop("repeats"), expected.pop("repeats")
         assert (found_repeats is None) == (repeats is None)
         assert {number: pytest.approx(pair) for number, pair in (repeats or {}).items()} == (
             found_repeats or {}
         )
-        assert each == wanted
+        assert each == expected

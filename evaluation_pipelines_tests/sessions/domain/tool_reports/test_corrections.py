@@ -8,53 +8,53 @@ from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import call, only_report
 
 FAILED = call("Read", "failed", parameters={"file_path": "src/cart.py"})
-OTHER = call("Other", parameters={"query": "wholly different"})
+OTHER = call("Other", parameters={"query": "entirely different"})
 
 
 def corrected(rows: list[Row]) -> list[Any]:
-    """(failed call, the one that made it good, similarity) of each."""
+    """Return (failed call, correcting call, similarity) of each correction."""
     return [
         (each["call"], each["corrected_by"], each["similarity"])
         for each in only_report(rows)["corrections"]
     ]
 
 
-def good(tool: str = "Bash", **columns: Any) -> Row:
+def correcting(tool: str = "Bash", **columns: Any) -> Row:
     return call(tool, **({"parameters": {"command": "cat src/cart.py"}} | columns))
 
 
 def test_another_tool_with_the_same_goal_corrects() -> None:
     # All words of "src/cart.py" are in "cat src/cart.py": token_set_ratio is 100.
-    assert corrected([FAILED, good()]) == [(1, 2, 1.0)]
+    assert corrected([FAILED, correcting()]) == [(1, 2, 1.0)]
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_it_is_found_among_the_next_three_calls(others: int) -> None:
-    assert corrected([FAILED, *[OTHER] * others, good()]) == [(1, others + 2, 1.0)]
+    assert corrected([FAILED, *[OTHER] * others, correcting()]) == [(1, others + 2, 1.0)]
 
 
 def test_the_fourth_call_after_is_too_late() -> None:
-    assert corrected([FAILED, *[OTHER] * 3, good()]) == []
+    assert corrected([FAILED, *[OTHER] * 3, correcting()]) == []
 
 
-def test_the_first_that_fits_counts() -> None:
-    assert corrected([FAILED, good(), good("Grep")]) == [(1, 2, 1.0)]
+def test_the_first_match_counts() -> None:
+    assert corrected([FAILED, correcting(), correcting("Grep")]) == [(1, 2, 1.0)]
 
 
-def test_one_call_can_make_several_good() -> None:
-    assert corrected([FAILED, FAILED, good()]) == [(1, 3, 1.0), (2, 3, 1.0)]
+def test_one_call_can_correct_several() -> None:
+    assert corrected([FAILED, FAILED, correcting()]) == [(1, 3, 1.0), (2, 3, 1.0)]
 
 
 @pytest.mark.parametrize(
     "after",
     [
-        good("Read"),  # the same tool
-        good(outcome="failed"),
-        good(prompt="p2"),
-        good(parameters=None),
-        good(parameters={"command": 5}),
-        good(parameters={"command": "ls"}),  # two letters
-        good(session_id="s2"),
+        correcting("Read"),  # the same tool
+        correcting(outcome="failed"),
+        correcting(prompt="p2"),
+        correcting(parameters=None),
+        correcting(parameters={"command": 5}),
+        correcting(parameters={"command": "ls"}),  # two characters
+        correcting(session_id="s2"),
     ],
     ids=["same tool", "failed", "other prompt", "no parameters", "no text", "short", "session"],
 )
@@ -75,7 +75,7 @@ def test_these_do_not_correct(after: Row) -> None:
         ("abcde", "abcxy", 0.6),
         # 2 * 3 / 11 = 0.545
         ("abcde", "abcxyz", None),
-        ("ab", "ab", None),  # two letters
+        ("ab", "ab", None),  # two characters
     ],
 )
 def test_the_goal_is_the_same_from_a_token_set_ratio_of_60_on(
@@ -90,7 +90,7 @@ def test_the_goal_is_the_same_from_a_token_set_ratio_of_60_on(
     assert corrected(rows) == found
 
 
-def test_any_text_may_pair_with_any_and_the_best_pair_is_told() -> None:
+def test_any_two_texts_may_pair_and_the_best_pair_counts() -> None:
     rows = [
         call("Grep", "failed", parameters={"a": "nothing alike", "deep": [{"b": "abcde"}]}),
         call("Bash", parameters={"x": "abcxy", "y": ["abcde"]}),
@@ -109,13 +109,13 @@ def test_volatile_names_have_no_goal() -> None:
 
 
 def test_a_failed_call_without_parameters_is_not_corrected() -> None:
-    assert corrected([call("Read", "failed", parameters=None), good()]) == []
+    assert corrected([call("Read", "failed", parameters=None), correcting()]) == []
 
 
-def test_a_place_tells_both_calls() -> None:
-    (place,) = only_report([FAILED, good()])["corrections"]
+def test_a_correction_lists_both_calls() -> None:
+    (listed,) = only_report([FAILED, correcting()])["corrections"]
 
-    assert (place["tool"], place["correcting_tool"]) == ("Read", "Bash")
-    assert place["parameters"] == '{"file_path": "src/cart.py"}'
-    assert place["correcting_parameters"] == '{"command": "cat src/cart.py"}'
-    assert (place["corrected_at"] - place["called_at"]).total_seconds() == 1
+    assert (listed["tool"], listed["correcting_tool"]) == ("Read", "Bash")
+    assert listed["parameters"] == '{"file_path": "src/cart.py"}'
+    assert listed["correcting_parameters"] == '{"command": "cat src/cart.py"}'
+    assert (listed["corrected_at"] - listed["called_at"]).total_seconds() == 1

@@ -1,4 +1,4 @@
-"""The effectiveness score and what was lost, worked out by hand."""
+"""The effectiveness score and losses, worked out by hand."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ CORRECTION = call("Bash", parameters={"command": "grep needle"})
 
 
 def score(rows: list[Row]) -> Any:
-    """(lost calls, score)."""
+    """Return (lost calls, score)."""
     report = only_report(rows)
     return report["lost_calls"], report["effectiveness_score"]
 
@@ -47,8 +47,8 @@ def test_a_wasted_call_loses_one() -> None:
     assert score(rows) == (1.0, 0.0)
 
 
-def test_a_failed_call_that_is_a_repeat_too_counts_once_by_the_worse() -> None:
-    # The worse counts, max(1, 0.5) twice: 100 * (1 - 2 / 2).
+def test_a_failed_repeat_counts_once_with_the_higher_penalty() -> None:
+    # The higher penalty counts, max(1, 0.5) twice: 100 * (1 - 2 / 2).
     assert score([FAILED, FAILED]) == (2.0, 0.0)
 
 
@@ -62,7 +62,7 @@ def test_a_repeat_that_was_corrected_counts_half_once() -> None:
 def test_a_wasted_repeat_counts_as_wasted() -> None:
     rows = [call(said="a checkout"), call(said="an invoice"), said("reply", "the checkout")]
 
-    # The first is used; the second repeats it and brought "invoice" to light: 100 * (1 - 1 / 2)
+    # The first is used; the second repeats it and found the unused "invoice": 100 * (1 - 1 / 2)
     assert score(rows) == (1.0, 50.0)
 
 
@@ -106,7 +106,7 @@ def test_without_a_call_of_known_outcome_there_is_no_score() -> None:
 
 
 def losses(rows: list[Row], **session: Any) -> Any:
-    """(tokens, USD) lost in a session of 1000 tokens and 0.09 USD."""
+    """Return (tokens, USD) lost in a session of 1000 tokens and 0.09 USD."""
     report = only_report(rows, **session)
     return report["lost_tokens"], report["lost_usd"]
 
@@ -119,18 +119,18 @@ def test_lost_tokens_are_bytes_of_lost_calls_by_their_penalty() -> None:
     assert losses(rows) == (100.0, pytest.approx(0.009))
 
 
-def test_nothing_lost_is_no_tokens_even_where_sizes_are_unknown() -> None:
+def test_without_lost_calls_no_tokens_are_lost_even_if_sizes_are_unknown() -> None:
     assert losses([{**GOOD[0], "returned_bytes": None}]) == (0.0, 0.0)
 
 
-def test_tokens_are_unknown_where_the_size_of_a_lost_call_is() -> None:
+def test_lost_tokens_are_unknown_if_the_size_of_a_lost_call_is() -> None:
     assert losses([*GOOD, {**FAILED, "returned_bytes": None}]) == (None, None)
 
 
 @pytest.mark.parametrize(
     "session", [{"cost_usd": None}, {"total_tokens": None}, {"total_tokens": 0}]
 )
-def test_money_is_unknown_where_cost_or_tokens_are(session: dict[str, Any]) -> None:
+def test_lost_usd_is_unknown_if_cost_or_tokens_are(session: dict[str, Any]) -> None:
     assert losses([*GOOD, FAILED], **session) == (100.0, None)
 
 
@@ -147,10 +147,10 @@ def test_every_tool_has_its_share() -> None:
     read, grep, bash = report["by_tool"]
 
     assert [read[name] for name in shown] == ["Read", 2, 0, 1, 1, 0, None, 0.5]
-    # Half way between 10 and 30; 95 % of the way.
+    # Halfway between 10 and 30; 95 % of the way.
     assert (read["p50_ms"], read["p95_ms"]) == (20.0, pytest.approx(29.0))
     assert (read["bytes_returned"], read["bytes_known_calls"]) == (800, 2)
-    # Of 400 bytes a half counts: 400 * 0.5 / 4.
+    # Half of 400 bytes counts: 400 * 0.5 / 4.
     assert (read["lost_tokens"], read["lost_usd"]) == (50.0, pytest.approx(0.0045))
     assert [grep[name] for name in shown] == ["Grep", 1, 1, 0, 0, 0, None, 1.0]
     assert (grep["p50_ms"], grep["bytes_returned"], grep["lost_tokens"]) == (None, None, None)

@@ -1,4 +1,4 @@
-"""Losses of many sessions, by tool and by model, worked out by hand."""
+"""Losses of several sessions by tool and by model, worked out by hand."""
 
 from typing import Any
 
@@ -15,20 +15,20 @@ from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
 )
 
 ROWS = [
-    # Session 1, model a, 0.09 USD for 1000 tokens: two reads of which one repeats, a failed Bash.
+    # Session 1, model a, 0.09 USD for 1000 tokens: two reads, one a repeat, and a failed Bash.
     call("Read"),
     call("Read"),
     call("Bash", "failed", parameters={"command": "make"}),
-    # Session 2, model b, cost unknown: two failed calls, of one the size is not known.
+    # Session 2, model b, cost unknown: two failed calls, one of unknown size.
     call("Bash", "failed", session_id="s2", parameters=None),
     call("Read", "failed", session_id="s2", parameters=None, returned_bytes=None),
-    # Session 3, model b: only a refused call.
+    # Session 3, model b: only a denied call.
     call("Read", "denied", session_id="s3"),
 ]
 
 
 def frames(rows: list[Row]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Reports and sessions."""
+    """Return reports and sessions."""
     sessions = sessions_of(rows).with_columns(
         model=pl.when(session_id="s1").then(pl.lit("a")).otherwise(pl.lit("b")),
         cost_usd=pl.when(session_id="s1").then("cost_usd"),
@@ -68,7 +68,7 @@ def test_tools_are_summed_over_sessions_the_worst_first() -> None:
 def test_models_are_summed_over_sessions_the_worst_first() -> None:
     b, a = lost_by_model(*frames(ROWS)).to_dicts()
 
-    # Session 3 made no call that counts.
+    # Session 3 has no call with a known outcome.
     assert picked(b, "model", *COUNTS) == ["b", 1, 2, 2, None, None, None, 2.0, 100.0]
     assert picked(b, *MONEY) == [None, None, None, 0]
     assert picked(a, "model", *COUNTS) == ["a", 1, 3, 1, 0, 1, None, 1.5, 50.0]

@@ -1,4 +1,4 @@
-"""Which calls change something, so that looking again after them is no repeat."""
+"""Calls that change something, so that an equal call after them is no repeat."""
 
 import json
 from typing import Any
@@ -9,17 +9,17 @@ from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_s
 
 
 def shell(command: object) -> bool:
-    """Whether a shell command changes something."""
+    """Return whether a shell command changes something."""
     return changes_something("shell", "Bash", json.dumps({"command": command}))
 
 
 @pytest.mark.parametrize("tool_class", ["edit", "write"])
-def test_edits_and_writes_do(tool_class: str) -> None:
+def test_edits_and_writes_change_something(tool_class: str) -> None:
     assert changes_something(tool_class, "Whatever", None)
 
 
 @pytest.mark.parametrize("tool_class", ["read", "search", "web", "agent", "other", "shell"])
-def test_others_do_not_by_themselves(tool_class: str) -> None:
+def test_other_tool_classes_change_nothing(tool_class: str) -> None:
     assert not changes_something(tool_class, "Whatever", None)
 
 
@@ -113,5 +113,5 @@ def test_the_command_is_found_under_the_names_that_agents_use(
         ("mcp__update__list", False),
     ],
 )
-def test_an_mcp_tool_does_if_its_name_says_so(tool: str, expected: Any) -> None:
+def test_an_mcp_tool_changes_something_if_its_name_says_so(tool: str, expected: Any) -> None:
     assert changes_something("mcp", tool, None) is expected

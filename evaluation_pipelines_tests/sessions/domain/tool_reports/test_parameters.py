@@ -1,4 +1,4 @@
-"""How similar two calls of one tool are, worked out by hand."""
+"""Similarity of the parameters of two calls, worked out by hand."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
-    LONGEST_TEXT,
+    MAX_COMPARED_CHARACTERS,
     is_similar,
     read_parameters,
     similarity,
@@ -15,7 +15,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
 
 
 def alike(one: Any, other: Any) -> float:
-    """Similarity of two logged parameters."""
+    """Return the similarity of two logged parameters."""
     read = [
         read_parameters(each if isinstance(each, str) else json.dumps(each))
         for each in (one, other)
@@ -29,15 +29,15 @@ def alike(one: Any, other: Any) -> float:
     ("one", "other", "expected"),
     [
         ({"a": "same", "b": 1}, {"b": 1, "a": "same"}, 1.0),
-        # fuzz.ratio: twice the letters in common over all letters, 2 * 3 / 8.
+        # fuzz.ratio: twice the common characters over all characters, 2 * 3 / 8.
         ({"a": "abcd"}, {"a": "abce"}, 0.75),
         ({"a": "abcd"}, {"a": "wxyz"}, 0.0),
         # The mean over the union of names: (1 + 0.75) / 2.
         ({"a": "same", "b": "abcd"}, {"a": "same", "b": "abce"}, 0.875),
-        # A name that one lacks is 0: (1 + 0) / 2, and (1 + 0 + 0) / 3.
+        # A name that only one has is 0: (1 + 0) / 2, and (1 + 0 + 0) / 3.
         ({"a": "same", "b": "x"}, {"a": "same"}, 0.5),
         ({"a": "same", "b": "x"}, {"a": "same", "c": "x"}, 1 / 3),
-        # Whatever is no text is equal or not.
+        # Values other than texts are equal or not.
         ({"a": [1, 2]}, {"a": [1, 2]}, 1.0),
         ({"a": [1, 2]}, {"a": [2, 1]}, 0.0),
         ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}, 1.0),
@@ -46,10 +46,10 @@ def alike(one: Any, other: Any) -> float:
         ({"a": True}, {"a": 1}, 0.0),
         ({"a": None}, {"a": None}, 1.0),
         ({"a": None}, {}, 0.0),
-        # Volatile names do not count: neither that they differ nor that one is missing.
+        # Volatile names do not count, whether they differ or one is missing.
         ({"a": "x", "description": "one"}, {"a": "x", "description": "two"}, 1.0),
         ({"a": "x", "timeout": 5}, {"a": "x"}, 1.0),
-        # Nothing is like nothing.
+        # Two calls without parameters are equal.
         ({}, {}, 1.0),
         ({}, {"description": "only"}, 1.0),
         ({"a": ""}, {"a": ""}, 1.0),
@@ -104,24 +104,24 @@ def test_what_is_logged_is_read_as_values_by_name(logged: str, expected: Any) ->
     assert read_parameters(logged) == expected
 
 
-def test_a_digest_alone_tells_the_tool_and_not_what_it_was_called_with() -> None:
+def test_a_digest_alone_has_no_parameters() -> None:
     digest = {"mcp_server_name": "tracker", "mcp_tool_name": "find"}
 
     assert read_parameters(json.dumps(digest)) is None
     assert read_parameters("{}") == {}
 
 
-def test_of_a_long_text_beginning_and_end_are_compared() -> None:
-    half = "a" * (LONGEST_TEXT // 2)
+def test_beginning_and_end_of_a_long_text_are_compared() -> None:
+    half = "a" * (MAX_COMPARED_CHARACTERS // 2)
 
     assert alike({"a": f"{half}b{half}"}, {"a": f"{half}c{half}"}) == 1.0
     assert alike({"a": f"b{half}{half}"}, {"a": f"c{half}{half}"}) < 1.0
     assert alike({"a": f"{half}{half}b"}, {"a": f"{half}{half}c"}) < 1.0
-    # As alike as the lengths allow: 2 * 1000 / (1000 + 3000)
+    # Limited by the lengths: 2 * 1000 / (1000 + 3000)
     assert alike({"a": half * 2}, {"a": half * 6}) == 0.5
 
 
-def test_all_texts_in_parameters_are_found_however_deep() -> None:
+def test_all_texts_in_parameters_are_found_at_any_depth() -> None:
     logged = {"command": ["bash", "-lc", "ls"], "at": {"path": "x"}, "n": 1, "description": "d"}
 
     assert texts_in(json.dumps(logged)) == ["bash", "-lc", "ls", "x"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.sessions.domain.tool_reports import repeats, similar
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import LONGEST_TEXT
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import MAX_COMPARED_CHARACTERS
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
@@ -16,7 +16,7 @@ from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
 
 
 def repeated(rows: list[Row]) -> list[Any]:
-    """(repeat, original, similarity, distance) of each."""
+    """Return (repeat, original, similarity, distance) of each repeat."""
     return [
         (each["call"], each["original"], each["similarity"], each["distance"])
         for each in only_report(rows)["repeats"]
@@ -24,7 +24,7 @@ def repeated(rows: list[Row]) -> list[Any]:
 
 
 def looping(rows: list[Row]) -> list[tuple[int, int, int]]:
-    """(first call, last call, calls) of each loop."""
+    """Return (first call, last call, calls) of each loop."""
     return [
         (each["first_call"], each["last_call"], each["calls"])
         for each in only_report(rows)["loops"]
@@ -46,7 +46,7 @@ def test_ten_equal_calls_are_nine_repeats_of_the_first() -> None:
     assert repeated([read("a.py")] * 10) == [(n, 1, 1.0, n - 1) for n in range(2, 11)]
 
 
-def test_a_call_of_another_tool_or_with_other_parameters_is_none() -> None:
+def test_a_call_of_another_tool_or_with_other_parameters_is_no_repeat() -> None:
     rows = [read("a.py"), call("Grep", parameters={"file_path": "a.py"}), read("other.md")]
 
     assert repeated(rows) == []
@@ -66,7 +66,7 @@ def test_the_earliest_call_that_is_similar_is_the_original_even_if_a_later_one_i
     assert repeated(rows) == [(2, 1, 0.9, 1), (3, 1, 0.9, 2)]
 
 
-def test_similarity_is_not_handed_on() -> None:
+def test_similarity_is_not_transitive() -> None:
     # 1 and 2: 2 * 9 / 20; 2 and 3: 2 * 9 / 20; 1 and 3: 2 * 8 / 20 = 0.8, so 3 repeats 2.
     rows = [read("abcdefghij"), read("abcdefghix"), read("abcdefghyx")]
 
@@ -101,17 +101,17 @@ def test_a_shell_command_that_changes_files_is_like_an_edit(
 def test_the_same_write_twice_in_a_row_is_a_repeat_of_the_one_before() -> None:
     write = call("Write", parameters={"file_path": "a.py", "content": "x"})
 
-    # Between 1 and 3 lies 2, which wrote.
+    # Call 2, between 1 and 3, changed something.
     assert repeated([write] * 3) == [(2, 1, 1.0, 1), (3, 2, 1.0, 1)]
 
 
-def test_a_write_after_looking_is_no_original_of_what_came_before_it() -> None:
+def test_a_write_repeats_the_earlier_write_but_separates_the_reads() -> None:
     write = call("Write", parameters={"file_path": "a.py", "content": "x"})
 
     assert repeated([write, read("a.py"), write, read("a.py")]) == [(3, 1, 1.0, 2)]
 
 
-def test_calls_that_were_refused_are_no_repeats_and_are_not_counted() -> None:
+def test_denied_calls_are_no_repeats_and_are_not_counted() -> None:
     rows = [read("a.py"), read("a.py", "denied"), read("a.py")]
 
     assert repeated(rows) == [(2, 1, 1.0, 1)]
@@ -152,13 +152,13 @@ def test_calls_without_parameters_among_others_are_left_out() -> None:
     assert "parameters of 2 of 3 calls" in report["basis"]
 
 
-@pytest.mark.parametrize("crowded", [0, 64])
-def test_of_many_different_calls_only_so_many_are_looked_back_on_and_it_is_said(
-    crowded: int,
+@pytest.mark.parametrize("large_block", [0, 64])
+def test_only_the_last_different_calls_are_compared_and_the_report_says_so(
+    large_block: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(similar, "LOOK_BACK", 2)
-    monkeypatch.setattr(similar, "_CROWDED", crowded)
+    monkeypatch.setattr(similar, "_LARGE_BLOCK", large_block)
     paths = ["abcdefghij", "klmnopqrst", "0123456789", "ABCDEFGHIJ", "abcdefghix"]
 
     near = only_report([read(path) for path in (*paths[:2], paths[4])])
@@ -170,19 +170,19 @@ def test_of_many_different_calls_only_so_many_are_looked_back_on_and_it_is_said(
     assert "long or many parameters compared in part" in far["basis"]
 
 
-def test_an_equal_call_is_found_however_far_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_equal_call_is_found_at_any_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similar, "LOOK_BACK", 1)
 
     assert repeated([read("abc"), read("klm"), read("xyz"), read("abc")]) == [(4, 1, 1.0, 3)]
 
 
-@pytest.mark.parametrize("crowded", [0, 64])
-def test_a_text_that_was_compared_in_part_is_told(
-    crowded: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("large_block", [0, 64])
+def test_the_report_says_that_a_text_was_compared_in_part(
+    large_block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(similar, "_CROWDED", crowded)
-    half = "x" * LONGEST_TEXT
-    # The last is alike in what is compared, and a fifth longer: 2 * 2001 / (2001 + 3001) = 0.8
+    monkeypatch.setattr(similar, "_LARGE_BLOCK", large_block)
+    half = "x" * MAX_COMPARED_CHARACTERS
+    # The compared parts of the last are equal, but it is longer: 2 * 2001 / (2001 + 3001) = 0.8
     report = only_report([bash(f"{half}{each}{half}") for each in ("a", "b", half)])
 
     assert [each["original"] for each in report["repeats"]] == [1]
@@ -199,18 +199,18 @@ def test_of_ten_names_one_may_be_missing() -> None:
     assert repeated(rows) == [(2, 1, pytest.approx(0.9), 1)]
 
 
-def test_a_place_tells_time_tool_and_the_beginning_of_the_parameters() -> None:
-    (place,) = only_report([bash("x" * 300)] * 2)["repeats"]
+def test_a_repeat_lists_time_tool_and_the_beginning_of_the_parameters() -> None:
+    (listed,) = only_report([bash("x" * 300)] * 2)["repeats"]
 
-    assert place["tool"] == "Bash"
-    assert place["parameters"] == json.dumps({"command": "x" * 300})[:200]
-    assert (place["called_at"] - place["original_at"]).total_seconds() == 1
+    assert listed["tool"] == "Bash"
+    assert listed["parameters"] == json.dumps({"command": "x" * 300})[:200]
+    assert (listed["called_at"] - listed["original_at"]).total_seconds() == 1
 
 
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def test_three_failures_alike_in_a_row_are_a_loop_two_are_none() -> None:
+def test_three_similar_failures_in_a_row_are_a_loop_and_two_are_not() -> None:
     assert looping([bash("make", "failed")] * 2) == []
     assert looping([bash("make", "failed")] * 3) == [(1, 3, 3)]
 
@@ -235,8 +235,8 @@ def test_one_loop_can_follow_another() -> None:
     assert looping(rows) == [(1, 3, 3), (4, 7, 4)]
 
 
-def test_all_calls_of_a_loop_are_like_each_other() -> None:
-    # Neighbours are 0.9 alike, the first and third 0.8: the loop begins with the second.
+def test_all_calls_of_a_loop_are_similar_to_each_other() -> None:
+    # Neighbors are 0.9 similar, the first and third 0.8: the loop begins with the second.
     texts = ["abcdefghij", "abcdefghix", "abcdefghyx", "abcdefghyx"]
 
     assert looping([bash(each, "failed") for each in texts]) == [(2, 4, 3)]
@@ -251,7 +251,7 @@ def test_a_loop_with_many_different_calls_is_compared_with_its_last_ones(
     assert looping([bash(each, "failed") for each in texts]) == [(1, 3, 3)]
 
 
-def test_a_loop_tells_when_it_began_and_ended() -> None:
+def test_a_loop_lists_its_start_and_end() -> None:
     (loop,) = only_report([read("b.py"), *[bash("make", "failed")] * 3])["loops"]
 
     assert (loop["tool"], loop["first_call"]) == ("Bash", 2)

@@ -17,20 +17,20 @@ from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
 
 
 def result(text: str, **columns: Any) -> Row:
-    """A read that brought something to light."""
+    """Return a read with a logged result."""
     return call(said=text, **columns)
 
 
 def wasted(rows: list[Row]) -> list[int] | None:
-    """Numbers of the wasted calls."""
-    places = only_report(rows)["wasted"]
-    return None if places is None else [each["call"] for each in places]
+    """Return the numbers of the wasted calls."""
+    found = only_report(rows)["wasted"]
+    return None if found is None else [each["call"] for each in found]
 
 
 USES_CHECKOUT = call("Grep", parameters={"pattern": "def checkout"})
 
 
-def test_a_result_of_which_nothing_is_used_is_wasted() -> None:
+def test_an_unused_result_is_wasted() -> None:
     assert wasted([result("the checkout module")]) == [1]
 
 
@@ -43,9 +43,9 @@ def test_a_result_of_which_nothing_is_used_is_wasted() -> None:
         call("Bash", "denied", parameters={"command": "run checkout"}),
         said("reply", "I changed the checkout."),
     ],
-    ids=["parameters", "edit", "failed call", "refused call", "reply"],
+    ids=["parameters", "edit", "failed call", "denied call", "reply"],
 )
-def test_it_is_used_by_later_parameters_edits_and_replies(later: Row) -> None:
+def test_a_result_is_used_by_later_parameters_edits_and_replies(later: Row) -> None:
     assert wasted([result("the checkout module"), later]) == []
 
 
@@ -59,7 +59,7 @@ def test_it_is_used_by_later_parameters_edits_and_replies(later: Row) -> None:
     ],
     ids=["prompt", "result", "part of a word", "longer word"],
 )
-def test_prompts_other_results_and_other_words_do_not_use_it(later: Row) -> None:
+def test_prompts_other_results_and_other_words_do_not_use_a_result(later: Row) -> None:
     assert 1 in (wasted([result("the checkout module"), later]) or [])
 
 
@@ -81,14 +81,14 @@ def test_use_before_the_call_is_no_use() -> None:
     ],
     ids=["prompt", "reply", "result", "error", "parameters"],
 )
-def test_what_was_known_before_is_not_new(known: Row, number: int) -> None:
+def test_tokens_of_earlier_texts_are_not_new(known: Row, number: int) -> None:
     # "module" alone is new, and the reply does not use it.
     rows = [known, result("the checkout module"), said("reply", "The checkout is fine.")]
 
     assert wasted(rows) == [number]
 
 
-def test_what_stands_in_its_own_parameters_is_not_new() -> None:
+def test_tokens_of_its_own_parameters_are_not_new() -> None:
     rows = [
         result("checkout module", parameters={"path": "checkout"}),
         said("reply", "The checkout is fine."),
@@ -97,7 +97,7 @@ def test_what_stands_in_its_own_parameters_is_not_new() -> None:
     assert wasted(rows) == [1]
 
 
-def test_words_of_fewer_than_six_letters_tell_nothing() -> None:
+def test_words_of_fewer_than_six_letters_are_ignored() -> None:
     # Only "module" is long enough, and nothing uses it.
     rows = [result("a cart module"), said("reply", "The cart is fine.")]
 
@@ -136,7 +136,7 @@ def test_without_results_it_is_unknown() -> None:
     assert "unknown: wasted (no results logged)" in report["basis"]
 
 
-def test_where_only_some_results_are_logged_these_are_judged() -> None:
+def test_only_logged_results_are_traced() -> None:
     report = only_report([call(), result("the checkout module", parameters={"path": "b"})])
 
     assert [each["call"] for each in report["wasted"]] == [2]
@@ -181,18 +181,18 @@ def test_a_later_window_of_the_session_may_use_it() -> None:
     assert found["wasted_calls"].to_list() == [0, None]
 
 
-def test_of_a_long_result_the_beginning_is_read_and_it_is_said(
+def test_only_the_beginning_of_a_long_result_is_read_and_the_report_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waste, "LONGEST_RESULT", 10)
-    monkeypatch.setattr(tool_report, "LONGEST_RESULT", 10)
+    monkeypatch.setattr(waste, "MAX_RESULT_CHARACTERS", 10)
+    monkeypatch.setattr(tool_report, "MAX_RESULT_CHARACTERS", 10)
     report = only_report([result("invoices, and checkout"), said("reply", "checkout")])
 
     assert [each["call"] for each in report["wasted"]] == [1]
     assert "in part" in report["basis"]
 
 
-def test_a_place_tells_how_much_was_new() -> None:
-    (place,) = only_report([result("checkout module, checkout again")])["wasted"]
+def test_a_wasted_call_lists_the_number_of_new_tokens() -> None:
+    (listed,) = only_report([result("checkout module, checkout again")])["wasted"]
 
-    assert (place["new_tokens"], place["bytes_returned"], place["tool"]) == (2, 400, "Read")
+    assert (listed["new_tokens"], listed["bytes_returned"], listed["tool"]) == (2, 400, "Read")

@@ -1,4 +1,4 @@
-"""Rows of tool calls, prompts and replies as the query gives them, and their reports."""
+"""Builders of TOOL_CALLS rows, and the reports of such rows."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from evaluation_pipelines_tests.builders import START, Row, at, session, session
 
 
 def call(tool: str = "Read", outcome: str = "ok", **columns: Any) -> Row:
-    """A call of prompt ``p1``: a Read of ``a.py`` that gave back 400 bytes in 100 ms.
+    """Return a call of prompt ``p1``: a Read of ``a.py`` with a result of 400 bytes after 100 ms.
 
-    ``parameters`` may be a dictionary; ``said`` is what it gave back, not logged unless given.
+    ``parameters`` may be a dictionary; ``said`` is the text of the result, by default not logged.
     """
     classes = {"Read": "read", "Grep": "search", "Edit": "edit", "Write": "write", "Bash": "shell"}
     given = {"parameters": {"file_path": "a.py"}, "said": None, **columns}
@@ -36,7 +36,7 @@ def call(tool: str = "Read", outcome: str = "ok", **columns: Any) -> Row:
 
 
 def said(kind: str, text: str, session_id: str = "s1") -> Row:
-    """A prompt or a reply."""
+    """Return a prompt or a reply."""
     return {
         "session_id": session_id,
         "kind": kind,
@@ -50,23 +50,23 @@ def said(kind: str, text: str, session_id: str = "s1") -> Row:
 
 
 def rows_frame(rows: Iterable[Row]) -> pl.DataFrame:
-    """The rows in their order, a second apart; windows are ``<session id>#baseline-1``."""
-    placed = [
+    """Return rows in their order, one second apart; windows are ``<session id>#baseline-1``."""
+    complete = [
         {
             "organization_id": "default",
             "session_date": START.date(),
             "session_key": f"{row['session_id']}#baseline-1",
-            "position": place,
-            "event_time": at(place),
+            "position": number,
+            "event_time": at(number),
             **row,
         }
-        for place, row in enumerate(rows, 1)
+        for number, row in enumerate(rows, 1)
     ]
-    return pl.DataFrame(placed, schema=TOOL_CALLS, orient="row")
+    return pl.DataFrame(complete, schema=TOOL_CALLS, orient="row")
 
 
 def sessions_of(rows: Sequence[Row], **columns: Any) -> pl.DataFrame:
-    """A session window of 1000 tokens and 0.09 USD for each session id."""
+    """Return a session window of 1000 tokens and 0.09 USD for each session id."""
     outcomes: dict[str, list[Any]] = {}
     for row in rows:
         outcomes.setdefault(str(row["session_id"]), []).append(row.get("outcome"))
@@ -86,11 +86,11 @@ def sessions_of(rows: Sequence[Row], **columns: Any) -> pl.DataFrame:
 
 
 def reports(rows: Sequence[Row], **columns: Any) -> list[dict[str, Any]]:
-    """Reports of all sessions; ``columns`` are those of their windows."""
+    """Return the reports of all sessions; ``columns`` are columns of their windows."""
     return tool_reports(rows_frame(rows), sessions_of(rows, **columns)).to_dicts()
 
 
 def only_report(rows: Sequence[Row], **columns: Any) -> dict[str, Any]:
-    """The report of the one session."""
+    """Return the report of a single session."""
     (report,) = reports(rows, **columns)
     return report

@@ -13,7 +13,7 @@ SCOPE = "codex_otel.log_only"
 
 
 def codex(name: str, second: float = 0, **values: object) -> dict[str, Any]:
-    """A log record ``second`` seconds after noon; ``__`` in a key stands for a dot."""
+    """Return a log record ``second`` seconds after noon; ``__`` in a key is a dot."""
     named = {key.replace("__", "."): value for key, value in values.items() if value is not None}
     time = NOON + timedelta(seconds=second)
     sent = {
@@ -33,12 +33,12 @@ def codex(name: str, second: float = 0, **values: object) -> dict[str, Any]:
 
 
 def codex_line(*records: dict[str, Any], scope: str = SCOPE, **resource: object) -> bytes:
-    """One line of a landing file."""
+    """Return one line of a landing file."""
     named = {key.replace("__", "."): value for key, value in resource.items()}
     sent = {"service.name": "codex_exec", "service.version": "0.169.0", **named}
     return json.dumps(request(records, sent, scope)).encode() + b"\n"
 
 
 def codex_event(name: str, **values: object) -> dict[str, Any]:
-    """The event of one record."""
+    """Return the event of one record."""
     return read_one(codex_line(codex(name, 0, **values)))

@@ -1,4 +1,4 @@
-"""Builders of hand-made records that name their program by scope, and are read with it."""
+"""Builders of synthetic records that are recognized by their scope."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, attribute
 
 
 def record(name: str | None, body: str = "It happened.", **values: object) -> dict[str, Any]:
-    """A log record at noon; ``__`` in a key stands for a dot, an attribute of None is left out."""
+    """Return a log record at noon; ``__`` in a key is a dot, an attribute of None is omitted."""
     named = {key.replace("__", "."): value for key, value in values.items()}
     sent = {"session.id": SESSION, "event.name": name, **named}
     return {
@@ -19,6 +19,6 @@ def record(name: str | None, body: str = "It happened.", **values: object) -> di
 
 
 def sent_by(scope: str, *records: dict[str, Any], **resource: object) -> bytes:
-    """One line with records of a scope."""
+    """Return one line with records of a scope."""
     named = {key.replace("__", "."): value for key, value in resource.items()}
     return json.dumps(request(records, named, scope)).encode() + b"\n"

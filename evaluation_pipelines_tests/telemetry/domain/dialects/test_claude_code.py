@@ -1,4 +1,4 @@
-"""How Claude Code words its telemetry, version by version, and what each record becomes."""
+"""Dialect of Claude Code: events of the records of each version."""
 
 import json
 from typing import Any
@@ -12,24 +12,26 @@ from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CO
 from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 
-# -- who sent it, and what it is called ------------------------------------------------------------
+# -- recognition and names -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("scope", "body", "name"),
     [
         ("com.anthropic.claude_code.events", "claude_code.user_prompt", "user_prompt"),
-        # hand-made and older: the prefix in event.name, or no event.name at all
+        # synthetic and older: the prefix in event.name, or no event.name
         ("com.anthropic.claude_code.events", "claude_code.user_prompt", "claude_code.user_prompt"),
         ("com.anthropic.claude_code.events", "claude_code.user_prompt", ""),
         ("com.anthropic.claude_code.events", None, "user_prompt"),
-        # the scope lost or renamed on the way
+        # the scope removed or renamed by a collector
         ("", "claude_code.user_prompt", "user_prompt"),
         ("", None, "claude_code.user_prompt"),
         ("other", "claude_code.user_prompt", ""),
     ],
 )
-def test_a_record_is_known_by_scope_body_or_name(scope: str, body: str | None, name: str) -> None:
+def test_a_record_is_recognized_by_scope_body_or_name(
+    scope: str, body: str | None, name: str
+) -> None:
     record = claude("user_prompt", event__name=name, prompt_length="53")
     record["body"] = {} if body is None else {"stringValue": body}
     event = read_one(json.dumps(request([record], scope=scope)).encode())
@@ -38,13 +40,13 @@ def test_a_record_is_known_by_scope_body_or_name(scope: str, body: str | None, n
 
 
 @pytest.mark.parametrize("service", ["claude-code", "claude-code-desktop", "cowork", "my-agent"])
-def test_the_service_name_is_kept_and_decides_nothing(service: str) -> None:
+def test_the_service_name_is_stored_and_not_used_for_recognition(service: str) -> None:
     event = read_one(line(claude("user_prompt"), service__name=service, service__version="2.1.330"))
     assert (event["source_cli"], event["service_name"]) == ("claude_code", service)
     assert event["service_version"] == "2.1.330"
 
 
-def test_an_impostor_that_only_calls_its_service_claude_code_is_not_claude_code() -> None:
+def test_a_service_named_claude_code_is_not_recognized_by_its_name() -> None:
     record = {**claude("user_prompt"), "body": {"stringValue": "session.created"}}
     batch = read(json.dumps(request([record], scope="opencode")).encode())
     assert batch.events.is_empty()
@@ -66,17 +68,17 @@ def test_an_impostor_that_only_calls_its_service_claude_code_is_not_claude_code(
         ("hook_execution_start", "hook"),
         ("hook_execution_complete", "hook"),
         ("hook_plugin_metrics", "hook"),
-        # Neither is an error of its own: an api_error stands beside it.
+        # Neither is a separate error: an api_error is also sent.
         ("api_retries_exhausted", "other"),
         ("internal_error", "other"),
         ("managed_settings_resolved", "other"),
         ("an_event_of_tomorrow", "other"),
     ],
 )
-def test_every_event_has_a_canonical_name_and_keeps_its_own(sent: str, canonical: str) -> None:
-    event = read_one(line(claude(sent, colour="red")))
+def test_every_event_has_a_canonical_name_and_its_source_name(sent: str, canonical: str) -> None:
+    event = read_one(line(claude(sent, color="red")))
     assert (event["event_name"], event["source_event_name"]) == (canonical, sent)
-    assert json.loads(event["attributes"]) == {"colour": "red"}
+    assert json.loads(event["attributes"]) == {"color": "red"}
 
 
 # -- prompts and replies ---------------------------------------------------------------------------
@@ -132,7 +134,7 @@ def test_identities_of_the_record_are_columns() -> None:
     event = read_one(line(record))
     columns = "sequence prompt_id user_id organization_id subagent query_source".split()
     assert [event[name] for name in columns] == list(sent.values())
-    # agent.name names a subagent: it is no identity.
+    # agent.name is the name of a subagent, not an identity.
     assert event["agent_id"] is None
 
 
@@ -149,7 +151,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("version", ["2.1.121", "2.1.294"])
-def test_numbers_came_as_texts_until_2_1_121_and_as_numbers_since(version: str) -> None:
+def test_numbers_are_strings_up_to_2_1_121_and_numbers_since(version: str) -> None:
     sent = {k: str(v) for k, v in NUMBERS.items()} if version == "2.1.121" else NUMBERS
     event = read_one(line(claude("api_request", model="claude-opus-4-6", request_id="r", **sent)))
     assert {name: event[name] for name in NUMBERS} == NUMBERS
@@ -157,8 +159,8 @@ def test_numbers_came_as_texts_until_2_1_121_and_as_numbers_since(version: str) 
     assert (event["request_id"], event["cost_source"]) == ("r", "reported")
 
 
-def test_cache_tokens_that_were_not_sent_are_none_and_broken_ones_unknown() -> None:
-    """The API leaves them out when no cache was involved; "undefined" is another matter."""
+def test_missing_cache_tokens_are_zero_and_broken_ones_unknown() -> None:
+    """The API omits them if no cache was involved; "undefined" is a broken value."""
     absent = read_one(line(claude("api_request", input_tokens=1, output_tokens=2)))
     assert (absent["cache_read_tokens"], absent["cache_creation_tokens"]) == (0, 0)
     batch = read(line(claude("api_request", cache_read_tokens="undefined")))
@@ -167,13 +169,13 @@ def test_cache_tokens_that_were_not_sent_are_none_and_broken_ones_unknown() -> N
     assert batch.counts.value_anomalies == 1
 
 
-def test_input_tokens_that_were_not_sent_stay_unknown() -> None:
+def test_missing_input_tokens_are_unknown() -> None:
     event = read_one(line(claude("api_request", output_tokens=2)))
     assert event["input_tokens"] is None
 
 
 @pytest.mark.parametrize(("cost", "source"), [(0, "reported"), (None, "unknown")])
-def test_a_request_without_a_cost_says_so_and_one_that_was_free_too(
+def test_the_cost_source_distinguishes_a_missing_and_a_zero_cost(
     cost: int | None, source: str
 ) -> None:
     event = read_one(line(claude("api_request", cost_usd=cost)))
@@ -187,27 +189,27 @@ def test_an_api_error_keeps_its_error_and_has_neither_tokens_nor_cost() -> None:
     assert json.loads(event["attributes"]) == {"status_code": "undefined"}
 
 
-def test_a_logged_request_body_is_content_of_an_event_that_is_no_request() -> None:
+def test_a_logged_request_body_is_the_content_of_another_event() -> None:
     """The payload is the attribute ``body``; the body of the record is the event's name."""
     event = read_one(line(claude("api_request_body", body='{"model": "x"}')))
     assert (event["event_name"], event["content"]) == ("other", '{"model": "x"}')
 
 
-def test_the_duration_of_hooks_has_a_name_of_its_own() -> None:
+def test_the_duration_of_hooks_has_another_attribute() -> None:
     event = read_one(line(claude("hook_execution_complete", total_duration_ms="41", num_hooks="1")))
     assert (event["event_name"], event["duration_ms"]) == ("hook", 41.0)
     assert json.loads(event["attributes"]) == {"num_hooks": "1"}
 
 
-def test_no_conversion_of_the_dialect_gives_anything_for_an_empty_text() -> None:
-    """An attribute that is there and empty says nothing."""
+def test_every_conversion_of_the_dialect_returns_null_for_an_empty_string() -> None:
+    """An empty attribute counts as missing."""
     for attribute, (_, convert) in CLAUDE_CODE.columns.items():
         assert convert("") is None, attribute
         assert convert(None) is None, attribute
         assert convert("text") is not None or convert("text") is BROKEN, attribute
 
 
-# What the attributes can hold at worst: JSON inside texts, halves of letters, numbers of any size.
+# Worst-case attribute values: JSON in strings, unpaired surrogates, numbers of any size.
 TEXTS = st.text() | st.sampled_from(
     (
         *("", "NaN", "-1", "9" * 30, "1e400", "true", "builtin", "mcp_tool", "Bash", "Exit code 1"),
@@ -233,7 +235,7 @@ NAMES = ("user_prompt", "tool_result", "tool_decision", "api_request", "hook_reg
 @given(
     st.sampled_from(NAMES), st.dictionaries(st.sampled_from(sorted(CLAUDE_CODE.columns)), VALUES)
 )
-def test_no_value_of_any_attribute_costs_the_record(
+def test_a_record_is_kept_for_any_value_of_any_attribute(
     name: str, values: dict[str, dict[str, Any]]
 ) -> None:
     record = claude(name)

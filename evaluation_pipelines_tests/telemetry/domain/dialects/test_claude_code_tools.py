@@ -10,12 +10,12 @@ from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 
 
 def tool_event(**values: Any) -> dict[str, Any]:
-    """The event of a ``tool_result``."""
+    """Return the event of a ``tool_result``."""
     return read_one(line(claude("tool_result", **values)))
 
 
 def bash(command: str, **values: Any) -> dict[str, Any]:
-    """The event of a shell call."""
+    """Return the event of a shell call."""
     digest = json.dumps({"bash_command": command.split(maxsplit=1)[0], "full_command": command})
     return tool_event(tool_name="Bash", tool_parameters=digest, **values)
 
@@ -32,7 +32,7 @@ def bash(command: str, **values: Any) -> dict[str, Any]:
         (None, None, None),
     ],
 )
-def test_success_is_what_was_reported(
+def test_success_is_the_reported_success(
     sent: object, success: bool | None, source: str | None
 ) -> None:
     event = tool_event(tool_name="Read", success=sent, duration_ms="35", tool_use_id="t")
@@ -40,7 +40,7 @@ def test_success_is_what_was_reported(
     assert (event["duration_ms"], event["tool_use_id"]) == (35.0, "t")
 
 
-def test_an_outcome_that_is_no_truth_value_is_unknown_and_counted() -> None:
+def test_an_outcome_that_is_no_boolean_is_unknown_and_counted() -> None:
     batch = read(line(claude("tool_result", tool_name="Read", success="maybe")))
     assert batch.events["success"].to_list() == [None]
     assert batch.counts.value_anomalies == 1
@@ -54,14 +54,14 @@ def test_an_outcome_that_is_no_truth_value_is_unknown_and_counted() -> None:
         ("make check", "Error: Exit code 127\nnot found", None, False, 127, "exit_code"),
         ("make check", "Command failed with exit code: 1", "true", False, 1, "exit_code"),
         ("make check", "Exit code 0", "true", True, 0, "reported"),
-        # 1 is an answer of these: nothing found, they differ, it is not so.
+        # Exit code 1 is an answer of these: no match, a difference, false.
         ("grep -rn TODO src", "Exit code 1", "false", True, 1, "exit_code"),
         ("rg TODO", "Exit code 1", "true", True, 1, "reported"),
         ("cd src && diff a b", "Exit code 1", "false", True, 1, "exit_code"),
         ("test -f a", "Exit code 1", None, True, 1, "exit_code"),
         ("grep -rn TODO src", "Exit code 2", "true", False, 2, "exit_code"),
         ("grep x f && make", "Exit code 1", "false", False, 1, "reported"),
-        # No exit code is shown: nothing is read out of other texts.
+        # No exit code is shown; other texts are not searched.
         ("make check", "the exit code 2 is not at the beginning", "true", True, None, "reported"),
         ("make check", "Exit code 4711", "true", True, None, "reported"),
         ("make check", "", "true", True, None, "reported"),
@@ -78,13 +78,13 @@ def test_a_shown_exit_code_decides_unless_one_is_an_answer(
     )
 
 
-def test_an_exit_code_of_one_is_a_failure_where_the_command_is_not_known() -> None:
+def test_an_exit_code_of_one_is_a_failure_if_the_command_is_unknown() -> None:
     event = tool_event(tool_name="Bash", error="Exit code 1", success="true")
     assert (event["success"], event["success_source"]) == (False, "exit_code")
 
 
 @pytest.mark.parametrize("decision", ["accept", "reject"])
-def test_a_decision_says_whether_the_call_was_denied(decision: str) -> None:
+def test_a_decision_records_whether_the_call_was_denied(decision: str) -> None:
     sent: dict[str, Any] = {
         "decision": decision,
         "source": "user_reject",
@@ -153,18 +153,18 @@ MCP = '{"mcp_server_name": "github", "mcp_tool_name": "create_issue"}'
         ("mcp_tool", '{"mcp_server_name": "github"}', "mcp_tool"),
         ("mcp_tool", MCP[:-5], "mcp_tool"),
         ("mcp_tool", '["no object"]', "mcp_tool"),
-        # JSON inside JSON can spell what no file can hold.
+        # JSON inside JSON can contain characters that no file can.
         ("mcp_tool", r'{"mcp_server_name": "a\u0000b\ud83d", "mcp_tool_name": 5}', "mcp__ab?__5"),
     ],
 )
-def test_the_real_name_of_an_mcp_tool_stands_in_its_parameters(
+def test_the_real_name_of_an_mcp_tool_is_in_its_parameters(
     tool: str, details: str | None, name: str
 ) -> None:
     event = tool_event(tool_name=tool, tool_parameters=details)
     assert (event["tool_name"], event["tool_type"], event["tool_class"]) == (name, "mcp", "mcp")
 
 
-def test_the_full_arguments_are_the_parameters_and_the_digest_stands_in_for_them() -> None:
+def test_the_parameters_are_the_full_arguments_or_else_the_digest() -> None:
     arguments, digest = '{"command": "ls -la"}', '{"full_command": "ls -la"}'
     whole = tool_event(tool_name="Bash", tool_input=arguments, tool_parameters=digest)
     assert whole["tool_parameters"] == arguments
@@ -178,7 +178,7 @@ def test_the_full_arguments_are_the_parameters_and_the_digest_stands_in_for_them
     [
         ({"tool_input": '{"command": "cat app.py"}'}, "read"),
         ({"tool_parameters": '{"full_command": "rg TODO"}'}, "search"),
-        # The digest is asked first: tool_input is cut at some 4 000 characters.
+        # The digest has priority: tool_input is truncated at about 4,000 characters.
         ({"tool_parameters": '{"full_command": "rg x"}', "tool_input": '{"comm'}, "search"),
         ({"tool_input": '{"command": "cat app.p'}, "shell"),
         ({"tool_input": '{"command": ["cat"]}'}, "shell"),
@@ -186,7 +186,7 @@ def test_the_full_arguments_are_the_parameters_and_the_digest_stands_in_for_them
         ({}, "shell"),
     ],
 )
-def test_a_shell_call_that_only_looks_is_told_by_its_command(
+def test_the_class_of_a_shell_call_depends_on_its_command(
     values: dict[str, str], tool_class: str
 ) -> None:
     event = tool_event(tool_name="Bash", success="true", **values)

@@ -1,4 +1,4 @@
-"""How Codex words its telemetry, version by version, and what each record becomes."""
+"""Dialect of Codex: events of the records of each version."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ from evaluation_pipelines_tests.telemetry.domain.dialects.codex_records import (
 )
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 
-# -- who sent it, and what it is called ------------------------------------------------------------
+# -- recognition and names -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
         "codex_otel::traces::otel_manager",  # 0.104
         "codex",  # 0.139
         "codex_otel.log_only",  # 0.169
-        "",  # lost on the way
+        "",  # removed by a collector
     ],
 )
-def test_a_record_of_every_version_is_known_and_named_by_its_attribute(scope: str) -> None:
+def test_a_record_of_every_version_is_recognized_and_named_by_its_attribute(scope: str) -> None:
     event = read_one(codex_line(codex("user_prompt"), scope=scope))
     assert (event["source_cli"], event["event_name"]) == ("codex", "user_prompt")
     assert event["source_event_name"] == "user_prompt"
@@ -46,7 +46,7 @@ def test_a_record_of_every_version_is_known_and_named_by_its_attribute(scope: st
         ("user_prompt", "user_prompt"),
         ("tool_decision", "tool_decision"),
         ("tool_result", "tool_result"),
-        # A call is told by the event of the stream that has its tokens.
+        # A call is the stream event with its tokens.
         ("api_request", "other"),
         ("sse_event", "other"),
         ("websocket_event", "other"),
@@ -56,20 +56,20 @@ def test_a_record_of_every_version_is_known_and_named_by_its_attribute(scope: st
         ("an_event_of_tomorrow", "other"),
     ],
 )
-def test_every_event_has_a_canonical_name_and_keeps_its_own(sent: str, canonical: str) -> None:
-    event = codex_event(sent, colour="red")
+def test_every_event_has_a_canonical_name_and_its_source_name(sent: str, canonical: str) -> None:
+    event = codex_event(sent, color="red")
     assert (event["event_name"], event["source_event_name"]) == (canonical, sent)
-    assert json.loads(event["attributes"]) == {"colour": "red"}
+    assert json.loads(event["attributes"]) == {"color": "red"}
 
 
-def test_the_name_of_the_record_itself_is_a_line_of_source_code_and_not_used() -> None:
+def test_the_top_level_name_is_a_source_location_and_not_used() -> None:
     record = codex("user_prompt")
     record["eventName"] = "codex.tool_result"
     assert read_one(codex_line(record))["event_name"] == "user_prompt"
 
 
 @pytest.mark.parametrize("sent", ["0", 0, None])
-def test_the_time_stands_in_an_attribute_only(sent: object) -> None:
+def test_the_time_is_in_an_attribute_only(sent: object) -> None:
     record = codex("user_prompt", 1.5)
     record["timeUnixNano"] = sent
     event = read_one(codex_line(record))
@@ -78,7 +78,7 @@ def test_the_time_stands_in_an_attribute_only(sent: object) -> None:
     assert event["time_anomaly"] is False
 
 
-def test_the_session_is_the_conversation_and_the_user_the_address_of_the_account() -> None:
+def test_the_session_is_the_conversation_and_the_user_is_the_email_address() -> None:
     # All members of a workspace share the id of its account.
     event = codex_event("user_prompt", user__email="dev@example.com", user__account_id="acc")
     assert (event["session_id"], event["user_id"]) == (SESSION, "dev@example.com")
@@ -109,7 +109,7 @@ def test_the_text_of_a_prompt_is_content_unless_it_was_redacted(
 
 COUNTS: dict[str, object] = {
     "event.kind": "response.completed",
-    # Two are sent as numbers, three as texts.
+    # Two are sent as numbers, three as strings.
     "input_token_count": "9420",
     "output_token_count": "31",
     "cached_token_count": 8704,
@@ -122,7 +122,7 @@ TOKENS = (
 
 
 def completed(**changes: object) -> dict[str, Any]:
-    """The event of a completed response; a change of None leaves the attribute out."""
+    """Return the event of a completed response; a change of None omits the attribute."""
     return codex_event("sse_event", **{**COUNTS, **changes})
 
 
@@ -132,7 +132,7 @@ def test_a_completed_response_with_token_counts_is_the_call() -> None:
     # 9420 - 8704 of the input was not cached
     assert [event[name] for name in TOKENS] == [716, 31, 8704, 0, 12]
     assert (event["model"], event["provider"], event["ttft_ms"]) == ("gpt-5.5", "anthropic", 41.0)
-    # tool_token_count is the total (9420 + 31), not a count of its own
+    # tool_token_count is the total (9420 + 31), not a separate count
     assert json.loads(event["attributes"]) == {
         "event.kind": "response.completed",
         "tool_token_count": "9451",
@@ -154,13 +154,13 @@ def test_a_call_is_priced_from_its_tokens() -> None:
         ({"cached_token_count": None}, 9420, 0, 0),
         ({"cache_write_token_count": 16}, 700, 8704, 16),
         ({"cached_token_count": 9420}, 0, 9420, 0),
-        # More from the cache than went in, and what is no number: nobody knows.
+        # More cached tokens than input tokens, and invalid numbers: unknown.
         ({"cached_token_count": 9421}, None, 9421, 0),
         ({"cached_token_count": "NaN"}, None, None, 0),
         ({"input_token_count": None}, None, 8704, 0),
     ],
 )
-def test_input_never_counts_what_was_cached(
+def test_input_never_includes_cached_tokens(
     changes: dict[str, object], input_tokens: int | None, cached: int | None, written: int
 ) -> None:
     event = completed(**changes)
@@ -198,11 +198,11 @@ def test_any_other_event_of_the_stream_is_no_call(values: dict[str, object]) -> 
         ({"error.message": "error sending request"}, False),
         ({"http.response.status_code": "undefined"}, False),
         ({}, None),
-        # Which models there are is asked in the background and often refused.
+        # The list of models is requested in the background and often refused.
         ({"http.response.status_code": 404, "endpoint": "/models"}, None),
     ],
 )
-def test_a_try_over_the_wire_is_no_call_and_says_whether_it_reached_the_model(
+def test_a_try_is_no_call_and_records_whether_it_reached_the_model(
     values: dict[str, object], success: bool | None
 ) -> None:
     event = codex_event("api_request", duration_ms="12", attempt=1, **values)
@@ -211,11 +211,11 @@ def test_a_try_over_the_wire_is_no_call_and_says_whether_it_reached_the_model(
     assert event["error"] == values.get("error.message")
 
 
-# -- whatever is sent ------------------------------------------------------------------------------
+# -- any values -----------------------------------------------------------------------------------
 
 
-def test_no_conversion_of_the_dialect_gives_anything_for_an_empty_text() -> None:
-    """An attribute that is there and empty says nothing."""
+def test_every_conversion_of_the_dialect_returns_null_for_an_empty_string() -> None:
+    """An empty attribute counts as missing."""
     for attribute, (_, convert) in CODEX.columns.items():
         assert convert("") is None, attribute
         assert convert(None) is None, attribute
@@ -257,7 +257,7 @@ NAMES = ("user_prompt", "tool_result", "tool_decision", "api_request", "sse_even
 
 
 @given(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(sorted(KEYS)), VALUES))
-def test_no_value_of_any_attribute_costs_the_record(
+def test_a_record_is_kept_for_any_value_of_any_attribute(
     name: str, values: dict[str, dict[str, Any]]
 ) -> None:
     record = codex(name)

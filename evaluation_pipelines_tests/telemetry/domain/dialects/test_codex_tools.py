@@ -9,12 +9,12 @@ from evaluation_pipelines_tests.telemetry.domain.dialects.codex_records import c
 
 
 def call(**values: object) -> dict[str, Any]:
-    """The event of a ``codex.tool_result``."""
+    """Return the event of a ``codex.tool_result``."""
     return codex_event("tool_result", **values)
 
 
 def header(code: int) -> str:
-    """What exec_command puts before the output."""
+    """Return the text that exec_command adds before the output."""
     return (
         "Chunk ID: 8e87cf\nWall time: 0.0000 seconds\n"
         f"Process exited with code {code}\nOriginal token count: 13\nOutput:\nProcess exited with"
@@ -22,12 +22,12 @@ def header(code: int) -> str:
 
 
 def freeform(code: int) -> str:
-    """What shell_command and apply_patch put before the output."""
+    """Return the text that shell_command and apply_patch add before the output."""
     return f"Exit code: {code}\nWall time: 0 seconds\nOutput:\nExit code: 7\n"
 
 
 def structured(code: int) -> str:
-    """What shell returns."""
+    """Return the output of the tool ``shell``."""
     return json.dumps({"output": "", "metadata": {"exit_code": code, "duration_seconds": 0.0}})
 
 
@@ -49,7 +49,7 @@ def structured(code: int) -> str:
         (None, 3, False, "exit_code"),
     ],
 )
-def test_the_exit_code_that_a_command_shows_decides(
+def test_the_exit_code_in_the_output_decides(
     shows: Any, tool: str, reported: str | None, code: int, success: bool, source: str
 ) -> None:
     event = call(tool_name=tool, arguments='{"cmd": "make"}', success=reported, output=shows(code))
@@ -66,7 +66,7 @@ def test_the_exit_code_that_a_command_shows_decides(
         ("grep x f && make", 1, "true", False, "exit_code"),
     ],
 )
-def test_an_exit_code_of_one_is_no_failure_where_it_is_an_answer(
+def test_an_exit_code_of_one_is_no_failure_if_it_is_an_answer(
     command: str, code: int, reported: str, success: bool, source: str
 ) -> None:
     arguments = json.dumps({"cmd": command})
@@ -96,7 +96,7 @@ def test_an_exit_code_of_one_is_no_failure_where_it_is_an_answer(
     ],
 )
 @pytest.mark.parametrize(("reported", "success"), [("true", True), ("false", False)])
-def test_without_an_exit_code_the_outcome_is_what_was_reported(
+def test_the_outcome_is_the_reported_one_without_an_exit_code(
     output: str | None, reported: str, success: bool
 ) -> None:
     event = call(tool_name="exec_command", success=reported, output=output)
@@ -111,7 +111,7 @@ def test_a_patch_and_a_running_program_show_exit_codes_too(tool: str) -> None:
 
 
 @pytest.mark.parametrize("values", [{"mcp_server": "calc"}, {}])
-def test_what_any_other_tool_returns_is_not_searched_for_exit_codes(values: dict[str, str]) -> None:
+def test_the_output_of_other_tools_is_not_searched_for_exit_codes(values: dict[str, str]) -> None:
     event = call(tool_name="answer", success="true", output=freeform(1), **values)
     assert (event["success"], event["exit_code"]) == (True, None)
 
@@ -120,7 +120,7 @@ def test_what_any_other_tool_returns_is_not_searched_for_exit_codes(values: dict
 
 
 @pytest.mark.parametrize(
-    ("said", "decision"),
+    ("sent", "decision"),
     [
         ("approved", "accept"),
         ("approved_for_session", "accept"),
@@ -129,17 +129,17 @@ def test_what_any_other_tool_returns_is_not_searched_for_exit_codes(values: dict
         ("denied_with_network_policy_deny", "reject"),
         ("abort", "reject"),
         ("timed_out", "reject"),
-        ("a_wording_of_tomorrow", None),
+        ("a_future_value", None),
         (None, None),
     ],
 )
-def test_a_decision_is_accept_or_reject_and_keeps_its_wording(
-    said: str | None, decision: str | None
+def test_a_decision_is_accept_or_reject_and_the_sent_value_is_kept(
+    sent: str | None, decision: str | None
 ) -> None:
-    event = codex_event("tool_decision", decision=said, call_id="c", tool_name="apply_patch")
+    event = codex_event("tool_decision", decision=sent, call_id="c", tool_name="apply_patch")
     assert (event["event_name"], event["decision"]) == ("tool_decision", decision)
     assert (event["tool_use_id"], event["tool_class"]) == ("c", "edit")
-    assert json.loads(event["attributes"] or "{}").get("decision") == said
+    assert json.loads(event["attributes"] or "{}").get("decision") == sent
     assert (event["success"], event["success_source"]) == (None, None)
 
 
@@ -192,15 +192,15 @@ def test_the_wrapper_of_code_mode_is_no_call(name: str, tool: str, arguments: st
 @pytest.mark.parametrize(
     ("tool", "values", "tool_class"),
     [
-        # what the wrapper calls
+        # a call of the wrapped program
         ("exec_command", {"call_id": "exec-05a0d412", "arguments": '{"cmd":"make"}'}, "shell"),
         # waiting for another agent
         ("wait", {"arguments": '{"ids": ["a"]}'}, "agent"),
-        # a tool of a server that happens to have the name
+        # a tool of a server with the same name
         ("exec", {"tool_namespace": "mcp__calc"}, "mcp"),
     ],
 )
-def test_the_calls_of_the_wrapper_and_namesakes_of_it_count(
+def test_calls_of_the_wrapped_program_and_tools_with_the_same_name_count(
     tool: str, values: dict[str, str], tool_class: str
 ) -> None:
     event = call(tool_name=tool, success="true", **values)
@@ -253,7 +253,7 @@ def test_every_tool_has_a_class(tool: str | None, tool_class: str) -> None:
         ("exec_command", None, "shell"),
     ],
 )
-def test_a_shell_call_that_only_looks_is_told_by_its_command(
+def test_the_class_of_a_shell_call_depends_on_its_command(
     tool: str, arguments: str | None, tool_class: str
 ) -> None:
     assert call(tool_name=tool, arguments=arguments)["tool_class"] == tool_class
@@ -286,7 +286,7 @@ def test_the_tool_of_an_mcp_server_is_named_with_its_server(
         ("", None),
     ],
 )
-def test_parameters_are_json_also_where_a_tool_takes_bare_text(
+def test_parameters_are_json_also_for_tools_that_take_bare_text(
     arguments: str, parameters: str | None
 ) -> None:
     event = call(tool_name="apply_patch", arguments=arguments)
@@ -296,6 +296,6 @@ def test_parameters_are_json_also_where_a_tool_takes_bare_text(
 @pytest.mark.parametrize(
     ("agent", "subagent"), [("/root", None), ("/root/reviewer", "reviewer"), (None, None)]
 )
-def test_the_subagent_that_made_the_call_is_named(agent: str | None, subagent: str | None) -> None:
+def test_a_call_has_the_name_of_its_subagent(agent: str | None, subagent: str | None) -> None:
     event = call(tool_name="view_image", agent_name=agent)
     assert (event["subagent"], event["attributes"]) == (subagent, None)

@@ -1,4 +1,4 @@
-"""How Gemini CLI words its telemetry, and what each record becomes."""
+"""Dialect of Gemini CLI: events of its records."""
 
 import json
 from typing import Any
@@ -15,11 +15,11 @@ SCOPE = "gemini-cli"
 
 
 def event(name: str, **values: Any) -> dict[str, Any]:
-    """The event of one record."""
+    """Return the event of one record."""
     return read_one(sent_by(SCOPE, record(f"gemini_cli.{name}", **values)))
 
 
-# -- who sent it, and what it is called ------------------------------------------------------------
+# -- recognition and names -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def event(name: str, **values: Any) -> dict[str, Any]:
         ("", "gemini_cli.user_prompt"),
     ],
 )
-def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
+def test_a_record_is_recognized_by_scope_or_name(scope: str, name: str) -> None:
     found = read_one(sent_by(scope, record(name), service__name="whatever"))
     assert (found["source_cli"], found["event_name"]) == ("gemini_cli", "user_prompt")
     assert (found["source_event_name"], found["service_name"]) == ("user_prompt", "whatever")
@@ -45,7 +45,7 @@ def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
         ("gemini_cli.tool_call", "tool_result"),
         ("gemini_cli.chat_compression", "compaction"),
         ("gemini_cli.hook_call", "hook"),
-        # It only says that a call began.
+        # It only marks the start of a call.
         ("gemini_cli.api_request", "other"),
         # A command to the program is no prompt.
         ("gemini_cli.slash_command", "other"),
@@ -54,14 +54,14 @@ def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
         ("gemini_cli.an_event_of_tomorrow", "other"),
     ],
 )
-def test_every_event_has_a_canonical_name_and_keeps_its_own(sent: str, canonical: str) -> None:
-    found = read_one(sent_by(SCOPE, record(sent, colour="red")))
+def test_every_event_has_a_canonical_name_and_its_source_name(sent: str, canonical: str) -> None:
+    found = read_one(sent_by(SCOPE, record(sent, color="red")))
     assert found["event_name"] == canonical
     assert found["source_event_name"] == sent.removeprefix("gemini_cli.")
-    assert json.loads(found["attributes"])["colour"] == "red"
+    assert json.loads(found["attributes"])["color"] == "red"
 
 
-def test_each_api_call_counts_once_though_it_is_told_twice() -> None:
+def test_each_api_call_counts_once_although_it_is_logged_twice() -> None:
     again = "gen_ai.client.inference.operation.details"
     tokens: dict[str, Any] = {"input_token_count": 7, "output_token_count": 2}
     answered = record("gemini_cli.api_response", model="gemini-2.5-pro", **tokens)
@@ -76,15 +76,15 @@ def test_the_version_of_node_is_not_the_version_of_the_program() -> None:
     node = read_one(sent_by(SCOPE, record("gemini_cli.config"), service__version="v20.20.2"))
     assert node["service_version"] is None
     assert json.loads(node["attributes"]) == {"service.version": "v20.20.2"}
-    own = read_one(sent_by(SCOPE, record("gemini_cli.config"), service__version="0.61.0"))
-    assert own["service_version"] == "0.61.0"
+    program = read_one(sent_by(SCOPE, record("gemini_cli.config"), service__version="0.61.0"))
+    assert program["service_version"] == "0.61.0"
 
 
-def test_no_sequence_is_sent_and_none_is_made_up() -> None:
+def test_the_sequence_is_unknown() -> None:
     assert event("user_prompt")["sequence"] is None
 
 
-def test_who_asked_is_told_by_user_role_and_agent() -> None:
+def test_user_role_and_agent_are_columns() -> None:
     called = event("api_response", user__email="dev@example.com", role="utility_router")
     assert (called["user_id"], called["query_source"]) == ("dev@example.com", "utility_router")
     assert event("agent.start", agent_name="cli_help")["subagent"] == "cli_help"
@@ -97,14 +97,14 @@ def test_who_asked_is_told_by_user_role_and_agent() -> None:
     ("name", "attribute"),
     [("user_prompt", "prompt"), ("api_request", "request_text"), ("api_response", "response_text")],
 )
-def test_texts_are_content_where_they_are_logged(name: str, attribute: str) -> None:
+def test_logged_texts_are_content(name: str, attribute: str) -> None:
     found = event(name, prompt_id="p########0", **{attribute: "Fix it"})
     assert (found["content"], found["prompt_id"]) == ("Fix it", "p########0")
     assert event(name)["content"] is None
 
 
 def answer(**values: Any) -> dict[str, Any]:
-    """The event of an answered call of which everything is known."""
+    """Return the event of an answered call with all its attributes."""
     counts = {
         "input_token_count": 7420,
         "output_token_count": 31,
@@ -117,7 +117,7 @@ def answer(**values: Any) -> dict[str, Any]:
     return event("api_response", **sent)
 
 
-def test_cached_tokens_are_taken_out_of_the_input_and_thoughts_are_not_in_the_output() -> None:
+def test_input_excludes_cached_tokens_and_output_excludes_thoughts() -> None:
     found = answer()
     assert found["input_tokens"] == 3324  # 7420 - 4096
     assert (found["cache_read_tokens"], found["cache_creation_tokens"]) == (4096, 0)
@@ -125,11 +125,11 @@ def test_cached_tokens_are_taken_out_of_the_input_and_thoughts_are_not_in_the_ou
     assert (found["model"], found["duration_ms"]) == ("gemini-2.5-pro", 24.0)
 
 
-def test_what_a_tool_of_the_api_put_before_the_model_is_input() -> None:
+def test_tokens_from_a_tool_of_the_api_are_input() -> None:
     assert answer(tool_token_count=100)["input_tokens"] == 3424  # 7420 - 4096 + 100
 
 
-def test_tokens_that_cannot_be_are_unknown() -> None:
+def test_impossible_tokens_are_unknown() -> None:
     assert answer(cached_content_token_count=7421)["input_tokens"] is None
     broken: dict[str, Any] = {"input_token_count": "undefined", "cached_content_token_count": 1}
     batch = read(sent_by(SCOPE, record("gemini_cli.api_response", **broken)))
@@ -137,13 +137,13 @@ def test_tokens_that_cannot_be_are_unknown() -> None:
     assert batch.counts.value_anomalies == 1
 
 
-def test_cached_tokens_that_were_not_sent_are_none() -> None:
+def test_missing_cached_tokens_are_zero() -> None:
     found = answer(cached_content_token_count=None)
     assert (found["input_tokens"], found["cache_read_tokens"]) == (7420, 0)
 
 
-def test_a_call_is_priced_by_all_its_tokens_thoughts_among_them() -> None:
-    """The table of the tests asks a millionth of a dollar a token."""
+def test_a_call_is_priced_by_all_its_tokens_including_thoughts() -> None:
+    """The price table of the tests has a millionth of a dollar per token."""
     found = answer()
     # 3324 input + 4096 cached + 31 output + 60 thoughts
     assert found["cost_usd"] == pytest.approx(0.007511)
@@ -159,7 +159,7 @@ def test_a_call_is_priced_by_all_its_tokens_thoughts_among_them() -> None:
         {"cached_content_token_count": 9999},
     ],
 )
-def test_the_price_of_what_is_not_known_is_unknown(values: dict[str, Any]) -> None:
+def test_the_price_of_unknown_tokens_is_unknown(values: dict[str, Any]) -> None:
     found = answer(**values)
     assert (found["cost_usd"], found["cost_source"]) == (None, "unknown")
 
@@ -189,11 +189,11 @@ def test_an_api_error_has_its_text_and_class_and_no_price() -> None:
     assert json.loads(found["attributes"])["status_code"] == 503
 
 
-def test_an_error_that_is_only_told_by_its_dotted_name_is_told() -> None:
+def test_an_error_under_its_dotted_name_is_read() -> None:
     assert event("chat.invalid_chunk", error__message="no candidates")["error"] == "no candidates"
 
 
-# What the attributes can hold at worst.
+# Worst-case attribute values.
 TEXTS = st.text() | st.sampled_from(("", "NaN", "-1", "9" * 30, "reject", "mcp", "v", "[[[", "{"))
 VALUES = st.one_of(
     TEXTS.map(lambda text: {"stringValue": text}),
@@ -211,7 +211,7 @@ KEYS = sorted({*GEMINI_CLI.columns, "tool_type", "mcp_server_name", "metadata", 
     st.sampled_from(("read_file", "run_shell_command")),
     st.dictionaries(st.sampled_from(KEYS), VALUES),
 )
-def test_no_value_of_any_attribute_costs_the_record(
+def test_a_record_is_kept_for_any_value_of_any_attribute(
     program: str, name: str, tool: str, values: dict[str, dict[str, Any]]
 ) -> None:
     one = record(f"{program}.{name}", function_name=tool)

@@ -11,12 +11,12 @@ from evaluation_pipelines_tests.telemetry.domain.reading import read_one
 
 @pytest.fixture(params=["gemini_cli", "qwen-code"])
 def program(request: pytest.FixtureRequest) -> str:
-    """The prefix of a program's event names."""
+    """Return the prefix of a program's event names."""
     return str(request.param)
 
 
 def call(program: str, tool: str = "read_file", **values: Any) -> dict[str, Any]:
-    """The event of a tool call; ``metadata`` may be an object or a text."""
+    """Return the event of a tool call; ``metadata`` may be an object or a string."""
     metadata = values.pop("metadata", None)
     one = record(f"{program}.tool_call", function_name=tool, **values)
     if isinstance(metadata, dict):
@@ -28,7 +28,7 @@ def call(program: str, tool: str = "read_file", **values: Any) -> dict[str, Any]
 
 
 def shell(program: str, command: str, **values: Any) -> dict[str, Any]:
-    """The event of a shell call."""
+    """Return the event of a shell call."""
     arguments = json.dumps({"command": command, "description": "x"}, indent=2)
     return call(program, "run_shell_command", function_args=arguments, **values)
 
@@ -39,7 +39,9 @@ def shell(program: str, command: str, **values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("sent", "source"), [(True, "reported"), (False, "reported"), (None, None)]
 )
-def test_success_is_what_was_reported(program: str, sent: bool | None, source: str | None) -> None:
+def test_success_is_the_reported_success(
+    program: str, sent: bool | None, source: str | None
+) -> None:
     found = call(program, success=sent, duration_ms=26, tool_type="native")
     assert (found["event_name"], found["success"]) == ("tool_result", sent)
     assert (found["success_source"], found["exit_code"]) == (source, None)
@@ -53,11 +55,11 @@ def test_success_is_what_was_reported(program: str, sent: bool | None, source: s
         ("make check", {"exitCode": "2"}, False, 2, "exit_code"),
         ("make check", {"exitCode": 1}, False, 1, "exit_code"),
         ("make check", {"exitCode": 0}, True, 0, "reported"),
-        # 1 is an answer of these.
+        # Exit code 1 is an answer of these.
         ("grep -rn TODO src", {"exitCode": 1}, True, 1, "reported"),
         ("cd src && diff a b", {"exitCode": 1}, True, 1, "reported"),
         ("grep -rn TODO src", {"exitCode": 2}, False, 2, "exit_code"),
-        # None is shown.
+        # No exit code is shown.
         ("kill -9 $$", None, True, None, "reported"),
         ("make check", '{"exitCode": "none"}', True, None, "reported"),
         ("make check", '{"exitCode": null}', True, None, "reported"),
@@ -78,7 +80,7 @@ def test_an_exit_code_in_the_metadata_decides_over_a_reported_success(
 
 
 def shell_error(output: str, code: str) -> str:
-    """How Qwen Code words the error of a command."""
+    """Return the error of a command as Qwen Code writes it."""
     return (
         f"Command: x\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: {code}\n"
         "Signal: (none)\nProcess Group PGID: (none)"
@@ -91,13 +93,13 @@ def shell_error(output: str, code: str) -> str:
         ("make check", "No rule", "2", False, 2),
         ("grep -rn TODO src", "(empty)", "1", True, 1),
         ("kill -9 $$", "(empty)", "(none)", False, None),
-        # What the command printed is not its exit code.
+        # An exit code in the output of the command is not its exit code.
         ("make check", "Exit Code: 0", "2", False, 2),
         ("make check", "Exit Code: 7", "(none)", False, None),
-        ("make check", "as it said: Exit Code: 7", "", False, None),
+        ("make check", "as printed: Exit Code: 7", "", False, None),
     ],
 )
-def test_the_last_exit_code_in_the_error_of_a_command_is_its_own(
+def test_the_last_exit_code_in_an_error_is_that_of_the_command(
     program: str, command: str, output: str, shown: str, success: bool, code: int | None
 ) -> None:
     found = shell(program, command, success=False, error=shell_error(output, shown))
@@ -105,8 +107,8 @@ def test_the_last_exit_code_in_the_error_of_a_command_is_its_own(
     assert found["success_source"] == ("exit_code" if success else "reported")
 
 
-def test_an_exit_code_of_one_is_a_failure_where_the_command_is_not_known(program: str) -> None:
-    """With prompts not logged, the arguments of a call are left out too."""
+def test_an_exit_code_of_one_is_a_failure_if_the_command_is_unknown(program: str) -> None:
+    """If prompts are not logged, the arguments of a call are also omitted."""
     found = call(program, "run_shell_command", success=True, metadata={"exitCode": 1})
     assert (found["success"], found["success_source"]) == (False, "exit_code")
     assert (found["tool_class"], found["tool_parameters"]) == ("shell", None)
@@ -124,7 +126,9 @@ def test_only_the_shell_has_exit_codes(program: str) -> None:
     ("sent", "decision"),
     [("accept", "accept"), ("auto_accept", "accept"), ("modify", "accept"), ("ask", None)],
 )
-def test_whoever_allowed_a_call_allowed_it(program: str, sent: str, decision: str | None) -> None:
+def test_a_call_is_accepted_in_every_way_of_allowing_it(
+    program: str, sent: str, decision: str | None
+) -> None:
     found = call(program, success=True, decision=sent)
     assert (found["event_name"], found["decision"]) == ("tool_result", decision)
     kept = json.loads(found["attributes"] or "{}").get("decision")
@@ -149,14 +153,14 @@ def test_a_call_that_settings_forbid_is_refused(program: str, error_type: str) -
 
 
 @pytest.mark.parametrize("error_type", ["invalid_tool_params", "permission_denied", None])
-def test_a_call_that_could_not_be_done_has_failed(program: str, error_type: str | None) -> None:
+def test_a_call_that_could_not_run_has_failed(program: str, error_type: str | None) -> None:
     found = call(program, success=False, error="Not in workspace", error_type=error_type)
     assert (found["event_name"], found["success"]) == ("tool_result", False)
     assert (found["decision"], found["error_type"]) == (None, error_type)
 
 
 def test_a_call_that_succeeded_was_not_refused(program: str) -> None:
-    """The answer "yes, and save that" has no word of its own: it is sent as a refusal."""
+    """The answer "yes, and save that" is sent as a refusal."""
     found = call(program, success=True, decision="reject")
     assert (found["event_name"], found["success"]) == ("tool_result", True)
     assert found["decision"] == "accept"
@@ -205,14 +209,14 @@ def test_a_call_without_a_name_is_a_call(program: str) -> None:
     ("command", "tool_class"),
     [("cat app.py", "read"), ("rg TODO", "search"), ("make", "shell"), ("cat a > b", "shell")],
 )
-def test_a_shell_call_that_only_looks_is_told_by_its_command(
+def test_the_class_of_a_shell_call_depends_on_its_command(
     program: str, command: str, tool_class: str
 ) -> None:
     assert shell(program, command)["tool_class"] == tool_class
 
 
 @pytest.mark.parametrize("arguments", ['{"command": "cat a', '{"command": ["cat"]}', "[[["])
-def test_arguments_that_do_not_tell_the_command_are_kept(program: str, arguments: str) -> None:
+def test_arguments_without_a_command_are_kept(program: str, arguments: str) -> None:
     found = call(program, "run_shell_command", function_args=arguments)
     assert (found["tool_class"], found["tool_parameters"]) == ("shell", arguments)
 
@@ -235,6 +239,6 @@ def test_mcp_tools_have_one_spelling(
     assert (found["tool_name"], found["tool_type"], found["tool_class"]) == (name, "mcp", "mcp")
 
 
-def test_an_mcp_tool_called_like_a_builtin_one_is_none(program: str) -> None:
+def test_an_mcp_tool_with_the_name_of_a_builtin_tool_is_an_mcp_tool(program: str) -> None:
     found = call(program, "run_shell_command", tool_type="mcp", metadata={"exitCode": 2})
     assert (found["tool_class"], found["success"]) == ("mcp", None)

@@ -1,4 +1,4 @@
-"""Events of the GenAI conventions, and of VS Code Copilot Chat beside them."""
+"""Events of the GenAI conventions, and of VS Code Copilot Chat."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def record(
     second: float = 0,
     body: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A log record ``second`` seconds after noon; an attribute of None is left out."""
+    """Return a log record ``second`` seconds after noon; an attribute of None is omitted."""
     sent = {"event.name": name, "gen_ai.conversation.id": "c-1", **(values or {})}
     return {
         "timeUnixNano": str(NOON_NS + round(second * 1000) * 1_000_000),
@@ -34,19 +34,19 @@ def record(
 
 
 def sent(*records: dict[str, Any], scope: str = SCOPE, **resource: object) -> bytes:
-    """One line of a landing file."""
+    """Return one line of a landing file."""
     named = {key.replace("__", "."): value for key, value in resource.items()}
     return json.dumps(request(records, {"service.name": "app", **named}, scope)).encode()
 
 
 def event(name: str, **values: object) -> dict[str, Any]:
-    """The event of one record; ``__`` in a key stands for a dot."""
+    """Return the event of one record; ``__`` in a key is a dot."""
     named = {key.replace("__", "."): value for key, value in values.items()}
     return read_one(sent(record(name, named)))
 
 
 def structured(values: dict[str, Any]) -> dict[str, Any]:
-    """A body of named values, as OTLP has it; a value is a text or again such a body."""
+    """Return an OTLP body of named values; a value is a string or another such body."""
     pairs = [
         {
             "key": key,
@@ -57,7 +57,7 @@ def structured(values: dict[str, Any]) -> dict[str, Any]:
     return {"kvlistValue": {"values": pairs}}
 
 
-# -- who sent it, and what it is called ------------------------------------------------------------
+# -- recognition and names -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def structured(values: dict[str, Any]) -> dict[str, Any]:
         ("copilot_chat.agent.turn", "other"),
     ],
 )
-def test_every_event_has_a_canonical_name_and_keeps_its_own(name: str, canonical: str) -> None:
+def test_every_event_has_a_canonical_name_and_its_source_name(name: str, canonical: str) -> None:
     found = event(name)
     assert (found["source_cli"], found["event_name"]) == ("genai", canonical)
     assert found["source_event_name"] == name.removeprefix("gen_ai.").removeprefix("copilot_chat.")
 
 
-def test_an_instrumentation_that_names_its_events_only_at_the_top_is_understood() -> None:
+def test_an_event_with_only_a_top_level_name_is_recognized() -> None:
     named, unnamed = record(INFERENCE), record(INFERENCE, {"event.name": None})
     as_well = record("gen_ai.choice") | {"eventName": INFERENCE}
     names = [
@@ -93,24 +93,24 @@ def test_an_instrumentation_that_names_its_events_only_at_the_top_is_understood(
 
 
 @pytest.mark.parametrize("name", ["event src/telemetry.rs:925", "genai.choice", 5, ["gen_ai."]])
-def test_any_other_name_at_the_top_means_nothing(name: object) -> None:
+def test_any_other_top_level_name_is_ignored(name: object) -> None:
     batch = read(sent(record(INFERENCE, {"event.name": None}) | {"eventName": name}))
     assert (batch.events.height, batch.counts.unknown_records) == (0, 1)
 
 
-def test_what_is_named_otherwise_is_not_taken() -> None:
+def test_other_names_are_not_recognized() -> None:
     batch = read(sent(record("chat"), record("genai.chat")))
     assert (batch.events.height, batch.counts.unknown_records) == (0, 2)
 
 
 @pytest.mark.parametrize("dialect", [each for each in DIALECTS if each.scopes])
-def test_a_program_with_a_dialect_of_its_own_keeps_its_genai_events(dialect: Dialect) -> None:
+def test_genai_events_of_a_program_with_a_dialect_belong_to_that_dialect(dialect: Dialect) -> None:
     batch = read(sent(record(INFERENCE), scope=dialect.scopes[0]))
     assert "genai" not in batch.events["source_cli"].to_list()
     assert DIALECTS[-2:] == (GENAI, COPILOT_CHAT)
 
 
-def test_the_session_is_the_conversation_else_what_the_resource_says() -> None:
+def test_the_session_is_the_conversation_or_else_that_of_the_resource() -> None:
     window = {"session__id": "window-1"}
     assert read_one(sent(record(INFERENCE), **window))["session_id"] == "c-1"
     call = record("copilot_chat.tool.call", {"gen_ai.conversation.id": None})
@@ -144,7 +144,7 @@ TOKENS = (
 
 
 def inference(**changes: object) -> dict[str, Any]:
-    """The event of a call; a change of None leaves the attribute out."""
+    """Return the event of a call; a change of None omits the attribute."""
     return event(INFERENCE, **{**USAGE, **changes})
 
 
@@ -190,19 +190,19 @@ def test_every_spelling_is_read(changes: dict[str, object], column: str, value: 
     assert inference(**changes)[column] == value
 
 
-def test_a_call_of_an_unknown_model_costs_nobody_knows_what() -> None:
+def test_the_cost_of_an_unknown_model_is_unknown() -> None:
     found = inference(**{"gen_ai.response.model": "unknown"})
     assert (found["cost_usd"], found["cost_source"]) == (None, "unknown")
 
 
-def test_a_call_that_ended_in_an_error_is_one() -> None:
+def test_a_call_that_ended_in_an_error_is_an_api_error() -> None:
     found = inference(**{"error.type": "TimeoutError", "error.message": "after 60 s"})
     assert (found["event_name"], found["cost_source"]) == ("api_error", None)
     assert (found["error_type"], found["error"]) == ("TimeoutError", "after 60 s")
 
 
 @pytest.mark.parametrize("operation", ["invoke_agent", "execute_tool", "invoke_workflow"])
-def test_an_operation_that_sums_up_its_calls_is_none(operation: str) -> None:
+def test_an_operation_that_contains_calls_is_no_call(operation: str) -> None:
     found = inference(**{"gen_ai.operation.name": operation})
     assert (found["event_name"], found["cost_source"]) == ("other", None)
 
@@ -211,13 +211,13 @@ def test_an_operation_that_sums_up_its_calls_is_none(operation: str) -> None:
 
 
 def test_a_message_has_its_text_in_the_body() -> None:
-    said = record("gen_ai.user.message", body=structured({"role": "user", "content": "Fix it"}))
-    found = read_one(sent(said))
+    message = record("gen_ai.user.message", body=structured({"role": "user", "content": "Fix it"}))
+    found = read_one(sent(message))
     assert (found["event_name"], found["content"]) == ("user_prompt", "Fix it")
     assert found["attributes"] is None
 
 
-def test_a_message_that_went_along_with_a_later_call_is_the_same_event() -> None:
+def test_a_message_repeated_with_a_later_call_is_the_same_event() -> None:
     body = structured({"content": "Fix it"})
     again = [record("gen_ai.user.message", second=second, body=body) for second in (0, 9)]
     other = record("gen_ai.user.message", body=structured({"content": "And this"}))
@@ -227,21 +227,21 @@ def test_a_message_that_went_along_with_a_later_call_is_the_same_event() -> None
     assert len(set(ids)) == 3
 
 
-def test_the_result_of_a_tool_is_known_by_the_call_and_its_outcome_is_not() -> None:
+def test_a_tool_message_has_the_id_of_its_call_and_no_outcome() -> None:
     body = structured({"id": "call_1", "content": {"temperature": "57"}})
     found = read_one(sent(record("gen_ai.tool.message", body=body)))
     assert (found["tool_use_id"], found["content"]) == ("call_1", '{"temperature":"57"}')
     assert (found["success"], found["success_source"]) == (None, None)
 
 
-def test_a_choice_is_the_reply_and_keeps_what_else_it_says() -> None:
+def test_a_choice_is_the_reply_and_keeps_its_other_values() -> None:
     body = structured({"finish_reason": "stop", "message": {"content": "Done."}})
     found = read_one(sent(record("gen_ai.choice", body=body)))
     assert (found["event_name"], found["content"]) == ("assistant_response", "Done.")
     assert json.loads(found["attributes"])["body"]["finish_reason"] == "stop"
 
 
-def test_a_reply_that_went_back_to_the_model_repeats_a_choice() -> None:
+def test_a_reply_sent_back_to_the_model_repeats_a_choice() -> None:
     batch = read(sent(record("gen_ai.assistant.message", body=structured({"content": "Done."}))))
     assert (batch.events.height, batch.counts.repeated_records) == (0, 1)
 
@@ -286,15 +286,15 @@ def test_a_tool_call_of_copilot_chat(
     assert found["error_type"] == (None if success else "FileNotFoundError")
 
 
-def test_a_turn_of_copilot_chat_sums_up_calls_and_is_none() -> None:
+def test_a_turn_of_copilot_chat_contains_calls_and_is_no_call() -> None:
     found = event("copilot_chat.agent.turn", gen_ai__usage__input_tokens=1500)
     assert (found["event_name"], found["cost_source"]) == ("other", None)
 
 
-# -- whatever is sent ------------------------------------------------------------------------------
+# -- any values -----------------------------------------------------------------------------------
 
 
-def test_no_conversion_of_the_dialect_gives_anything_for_an_empty_text() -> None:
+def test_every_conversion_of_the_dialect_returns_null_for_an_empty_string() -> None:
     for attribute, (_, convert) in GENAI.columns.items():
         assert convert("") is None, attribute
         assert convert(None) is None, attribute
@@ -319,7 +319,7 @@ NAMES = (
     st.dictionaries(st.sampled_from((*GENAI.columns, "gen_ai.operation.name", "body")), VALUES),
     VALUES,
 )
-def test_no_value_of_any_attribute_and_no_body_costs_the_record(
+def test_a_record_is_kept_for_any_value_of_any_attribute_and_any_body(
     name: str, values: dict[str, dict[str, Any]], body: dict[str, Any]
 ) -> None:
     drawn = record(name, body=body)

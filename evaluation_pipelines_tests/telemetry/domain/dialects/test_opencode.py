@@ -1,4 +1,4 @@
-"""How the plugins of OpenCode word its telemetry, and what becomes of its own log lines."""
+"""Dialect of OpenCode: events of its plugins, and its log lines for developers."""
 
 import json
 from typing import Any
@@ -13,21 +13,21 @@ from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 
 
 def bare(name: str, **values: object) -> dict[str, Any]:
-    """A record of opencode-plugin-otel: the body and ``event.name`` are the bare name."""
+    """Return a record of opencode-plugin-otel: the body and ``event.name`` are the bare name."""
     return record(name, body=name, **values)
 
 
 def prefixed(name: str, **values: object) -> dict[str, Any]:
-    """A record of opencode-otel: the body has the prefix."""
+    """Return a record of opencode-otel: the body has the prefix."""
     return record(name, body=f"opencode.{name}", **values)
 
 
 def event(one: dict[str, Any], scope: str = "com.opencode") -> dict[str, Any]:
-    """The event of one record."""
+    """Return the event of one record."""
     return read_one(sent_by(scope, one, service__name="opencode"))
 
 
-# -- who sent it, and what it is called ------------------------------------------------------------
+# -- recognition and names -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,9 @@ def event(one: dict[str, Any], scope: str = "com.opencode") -> dict[str, Any]:
         ("other", None, "opencode.user_prompt"),
     ],
 )
-def test_a_record_is_known_by_scope_name_or_body(scope: str, name: str | None, body: str) -> None:
+def test_a_record_is_recognized_by_scope_name_or_body(
+    scope: str, name: str | None, body: str
+) -> None:
     found = event(record(name, body=body, prompt="Fix it", prompt_length=6), scope)
     assert (found["source_cli"], found["event_name"]) == ("opencode", "user_prompt")
     assert (found["source_event_name"], found["content"]) == ("user_prompt", "Fix it")
@@ -58,13 +60,13 @@ def test_a_record_is_known_by_scope_name_or_body(scope: str, name: str | None, b
         ("session.created", "session_start"),
         # A session goes idle after every answer.
         ("session.idle", "other"),
-        # An api_error stands beside it.
+        # An api_error is also sent.
         ("session.error", "other"),
         ("commit", "other"),
         ("subtask_invoked", "other"),
     ],
 )
-def test_every_event_has_a_canonical_name_and_keeps_its_own(sent: str, canonical: str) -> None:
+def test_every_event_has_a_canonical_name_and_its_source_name(sent: str, canonical: str) -> None:
     for one in (bare(sent), prefixed(sent)):
         found = event(one)
         assert (found["event_name"], found["source_event_name"]) == (canonical, sent)
@@ -80,7 +82,7 @@ def test_log_lines_for_developers_are_counted_and_not_stored() -> None:
     assert batch.names == {("opencode", ""): 2}
 
 
-def test_a_copy_of_claude_code_cannot_be_told_from_it() -> None:
+def test_records_in_the_claude_code_format_are_read_as_claude_code() -> None:
     copy = record("user_prompt", body="claude_code.user_prompt")
     assert event(copy, "com.anthropic.claude_code")["source_cli"] == "claude_code"
 
@@ -92,7 +94,7 @@ def test_the_sequence_of_a_process_is_not_the_sequence_of_a_session() -> None:
 
 
 @pytest.mark.parametrize(("kind", "subagent"), [("subagent", "explore"), ("primary", None)])
-def test_an_agent_is_a_subagent_when_it_is_called_one(kind: str, subagent: str | None) -> None:
+def test_an_agent_is_a_subagent_by_its_type(kind: str, subagent: str | None) -> None:
     found = event(bare("user_prompt", agent__name="explore", agent__type=kind))
     assert (found["subagent"], found["agent_id"]) == (subagent, None)
 
@@ -100,7 +102,7 @@ def test_an_agent_is_a_subagent_when_it_is_called_one(kind: str, subagent: str |
 # -- API requests ----------------------------------------------------------------------------------
 
 
-def test_a_request_comes_with_its_tokens_and_cost() -> None:
+def test_a_request_has_its_tokens_and_cost() -> None:
     tokens = {
         "input_tokens": 3,
         "output_tokens": 564,
@@ -124,7 +126,7 @@ def test_a_request_comes_with_its_tokens_and_cost() -> None:
 
 
 @pytest.mark.parametrize("cost", [0, 0.0, None])
-def test_a_cost_of_nothing_is_not_known(cost: float | None) -> None:
+def test_a_cost_of_zero_is_unknown(cost: float | None) -> None:
     found = event(bare("api_request", model="unknown", input_tokens=3, cost_usd=cost))
     assert (found["cost_usd"], found["cost_source"]) == (None, "unknown")
     assert found["model"] is None
@@ -171,9 +173,7 @@ def test_every_tool_has_a_class_and_a_redacted_one_no_name(tool: str, tool_class
         ('{"command":"rg TO', "shell"),
     ],
 )
-def test_a_shell_call_that_only_looks_is_told_by_its_command(
-    arguments: str, tool_class: str
-) -> None:
+def test_the_class_of_a_shell_call_depends_on_its_command(arguments: str, tool_class: str) -> None:
     found = event(prefixed("tool_result", tool_name="bash", tool_args=arguments, success=True))
     assert (found["tool_class"], found["tool_parameters"]) == (tool_class, arguments)
 
@@ -214,7 +214,7 @@ def test_a_call_that_a_rule_forbids_is_refused() -> None:
     ("sent", "source", "decision"),
     [
         ("accept", "allow", "accept"),
-        # The plugin does not know the words that OpenCode uses for yes.
+        # The plugin does not handle the values that OpenCode sends for yes.
         ("reject", "once", "accept"),
         ("reject", "always", "accept"),
         ("reject", "reject", "reject"),
@@ -240,7 +240,7 @@ KEYS = sorted({*OPENCODE.columns, "tool_type", "source", "agent.type", "agent.na
     st.sampled_from(("api_request", "tool_result", "tool_decision", "user_prompt")),
     st.dictionaries(st.sampled_from(KEYS), VALUES),
 )
-def test_no_value_of_any_attribute_costs_the_record(
+def test_a_record_is_kept_for_any_value_of_any_attribute(
     name: str, values: dict[str, dict[str, Any]]
 ) -> None:
     one = bare(name)

@@ -1,4 +1,4 @@
-"""How Qwen Code words its telemetry where that differs from Gemini CLI."""
+"""Dialect of Qwen Code: differences from Gemini CLI."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ SCOPE = "qwen-code"
 
 
 def event(name: str, **values: Any) -> dict[str, Any]:
-    """The event of one record."""
+    """Return the event of one record."""
     return read_one(sent_by(SCOPE, record(name, **values), service__version="0.24.4"))
 
 
@@ -20,7 +20,7 @@ def event(name: str, **values: Any) -> dict[str, Any]:
     ("scope", "name"),
     [("qwen-code", "qwen-code.user_prompt"), ("qwen-code", "user_prompt"), ("", "qwen-code.auth")],
 )
-def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
+def test_a_record_is_recognized_by_scope_or_name(scope: str, name: str) -> None:
     found = read_one(sent_by(scope, record(name), service__version="0.24.4"))
     assert (found["source_cli"], found["service_version"]) == ("qwen_code", "0.24.4")
     assert found["source_event_name"] == name.removeprefix("qwen-code.")
@@ -40,7 +40,7 @@ def test_a_record_is_known_by_scope_or_name(scope: str, name: str) -> None:
         # Neither a command to the program nor a second try is a prompt.
         ("qwen-code.slash_command", "other"),
         ("qwen-code.user_retry", "other"),
-        # The calls of a subagent are told one by one.
+        # The calls of a subagent are logged one by one.
         ("qwen-code.subagent_execution", "other"),
     ],
 )
@@ -48,11 +48,11 @@ def test_every_event_has_a_canonical_name(sent: str, canonical: str) -> None:
     assert event(sent)["event_name"] == canonical
 
 
-def test_the_end_of_a_session_says_nothing_of_its_outcome() -> None:
+def test_the_end_of_a_session_has_no_outcome() -> None:
     assert event("session.end")["success"] is None
 
 
-def test_tokens_of_thoughts_are_output_already_and_are_billed_once() -> None:
+def test_output_includes_thought_tokens_which_are_billed_once() -> None:
     found = event(
         "qwen-code.api_response",
         model="qwen3-coder-plus",
@@ -72,8 +72,8 @@ def test_tokens_of_thoughts_are_output_already_and_are_billed_once() -> None:
     assert found["subagent"] == "general-purpose"
 
 
-def test_answers_of_a_server_that_repeats_its_ids_are_all_requests() -> None:
-    """A response id is kept, and is no request id: of equal ones only the first would count."""
+def test_all_responses_of_a_server_that_repeats_its_ids_are_requests() -> None:
+    """A response id is no request id: only the first of equal ones would count."""
     answers = [
         record("qwen-code.api_response", response_id="chatcmpl-1", duration_ms=ms) for ms in (1, 2)
     ]
@@ -99,7 +99,7 @@ def test_a_tool_call_has_its_id_and_a_cancelled_one_has_failed() -> None:
     assert json.loads(found["attributes"])["status"] == "cancelled"
 
 
-def test_an_api_error_is_told_by_its_message() -> None:
+def test_an_api_error_has_its_message() -> None:
     found = event(
         "qwen-code.api_error",
         error_message="401 Incorrect API key provided",

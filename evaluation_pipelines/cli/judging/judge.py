@@ -1,0 +1,345 @@
+"""Commands ``judge``: scoring of sessions by the judge, and its scores."""
+
+import getpass
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    format_option,
+    one_line,
+    pluralize,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+)
+from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.domain.score import Score, reader_record
+from evaluation_pipelines.judging.judge import judge, judge_session
+from evaluation_pipelines.judging.ledger.score_queries import Subject
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans, prompt_hashes
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.score_requests import (
+    RequestResult,
+    SessionQuery,
+    look_up,
+    request_score,
+)
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DEFAULT_COMMAND = "session"
+"""The command that ``judge SESSION`` runs."""
+
+_REFUSALS = {
+    "conflict": "is being scored: wait for the result, or omit --force",
+    "not_terminal": "has not ended yet",
+    "unknown": "is not a session of the lake; see `evaluation-pipelines sessions`",
+}
+"""Action of a refused request -> reason."""
+
+
+class JudgeGroup(TyperGroup):
+    """Command group that treats ``judge SESSION`` as ``judge session SESSION``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the name of the default command if the arguments do not name a command."""
+        asks_for_help = bool(args) and args[0] in ctx.help_option_names
+        if args and args[0] not in self.commands and not asks_for_help:
+            args = [_DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+
+judge_app = typer.Typer(
+    cls=JudgeGroup,
+    no_args_is_help=True,
+    help="Score sessions with the judge: judge SESSION, judge run. Show its scores: "
+    "judge show SESSION. List the tools that it found missing: judge missing-tools.",
+)
+
+_SESSION = typer.Argument(metavar="SESSION", help="A session key or session id.")
+_ORGANIZATION = typer.Option("--organization", help="Organization, if several have such a session.")
+_BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
+_FORMAT = format_option(OutputFormat.TEXT, OutputFormat.JSON)
+
+
+@judge_app.command(_DEFAULT_COMMAND)
+def one_session(
+    session: Annotated[str, _SESSION],
+    force: Annotated[
+        bool, typer.Option("--force", help="Score the session again even if it is scored.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Score the session now and wait for the result.")
+    ] = False,
+    by: Annotated[str | None, _BY] = None,
+    organization: Annotated[str | None, _ORGANIZATION] = None,
+    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TEXT,
+) -> None:
+    """Request the score of one session. Without --wait, the next judge run scores it.
+
+    The same as `judge SESSION`.
+    """
+    settings = load_settings()
+    if settings.why_no_judge is not None:
+        print_error(f"error: {settings.why_no_judge}")
+        raise typer.Exit(1)
+    query = SessionQuery(session, organization)
+    run_request = RunRequest(by or getpass.getuser())
+    with open_stores(settings) as stores:
+        now = datetime.now(UTC)
+        plans = load_plans(stores, now)
+        report = None
+        if wait:
+            result, report = judge_session(stores, plans, query, run_request, force=force)
+            _publish_scores(stores)
+        else:
+            by = run_request.triggered_by
+            result = request_score(stores, plans, query, by, now, force=force)
+        _print_result(stores, result, session, form)
+    score = result.score
+    if score is None:
+        return
+    if not wait and score.is_open:
+        print_error("The next judge run scores it: use judge run, or Dagster's sensor starts one.")
+    if report is not None and report.totals:
+        print_error(f"The next build of {score.session_date} adds its scorecards.")
+    if wait and score.is_open:
+        why = "another process is scoring it" if report is None else report.summary()
+        print_error(f"error: it is not scored yet: {one_line(why)}")
+        raise typer.Exit(1)
+    if wait and score.status == "failed":
+        raise typer.Exit(1)  # the printed score has the reason
+
+
+@judge_app.command()
+def show(
+    session: Annotated[str, _SESSION],
+    organization: Annotated[str | None, _ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TEXT,
+) -> None:
+    """Show the newest score of a session by the judge."""
+    then = parse_as_of(as_of)
+    with read_stores_as_of(load_settings(), then) as stores:
+        found = look_up(stores, SessionQuery(session, organization), then or datetime.now(UTC))
+        if found.window is not None and found.score is None:
+            print_error(f"error: {one_line(found.window.session_key)} is not scored (HTTP 404)")
+            raise typer.Exit(1)
+        _print_result(stores, found, session, form)
+
+
+@judge_app.command()
+def obsolete() -> None:
+    """List scores that used an older wording of their rubric."""
+    settings = load_settings()
+    with read_stores(settings) as stores:
+        current_hashes = prompt_hashes(settings)
+        found = ScoreStore(stores.ledger).obsolete(current_hashes)
+        scored_last = ScoreStore(stores.ledger).scored_last(current_hashes)
+    if found:
+        _print_obsolete(found, scored_last)
+    else:
+        print_line("Every score used the current wording of its rubric.")
+
+
+@judge_app.command()
+def run(  # noqa: PLR0913, PLR0917 - one parameter per option
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also sessions that are scored or have failed.")
+    ] = False,
+    obsolete: Annotated[
+        bool,
+        typer.Option("--obsolete", help="Also scores with an older wording of their rubric."),
+    ] = False,
+    include_thin: Annotated[
+        bool, typer.Option("--include-thin", help="Also sessions without any text.")
+    ] = False,
+    profile: Annotated[str | None, typer.Option(help="Only this judge profile.")] = None,
+    model: Annotated[str | None, typer.Option(help="Judge model, instead of the setting.")] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, max=15, help="Number of scores per session.")
+    ] = None,
+    sample_rate: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Share of the sessions to score.")
+    ] = None,
+    max_sessions: Annotated[
+        int | None, typer.Option(min=0, help="Maximum number of sessions.")
+    ] = None,
+    max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
+    by: Annotated[str | None, _BY] = None,
+) -> None:
+    """Score all sessions that are due, or those of some dates, within the budget."""
+    date_range = parse_dates(dates)
+    extra = ExtraDue(force=force, include_thin=include_thin, obsolete=obsolete)
+    run_request = RunRequest(by or getpass.getuser(), extra, max_sessions, max_cost_usd)
+    overrides = PlanOverrides(profile, model, samples, sample_rate)
+    with open_stores(load_settings()) as stores:
+        days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
+        with progress_bar() as progress:
+            report = judge(stores, run_request, days, overrides, progress)
+        _publish_scores(stores)
+        _print_report(report)
+    if report.skip_reason is not None or report.is_endpoint_down or report.unreadable:
+        raise typer.Exit(1)
+
+
+judge_app.command("missing-tools")(show_missing_tools)
+
+
+def _publish_scores(stores: Stores) -> None:
+    """Write the judge scores of the ledger to the lake where the lake lacks some."""
+    for failed in publish_scores(stores, unpublished_dates(stores)):
+        table = f"{JUDGE_SCORES.name} of {failed.session_date}"
+        print_error(f"error: {table} was not written: {one_line(failed.error)}")
+
+
+def _print_result(stores: Stores, result: RequestResult, session: str, form: OutputFormat) -> None:
+    """Print the answer to a request; a refusal is an error."""
+    answer = result.answer
+    if answer.http_status >= 400:
+        why = _REFUSALS[answer.action]
+        print_error(f"error: {one_line(session)} {why} (HTTP {answer.http_status})")
+        raise typer.Exit(1)
+    if result.score is None:
+        return
+    record = reader_record(result.score, prompt_hashes(stores.settings).get(result.score.rubric))
+    if form is OutputFormat.JSON:
+        print_json(record)
+    else:
+        _print_score(result.score, is_current=record["current_prompt_used"])
+
+
+def _print_score(score: Score, *, is_current: bool) -> None:
+    print_line(f"{one_line(score.session_key)}: {_outcome(score)}")
+    for name, value in _facts(score, is_current=is_current).items():
+        print_line(f"  {name:16} {one_line(str(value))}")
+    for title, text in (
+        ("Analysis", score.score_analysis),
+        ("Missing tools", score.missing_tools_analysis),
+    ):
+        if text:
+            print_line(f"\n{title}\n\n{text}")
+
+
+def _print_report(report: JudgeReport) -> None:
+    """Print what a run did and what it did not do."""
+    if report.skip_reason is not None:
+        print_error(f"warning: {report.summary()}")
+        return
+    print_line(f"judge: {report.summary()}")
+    for title, counts in (
+        ("Sessions by state", report.states),
+        ("Failed", report.failed),
+        ("Deferred", report.deferred),
+        ("Could not be resumed", report.discarded),
+        ("Failure tags", report.tags),
+    ):
+        if counts:
+            rows = sorted(counts.items(), key=lambda row: -row[1])
+            print_table(f"\n{title}", ("what", "times #"), rows, essential=2)
+
+
+def _print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int]) -> None:
+    """Print obsolete scores, oldest first, and how to score their sessions again."""
+    is_done = [scored_last.get(_subject(each), 0) > (each.completed_at_us or 0) for each in scores]
+    rows = [
+        (
+            *(each.session_key, each.organization_id, each.total_score, each.rubric),
+            *(each.prompt_hash[:12], _time(each.completed_at_us), "yes" if done else "no"),
+        )
+        for each, done in zip(scores, is_done, strict=True)
+    ]
+    columns = (
+        *("session key", "organization", "total #", "rubric"),
+        *("prompt hash", "scored (UTC)", "scored again"),
+    )
+    print_table(pluralize(len(rows), "obsolete score"), columns, rows, essential=3)
+    print_line("Obsolete scores are kept.")
+    if not all(is_done):
+        left = pluralize(is_done.count(False), "session")
+        print_line(f"To score {left} again: judge run --obsolete")
+
+
+def _subject(score: Score) -> Subject:
+    return (score.organization_id, score.session_key, score.judge_profile_id, score.content_hash)
+
+
+def _outcome(score: Score) -> str:
+    if score.total_score is not None:
+        return f"{score.total_score} of 100"
+    return score.status if score.status != "in_progress" else "in progress"
+
+
+def _facts(score: Score, *, is_current: bool) -> dict[str, object]:
+    criteria = score.criteria_scores or {}
+    tags = score.failure_tags
+    facts: dict[str, object | None] = {
+        "criteria": ", ".join(f"{name} {points}" for name, points in criteria.items()) or None,
+        "failure tags": None if tags is None else ", ".join(tags) or "none",
+        "samples": _samples(score),
+        "error": _error(score),
+        "missing tools": score.missing_tools_error,
+        "remarks": ", ".join(_remarks(score, is_current=is_current)) or None,
+        "judge": f"{score.judge_model}, rubric {score.rubric}, profile {score.judge_profile_id} "
+        f"version {score.judge_profile_version}",
+        "requested by": f"{score.score_triggered_by}, {_time(score.scored_at_us)} UTC",
+        "cost": _cost(score),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _samples(score: Score) -> str | None:
+    totals = score.sample_totals or ()
+    if len(totals) < 2 or score.score_spread is None:
+        return None
+    return f"{', '.join(map(str, totals))} (standard deviation {score.score_spread:.1f})"
+
+
+def _error(score: Score) -> str | None:
+    if score.error_message is None:
+        return None
+    advice = "a retry may help" if score.retriable else "a retry would not help"
+    return f"{score.error_message} (attempt {score.attempt}, {advice})"
+
+
+def _remarks(score: Score, *, is_current: bool) -> list[str]:
+    remarks = {
+        "used an older wording of the rubric": not is_current and score.status == "completed",
+        "total and criteria do not add up": score.inconsistent_total,
+        "text of the session addresses the judge": score.injection_suspected,
+        "parts of the session were cut": score.truncated,
+    }
+    redacted = sum((score.redactions or {}).values())
+    secrets = [f"{pluralize(redacted, 'secret')} removed"] if redacted else []
+    return [remark for remark, applies in remarks.items() if applies] + secrets
+
+
+def _cost(score: Score) -> str | None:
+    if not score.turn_log:
+        return None
+    price = "unknown price" if score.judge_cost_usd is None else f"${score.judge_cost_usd:.4f}"
+    counts = (score.input_tokens, score.cached_tokens, score.output_tokens)
+    tokens = "unknown tokens" if None in counts else "{} in, {} cached, {} out".format(*counts)
+    return f"{price}, {tokens}, {pluralize(len(score.turn_log), 'reply', 'replies')}"
+
+
+def _time(time_us: int | None) -> str | None:
+    if time_us is None:
+        return None
+    return f"{_EPOCH + timedelta(microseconds=time_us):%Y-%m-%d %H:%M:%S}"

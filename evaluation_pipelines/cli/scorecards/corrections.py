@@ -1,0 +1,213 @@
+"""Commands ``scorecards override``, ``import``, ``overrides`` and ``calibration``."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
+from evaluation_pipelines.cli.output import (
+    one_decimal,
+    one_line,
+    pluralize,
+    print_error,
+    print_line,
+    print_table,
+)
+from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
+from evaluation_pipelines.scorecards.domain.calibration import (
+    MIN_PAIRS,
+    Agreement,
+    AgreementEstimate,
+    Streak,
+)
+from evaluation_pipelines.scorecards.overrides import (
+    HumanVerdict,
+    OverrideError,
+    RecordedOverride,
+    import_overrides,
+    override,
+    overrides_with_states,
+)
+from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.sessions.domain.performance import printed
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
+
+_SCORES = ("override_100", "automatic_100")
+
+ANNOTATOR = typer.Option(metavar="NAME", help="Name of the reviewer.")
+
+
+def override_one(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session key or id.")],
+    annotator: Annotated[str, ANNOTATOR],
+    reason: Annotated[str, typer.Option(help="Reason of the override.")],
+    score: Annotated[
+        float | None, typer.Option(help="The correct score, on the profile's scale.")
+    ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Confirm the automatic score.")
+    ] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="Profile to correct. Default: the best match.")
+    ] = None,
+    organization: Annotated[
+        str | None, typer.Option(help="Organization, if several have this session.")
+    ] = None,
+) -> None:
+    """Correct or confirm the score of a session.
+
+    The override counts immediately; the automatic score is kept.
+    """
+    if (score is None) != confirm:
+        raise typer.BadParameter("give either --score or --confirm")
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        registry = sync_profiles(stores, now).registry
+        target = find_target(stores, registry, SessionName(session, organization, profile))
+        recorded = override(stores, target, HumanVerdict(score, annotator, reason), "person", now)
+    print_line(override_message(recorded))
+
+
+def import_file(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV, or - for standard input.")],
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Store the good rows even if there are bad ones.")
+    ] = False,
+) -> None:
+    """Store overrides from a CSV file: session, score, annotator, reason[, organization, profile].
+
+    Bad rows are reported with their lines; nothing is stored then, unless bad rows are skipped.
+    """
+    text = _read_text(file)
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        sync_profiles(stores, now)
+        result = import_overrides(stores, text.splitlines(keepends=True), now, skip_bad=skip_bad)
+    for number, problem in result.bad:
+        print_error(f"line {number}: {one_line(problem)}")
+    stored, bad = pluralize(result.stored, "override"), pluralize(len(result.bad), "bad row")
+    print_line(f"{stored} stored, {result.known} already known, {bad}")
+    if result.bad:
+        if not skip_bad:
+            print_error("error: nothing was stored: fix the rows, or use --skip-bad")
+        raise typer.Exit(1)
+
+
+def list_overrides(
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Only overrides of sessions that have changed since.")
+    ] = False,
+    as_of: Annotated[str | None, AS_OF] = None,
+) -> None:
+    """List all overrides and whether they count, newest last."""
+    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
+        found = overrides_with_states(stores)
+    found = found.filter(pl.col("state") == "stale") if stale else found
+    if found.is_empty():
+        print_line("There are no stale overrides." if stale else "There are no overrides yet.")
+        return
+    rounded = found.with_columns(printed(pl.col(_SCORES)))
+    rows = rounded.select(
+        "session_key",
+        *(pl.col(each).map_elements(one_decimal, pl.String) for each in _SCORES),
+        "state",
+        "profile_id",
+        "source",
+        "annotator",
+        pl.col("made_at").dt.strftime("%Y-%m-%d %H:%M"),
+        "reason",
+    ).rows()
+    columns = (
+        "session key",
+        "human #",
+        "automatic #",
+        "state",
+        "profile",
+        "source",
+        "annotator",
+        "made (UTC)",
+        "reason",
+    )
+    print_table("Overrides (scores as 0-100)", columns, rows, essential=4)
+
+
+def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
+    """Show the agreement of automatic scores with reviewers, per profile version."""
+    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
+        agreements, streaks = compute_calibration(stores)
+    if not agreements:
+        print_line("No score has been corrected or confirmed yet: see scorecards audit.")
+        return
+    columns = ("profile", "sample", "n #", "bias", "mean error", "Spearman", "weighted kappa")
+    rows = [_agreement_line(each) for each in agreements]
+    print_table(
+        "Automatic minus human score (0-100), with 95% intervals", columns, rows, essential=5
+    )
+    print_line(
+        "Only the audit sample is random; scores that people chose to correct are no measure."
+    )
+    for each in streaks:
+        if each.needs_recalibration:
+            print_error(_recalibration_notice(each))
+
+
+def override_message(recorded: RecordedOverride) -> str:
+    """Return what was stored and what it affects."""
+    new = recorded.new
+    automatic = "none" if new.automatic_score is None else f"{new.automatic_score:.1f}"
+    score = "confirmed" if new.is_confirmation else f"now {new.override_score:g}"
+    effect = (
+        "It counts immediately"
+        if recorded.decides
+        else "It counts immediately for this card, but not for the session, whose score is that of "
+        "its best match"
+    )
+    return (
+        f"{one_line(new.session_key)}: {score} (automatic: {automatic}; {new.profile_id}, "
+        f"{new.scale_min:g} to {new.scale_max:g}). {effect}; the next build updates the tables of "
+        f"{new.session_date}."
+    )
+
+
+def _recalibration_notice(streak: Streak) -> str:
+    direction = "lower" if streak.too_high else "higher"
+    return (
+        f"recalibrate {streak.profile_id} version {streak.profile_version}: the last "
+        f"{streak.length} corrections all made the score {direction}. See docs/scorecards.md."
+    )
+
+
+def _agreement_line(each: Agreement) -> tuple[object, ...]:
+    name = f"{each.profile_id} v{each.profile_version}"
+    if each.n < MIN_PAIRS:
+        return (name, each.sample, each.n, f"not yet: {each.n} of {MIN_PAIRS}", None, None, None)
+    return (
+        *(name, each.sample, each.n),
+        *(_estimate(each.bias, "+.1f"), _estimate(each.mae, ".1f")),
+        *(_estimate(each.spearman, "+.2f"), _estimate(each.kappa, "+.2f")),
+    )
+
+
+def _estimate(estimate: AgreementEstimate, number_format: str) -> str | None:
+    if estimate.value is None:
+        return None
+    value = format(estimate.value, number_format)
+    if estimate.interval is None:
+        return value
+    low, high = (format(each, number_format) for each in estimate.interval)
+    return f"{value} ({low} to {high})"
+
+
+def _read_text(file: str) -> str:
+    content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OverrideError(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None

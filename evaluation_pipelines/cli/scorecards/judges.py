@@ -1,0 +1,220 @@
+"""Commands ``judges``: list, show, register, freeze and compare judge profiles."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from evaluation_pipelines.cli.dates import parse_time
+from evaluation_pipelines.cli.output import (
+    one_line,
+    pluralize,
+    print_error,
+    print_line,
+    print_table,
+)
+from evaluation_pipelines.profiles.domain.profile import (
+    HEURISTICS,
+    VERSIONED,
+    JudgeProfile,
+    differences,
+)
+from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.profiles.profile_files import read_profile
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.profiles.sync import Synced, preview_sync, set_profile, sync_profiles
+from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
+from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.ledger.errors import NoLedgerError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import open_stores, read_stores
+
+app = typer.Typer(
+    help="Manage judge profiles: list, show, set, freeze, diff.", no_args_is_help=True
+)
+
+_ID = typer.Argument(metavar="PROFILE", help="A profile id.")
+
+
+@app.command("list")
+def list_profiles(
+    every: Annotated[bool, typer.Option("--all", help="Also older versions.")] = False,
+) -> None:
+    """List registered profiles and new profiles in files."""
+    now, settings = datetime.now(UTC), load_settings()
+    synced = _synced_profiles(settings, now)
+    versions = synced.registry.versions if every else synced.registry.newest()
+    rows = [
+        (
+            each.profile.id,
+            each.profile.version,
+            each.profile.method,
+            ", ".join(each.profile.match_labels),
+            _state(each, now),
+            len(each.profile.computed) + len(each.profile.judged),
+            _registered(each, now),
+            each.profile.name,
+        )
+        for each in versions
+    ]
+    columns = (
+        "profile",
+        "version #",
+        "method",
+        "labels",
+        "state",
+        "criteria #",
+        "registered (UTC)",
+        "name",
+    )
+    print_table("Judge profiles", columns, rows, essential=4)
+    for fault in synced.faults:
+        print_error(f"warning: {fault}")
+    for each in synced.registry.newest():
+        _warn_of_unknown_criteria(each.profile)
+    print_line(f"add your profiles to {settings.profiles_dir}/*.yaml")
+
+
+@app.command("show")
+def show_profile(
+    profile_id: Annotated[str, _ID],
+    version: Annotated[int | None, typer.Option(help="Version. Default: the newest.")] = None,
+) -> None:
+    """Print a profile as YAML with all defaults."""
+    now = datetime.now(UTC)
+    found = _synced_profiles(load_settings(), now).registry.find(profile_id, version)
+    print_line(f"# registered: {_registered(found, now)}, {_state(found, now)}")
+    print_line(f"# content {found.profile.content_hash[:16]}")
+    if found.profile.judged:
+        points = ", ".join(f"{name} {most}" for name, most in found.profile.judge_points.items())
+        print_line(f"# points of the judge: {points}")
+    fields = found.profile.model_dump(mode="json", exclude_none=True)
+    print_line(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
+
+
+@app.command("set")
+def set_one(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A profile in YAML.")],
+    rescore_history: Annotated[
+        bool,
+        typer.Option("--rescore-history", help="Also score older sessions with this version."),
+    ] = False,
+) -> None:
+    """Register a profile, a new version, or a change that needs no new version."""
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        registered = set_profile(stores, file, now, rescore_history=rescore_history)
+        which = _name(read_profile(file))
+        if registered is None:
+            print_line(f"{which} is already registered, nothing changed")
+        else:
+            what = "registered" if registered.registered_at == now else "changed"
+            print_line(f"{which} is {what}")
+            _warn_of_unknown_criteria(registered.profile)
+        if rescore_history:
+            dates = pluralize(len(RebuildQueue(stores.ledger).pending(now)), "date")
+            print_line(f"The next build scores older sessions with it: {dates} due")
+
+
+@app.command("freeze")
+def freeze(
+    profile_id: Annotated[str, _ID],
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Refuse new versions until this time, UTC.")
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Lift the freeze.")] = False,
+) -> None:
+    """Refuse new versions of a profile, for example during an experiment."""
+    if (until is None) != off:
+        raise typer.BadParameter("give either --until TIME or --off")
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        sync_profiles(stores, now)
+        time = None if until is None else parse_time(until, "--until")
+        if time is not None and time <= now:
+            raise typer.BadParameter("--until is in the past; use --off to lift a freeze")
+        found = ProfileStore(stores.ledger).freeze(profile_id, time)
+    limit = found.frozen_at(now)
+    if limit is None:
+        print_line(f"{_name(found.profile)} accepts new versions")
+    else:
+        print_line(
+            f"{_name(found.profile)} accepts no new version before {limit:%Y-%m-%d %H:%M} UTC"
+        )
+
+
+@app.command("diff")
+def diff(
+    profile_id: Annotated[str, _ID],
+    old: Annotated[
+        int | None, typer.Option("--from", help="Version. Default: the one before the newest.")
+    ] = None,
+    new: Annotated[int | None, typer.Option("--to", help="Version. Default: the newest.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Compare the newest version with this file instead.")
+    ] = None,
+) -> None:
+    """Show the differences between two versions, or between a version and a file."""
+    registry = _synced_profiles(load_settings(), datetime.now(UTC)).registry
+    before, after = _compared(registry, profile_id, (old, new), file)
+    changed = differences(before, after)
+    if not changed:
+        print_line(f"{_name(before)} and {_name(after)} are the same")
+        return
+    columns = ("field", "before", "after")
+    print_table(f"{_name(before)} and {_name(after)}", columns, changed, essential=3)
+    if before.version == after.version and before.content_hash != after.content_hash:
+        names = ", ".join(name for name, _, _ in changed if name.partition(".")[0] in VERSIONED)
+        print_error(
+            f"this needs version {before.version + 1}, because scores would change: {names}"
+        )
+
+
+def _compared(
+    registry: Registry, profile_id: str, versions: tuple[int | None, int | None], file: Path | None
+) -> tuple[JudgeProfile, JudgeProfile]:
+    old, new = versions
+    if file is not None:
+        return registry.find(profile_id, old).profile, read_profile(file)
+    after = registry.find(profile_id, new).profile
+    if old is not None:
+        return registry.find(profile_id, old).profile, after
+    earlier = [each for each in registry.history(profile_id) if each.key[1] < after.version]
+    return (earlier[-1].profile if earlier else after), after
+
+
+def _synced_profiles(settings: Settings, now: datetime) -> Synced:
+    """Return the profiles as the next build will have them, without writing anything."""
+    try:
+        with read_stores(settings) as stores:
+            registry = ProfileStore(stores.ledger).registry()
+    except NoLedgerError:  # nothing was built yet, so there are only files
+        registry = Registry()
+    return preview_sync(settings, registry, now)
+
+
+def _registered(registered: Registered, now: datetime) -> str:
+    """Return the registration time; the next build registers a version that is only in a file."""
+    time = registered.registered_at
+    return "next build" if time == now else f"{time:%Y-%m-%d %H:%M}"
+
+
+def _warn_of_unknown_criteria(profile: JudgeProfile) -> None:
+    for name in unknown_criteria(profile):
+        print_error(
+            f"warning: the criterion {name} is unknown, so its score is always the midpoint. "
+            f"Known criteria: {', '.join(HEURISTICS)}"
+        )
+
+
+def _name(profile: JudgeProfile) -> str:
+    return f"{one_line(profile.id)} version {profile.version}"
+
+
+def _state(registered: Registered, now: datetime) -> str:
+    if not registered.profile.enabled:
+        return "off"
+    until = registered.frozen_at(now)
+    return "on" if until is None else f"frozen until {until:%Y-%m-%d %H:%M}"

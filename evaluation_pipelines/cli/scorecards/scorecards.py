@@ -1,0 +1,259 @@
+"""Commands ``scorecards``: query, overrides, audit, calibration and events."""
+
+import json
+import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.output import (
+    OUTPUT_FILE,
+    OutputFormat,
+    csv_text,
+    format_option,
+    json_text,
+    one_decimal,
+    one_line,
+    pluralize,
+    print_error,
+    print_line,
+    print_table,
+    write_output,
+)
+from evaluation_pipelines.cli.scorecards.audit import audit
+from evaluation_pipelines.cli.scorecards.corrections import (
+    calibration,
+    import_file,
+    list_overrides,
+    override_one,
+)
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.scorecard_queries import (
+    CardQuery,
+    query_cards,
+    query_unscored,
+    refuse_unknown_names,
+)
+from evaluation_pipelines.sessions.domain.performance import printed
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import read_stores
+
+app = typer.Typer(
+    help="Scorecards: query, override, audit, import, overrides, calibration, events.",
+    no_args_is_help=True,
+)
+
+_SESSION_COLUMNS = ("started (UTC)", "label", "model", "agent")
+_CARD_COLUMNS = (
+    *("session key", "score #", "from", "profile", "automatic #", "best"),
+    *_SESSION_COLUMNS,
+)
+_UNSCORED_COLUMNS = ("session key", "score #", "from", "best match", *_SESSION_COLUMNS)
+_MAX_REASONS = 5
+
+
+@app.command("query")
+def query(  # noqa: PLR0913, PLR0917 - one parameter per option
+    session: Annotated[
+        str | None, typer.Option(metavar="KEY", help="A session key or session id.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="An agent id.")] = None,
+    since: Annotated[str | None, FROM_TIME] = None,
+    until: Annotated[str | None, TO_TIME] = None,
+    label: Annotated[str | None, typer.Option(help="A classification label.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="A profile id, or best for the best match of each session.")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Also scorecards of older content and versions.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of scorecards, the newest.")
+    ] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[
+        OutputFormat,
+        format_option(
+            OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV, OutputFormat.PARQUET
+        ),
+    ] = OutputFormat.TABLE,
+    output: Annotated[Path | None, OUTPUT_FILE] = None,
+) -> None:
+    """Show scorecards with the newest overrides. Name a session, an agent or a time range.
+
+    The table also has the effective scores of sessions without a scorecard of their best match.
+    """
+    card_query = CardQuery(
+        session=session,
+        agent=agent,
+        since=None if since is None else parse_time(since, "--from"),
+        until=None if until is None else parse_time(until, "--to"),
+        label=label,
+        model=model,
+        profile=profile,
+        history=history,
+        limit=limit,
+    )
+    then = parse_as_of(as_of)
+    with read_stores_as_of(load_settings(), then) as stores:
+        cards = query_cards(stores, card_query)
+        unscored = query_unscored(stores, card_query)
+        queued = RebuildQueue(stores.ledger).all() if then is None else []
+        if cards.is_empty() and unscored.is_empty():
+            refuse_unknown_names(stores, card_query)
+    if form is not OutputFormat.TABLE or output is not None:
+        _write_cards(cards, form, output)
+        return
+    if cards.is_empty():
+        print_line("No scorecard meets these conditions.")
+    else:
+        _print_cards(cards)
+    _print_unscored(unscored, {each.session_date for each in queued if not each.is_built})
+
+
+app.command("override")(override_one)
+app.command("import")(import_file)
+app.command("overrides")(list_overrides)
+app.command("audit")(audit)
+app.command("calibration")(calibration)
+
+
+@app.command("events")
+def events(
+    after: Annotated[int, typer.Option(help="Only events after this position.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of events.")] = 1000,
+) -> None:
+    """Print events of effective scores as JSON lines, oldest first.
+
+    To follow the events, pass the position of the last line to --after.
+    """
+    with read_stores(load_settings()) as stores:
+        for each in EventStore(stores.ledger).after(after, limit):
+            event = {
+                "position": each.position,
+                "event_id": each.event_id,
+                "recorded_at": each.recorded_at.isoformat(),
+                **json.loads(each.payload),
+            }
+            print_line(json.dumps(event))
+
+
+def _print_cards(cards: pl.DataFrame) -> None:
+    low, high = pl.col("scale_min"), pl.col("scale_max")
+    automatic = (pl.col("overall_score") - low) / (high - low) * 100
+    shown = cards.with_columns(score=printed(pl.col("effective_100")), automatic=printed(automatic))
+    rows = [_card_line(row) for row in shown.iter_rows(named=True)]
+    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, essential=4)
+
+
+def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> None:
+    """Print the effective scores of sessions without a card of their best match, and the reasons.
+
+    Args:
+        unscored: Rows of ``query_unscored``.
+        queued_dates: Dates that are due for a build.
+    """
+    shown = unscored.with_columns(score=printed(pl.col("effective_100")))
+    rows = [_unscored_line(row) for row in shown.iter_rows(named=True)]
+    if rows:
+        title = "Without a scorecard of their best match: effective scores (0-100)"
+        print_table(title, _UNSCORED_COLUMNS, rows, essential=4)
+    reasons = unscored.group_by("reason").agg(pl.len(), pl.col("session_key").first())
+    for reason, number, key in reasons.sort("len", descending=True).head(_MAX_REASONS).rows():
+        which = one_line(key) if number == 1 else pluralize(number, "session")
+        reason_text = one_line(reason or "unknown")
+        print_error(f"no scorecard of the best match: {which}: {reason_text}")
+    if outdated := sorted(queued_dates & set(unscored["session_date"])):
+        first, last = outdated[0], outdated[-1]
+        dates = f"{first} to {last}" if len(outdated) > 1 else f"{first}"
+        print_error(f"This is the state of the last build. {dates} has changed since: run build.")
+
+
+def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        *(row["session_key"], one_decimal(row["score"]), _source(row)),
+        f"{row['profile_id']} v{row['profile_version']}",
+        one_decimal(row["automatic"]),
+        "yes" if row["is_best_match"] else "no",
+        *_session_cells(row),
+    )
+
+
+def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
+    profile = row["profile_id"]
+    return (
+        *(row["session_key"], one_decimal(row["score"])),
+        row["annotator"] or row["effective_source"],
+        None if profile is None else f"{profile} v{row['profile_version']}",
+        *_session_cells(row),
+    )
+
+
+def _session_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    started = row["started_at"].strftime("%Y-%m-%d %H:%M:%S")
+    return started, row["classification_label"], row["model"], row["agent_id"]
+
+
+def _source(row: Mapping[str, Any]) -> str:
+    human = row["human_override"]
+    if human is not None and not human["stale"]:
+        return str(human["annotator"])
+    if human is not None:
+        return "card (override is stale)"
+    if row["fallback"]:
+        return "placeholder"
+    return "disqualified" if row["disqualified"] else "card"
+
+
+def _write_cards(cards: pl.DataFrame, form: OutputFormat, output: Path | None) -> None:
+    """Write cards to a file or to standard output; a table is written as CSV.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if form is OutputFormat.PARQUET and output is None and sys.stdout.isatty():
+        raise typer.BadParameter("Parquet cannot be shown on a terminal: name a file with --output")
+    write_output(_encode(cards, form), output)
+    if output is not None:
+        print_error(f"{pluralize(cards.height, 'scorecard')} in {output}")
+
+
+def _encode(cards: pl.DataFrame, form: OutputFormat) -> bytes:
+    if form is OutputFormat.PARQUET:
+        buffer = BytesIO()
+        cards.write_parquet(buffer)
+        return buffer.getvalue()
+    if form is OutputFormat.JSON:
+        records = [
+            {**row, "criteria_scores": _criteria(row)} for row in cards.iter_rows(named=True)
+        ]
+        return json_text(records).encode()
+    return csv_text(_flat(cards)).encode()
+
+
+def _flat(cards: pl.DataFrame) -> pl.DataFrame:
+    """Return cards for CSV: criteria as JSON, and the override in separate columns."""
+    rows = cards.select("criteria_scores").iter_rows(named=True)
+    human = pl.col("human_override").struct
+    return cards.with_columns(
+        pl.Series("criteria_scores", [json.dumps(_criteria(row)) for row in rows], pl.String),
+        override_score=human.field("override_score"),
+        override_annotator=human.field("annotator"),
+        override_reason=human.field("reason"),
+        override_at=human.field("at"),
+        override_stale=human.field("stale"),
+    ).drop("human_override")
+
+
+def _criteria(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {each["key"]: each["value"] for each in row["criteria_scores"] or ()}

@@ -1,0 +1,211 @@
+"""Everything the stores hold about one session window."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import judge_setup
+from evaluation_pipelines.judging.score_requests import SessionQuery
+from evaluation_pipelines.judging.session_windows import read_windows, window_key
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import (
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+    Table,
+)
+from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.domain.overrides import with_states
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.scorecards.session_lookup import (
+    SessionLookup,
+    SessionName,
+    read_session_lookup,
+)
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.storage.stores import Stores
+
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveScore:
+    """The score that counts for a session.
+
+    Attributes:
+        score_100: The score, 0-100; ``None`` if the session has no score.
+        source: ``override``, ``scorecard``, ``judge``, ``composite``, ``status`` or ``none``.
+        reason: Why there is no scorecard of the best match; ``None`` if there is one.
+        annotator: The author of the override that counts; ``None`` if no override counts.
+    """
+
+    score_100: float | None
+    source: str
+    reason: str | None
+    annotator: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """Everything the stores hold about one session window.
+
+    Rows have the columns of their table, unrounded.
+
+    Attributes:
+        session: Row of ``agent_sessions``.
+        performance: Row of ``session_performance``; ``None`` if it is not built.
+        tool_report: Row of ``tool_reports``; ``None`` if the session made no tool call.
+        judge_scores: Scorings by all profiles, newest first.
+        scorecards: Current rows of ``scorecards`` with the newest overrides, one per profile.
+        evaluation: The effective score with the newest overrides; ``None`` if it is not built.
+        overrides: Rows of ``overrides``, newest first.
+        profile: The best-matching judge profile; ``None`` if no profile matches.
+        has_ended: Whether the session has ended.
+        excluded_by: Name of the rule that excludes the session; ``None`` if no rule does.
+        judge_state: Whether the session is due for judging, and why or why not. ``None`` if its
+            profile does not use a judge, and as of a past time, which the ledger does not keep.
+    """
+
+    session: SessionRow
+    performance: Row | None
+    tool_report: Row | None
+    judge_scores: tuple[Score, ...]
+    scorecards: tuple[Row, ...]
+    evaluation: EffectiveScore | None
+    overrides: tuple[Row, ...]
+    profile: JudgeProfile | None
+    has_ended: bool
+    excluded_by: str | None
+    judge_state: DueState | None
+
+    @property
+    def session_date(self) -> date:
+        """The partition of the session."""
+        day: date = self.session["session_date"]
+        return day
+
+
+def session_view(stores: Stores, query: SessionQuery, now: datetime | None = None) -> SessionView:
+    """Return everything the stores hold about one session window; nothing is written.
+
+    Args:
+        stores: The stores; with stores as of a past time, the view is as of that time.
+        query: The session.
+        now: The time for ``has_ended`` and ``judge_state``; by default the time of the stores,
+            or else the current time.
+
+    Raises:
+        SessionNotFoundError: No window or several match; the message lists them.
+        LedgerError: The ledger cannot be used.
+        LakeError: A file cannot be read.
+    """
+    time = now or stores.ledger.as_of or datetime.now(UTC)
+    registry = ProfileStore(stores.ledger).registry()
+    lookup = read_session_lookup(stores, registry, [query.session])
+    session = lookup.window(SessionName(query.session, query.organization_id))
+    profile = _best_match(lookup, session)
+    window = _window(stores, session, time)
+    overrides = _overrides(stores, session)
+    return SessionView(
+        session,
+        _row(stores, SESSION_PERFORMANCE, session),
+        _row(stores, TOOL_REPORTS, session),
+        _judge_scores(stores, session),
+        _scorecards(stores, session),
+        _effective_score(stores, session, overrides),
+        _with_states(overrides, session, profile),
+        profile,
+        window.is_terminal,
+        window.excluded_by,
+        _judge_state(stores, window, profile, time),
+    )
+
+
+def _best_match(lookup: SessionLookup, session: SessionRow) -> JudgeProfile | None:
+    for row in lookup.assigned.get((session["organization_id"], session["session_key"]), ()):
+        if row["is_best_match"]:
+            return lookup.registry.find(row["profile_id"], row["profile_version"]).profile
+    return None
+
+
+def _window(stores: Stores, session: SessionRow, time: datetime) -> Window:
+    settings, ids = stores.settings, [session["session_id"]]
+    idle, rules = settings.session_idle_minutes, settings.exclude_sessions
+    windows = read_windows(stores.lake, [session["session_date"]], time, idle, ids, rules)
+    by_key = {window_key(each): each for each in windows}
+    return by_key[session["organization_id"], session["session_key"]]
+
+
+def _judge_scores(stores: Stores, session: SessionRow) -> tuple[Score, ...]:
+    store, key = ScoreStore(stores.ledger), (session["organization_id"], session["session_key"])
+    return tuple(reversed(store.by_session(*key)))
+
+
+def _scorecards(stores: Stores, session: SessionRow) -> tuple[Row, ...]:
+    cards = query_cards(stores, CardQuery(session=session["session_key"]))
+    return tuple(cards.filter(_is_of(session)).rows(named=True))
+
+
+def _overrides(stores: Stores, session: SessionRow) -> pl.DataFrame:
+    of_date = OverrideStore(stores.ledger).of_dates([session["session_date"]])
+    return of_date.filter(_is_of(session))
+
+
+def _with_states(
+    overrides: pl.DataFrame, session: SessionRow, profile: JudgeProfile | None
+) -> tuple[Row, ...]:
+    current = pl.DataFrame(
+        {
+            **{name: [session[name]] for name in (*SESSION_KEY, "content_hash")},
+            "best_profile_id": pl.Series(
+                [None if profile is None else profile.id], dtype=pl.String
+            ),
+        }
+    )
+    return tuple(reversed(with_states(overrides, current).rows(named=True)))
+
+
+def _effective_score(
+    stores: Stores, session: SessionRow, overrides: pl.DataFrame
+) -> EffectiveScore | None:
+    evaluations = _rows(stores, SESSION_EVALUATIONS, session)
+    for row in with_newest_overrides(evaluations, overrides).iter_rows(named=True):
+        return EffectiveScore(
+            row["effective_100"], row["effective_source"], row["reason"], row["annotator"]
+        )
+    return None
+
+
+def _judge_state(
+    stores: Stores, window: Window, profile: JudgeProfile | None, time: datetime
+) -> DueState | None:
+    if stores.ledger.as_of is not None or (profile is not None and profile.method == "heuristic"):
+        return None
+    if profile is None:
+        return due_state(window, None, [], time)
+    # The wording of the rubric matters only to runs that ask for obsolete scores.
+    setup = judge_setup(profile, prompt_hash="", model=stores.settings.judge_model or "")
+    past = ScoreStore(stores.ledger).past([window.session_date])
+    return due_state(window, setup, past.get((*window_key(window), profile.id), []), time)
+
+
+def _row(stores: Stores, table: Table, session: SessionRow) -> Row | None:
+    rows = _rows(stores, table, session)
+    return None if rows.is_empty() else rows.row(0, named=True)
+
+
+def _rows(stores: Stores, table: Table, session: SessionRow) -> pl.DataFrame:
+    return stores.lake.read(table, [session["session_date"]], where=_is_of(session))
+
+
+def _is_of(session: SessionRow) -> pl.Expr:
+    return pl.all_horizontal(pl.col(name) == session[name] for name in SESSION_KEY)

@@ -1,0 +1,209 @@
+"""``judge``: requests, runs and scores."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import evaluation_pipelines
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import http_error, prose_score, says, score_reply
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.program import Program
+
+RUBRICS = Path(evaluation_pipelines.__file__).parent / "judging" / "rubrics"
+LONG_AGO_S = -480 * DAY_S
+KEY = "s1#baseline-1"
+
+
+@pytest.fixture
+def judge(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
+    """A judge endpoint and three sessions."""
+    lines = [session_with_texts(f"s{n}", LONG_AGO_S + 60 * n) for n in range(1, 4)]
+    program.land("logs.jsonl", b"".join(lines))
+    program("ingest")
+    program("build")
+    with open_judge_endpoint() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
+        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
+        yield endpoint
+
+
+def test_a_request_is_left_to_the_next_run(program: Program, judge: JudgeEndpoint) -> None:
+    asked = program("judge", "s1", "--by", "reviewer")
+    assert (asked.code, judge.requests) == (0, [])
+    assert asked.out.startswith(f"{KEY}: pending\n")
+    assert "requested by     reviewer, " in asked.out
+    assert asked.err == (
+        "The next judge run scores it: use judge run, or Dagster's sensor starts one.\n"
+    )
+
+    ran = program("judge", "run")
+    assert ran.out.startswith("judge: 3 of 3 sessions scored (mean total ")
+    assert program("judge", KEY).code == 0
+    assert len(judge.requests) == 6
+
+
+def test_wait_prints_the_result(program: Program, judge: JudgeEndpoint) -> None:
+    judge.script_turn("score", says(score_reply(64, "The order was sound.")))
+
+    asked = program("judge", "s1", "--wait")
+    assert asked.code == 0
+    assert asked.err == "The next build of 2025-02-06 adds its scorecards.\n"
+    assert asked.out.startswith(f"{KEY}: 64 of 100\n")
+    assert "criteria         logical_flow 17, consistency 18, tool_relevance 14," in asked.out
+    assert "failure tags     missed_available_tool" in asked.out
+    assert "2 replies" in asked.out
+    assert "Analysis\n\nThe order was sound." in asked.out
+    assert "Missing tools\n\n1. Grep" in asked.out
+    shown = program("judge", "show", "s1")
+    assert shown.out == asked.out
+
+
+def test_requests_are_refused_with_their_http_status(
+    program: Program, judge: JudgeEndpoint
+) -> None:
+    program("judge", "s1")
+    forced = program("judge", "s1", "--force")
+    assert (forced.code, forced.err) == (
+        1,
+        "error: s1 is being scored: wait for the result, or omit --force (HTTP 409)\n",
+    )
+    program("judge", "s1", "--wait")
+    assert program("judge", "s1", "--force", "--wait").code == 0
+    assert judge.turns() == ["score", "missing-tools"] * 2
+    unknown = program("judge", "unknown")
+    assert (unknown.code, "is not a session of the lake" in unknown.err) == (1, True)
+    unscored = program("judge", "show", "s2")
+    assert (unscored.code, unscored.err) == (
+        1,
+        "error: s2#baseline-1 is not scored (HTTP 404)\n",
+    )
+
+
+@pytest.mark.usefixtures("judge")
+def test_json_is_the_record_of_the_score(program: Program) -> None:
+    program("judge", "run")
+    record = json.loads(program("judge", "show", "s1", "--format", "json").out)
+
+    assert (record["session_key"], record["status"]) == (KEY, "completed")
+    assert record["current_prompt_used"] is True
+    assert "turn_log" not in record
+
+
+def test_a_run_prints_what_it_did_and_what_it_deferred(
+    program: Program, judge: JudgeEndpoint
+) -> None:
+    judge.script(http_error(400, "no \x1b[31mred"))
+    first = program("judge", "run", "--max-sessions", "2")
+
+    assert first.code == 0
+    assert "1 failed, 1 deferred" in first.out
+    assert re.search(r"^max_sessions +1$", first.out, re.MULTILINE)
+    assert "score-1: the endpoint answered 400: no" in first.out
+    assert "\x1b" not in first.out
+    second = program("judge", "run", "--date", "2025-02-06")
+    assert "1 of 1 sessions scored" in second.out
+    assert program("judge", "run").out.startswith("judge: nothing is due")
+    forced = program("judge", "run", "--force", "--model", "judge-2", "--samples", "2")
+    assert "3 of 3 sessions scored" in forced.out
+    assert judge.requests[-1].body["model"] == "judge-2"
+
+
+def test_the_budget_is_an_option(program: Program, judge: JudgeEndpoint) -> None:
+    ran = program("judge", "run", "--max-cost-usd", "0.0001")
+
+    assert (ran.code, judge.requests) == (0, [])
+    assert re.search(r"^max_cost_of_run +3$", ran.out, re.MULTILINE)
+    assert "this alone exceeds the limit" in ran.out
+
+
+def test_a_failed_scoring_has_its_error_and_advice(program: Program, judge: JudgeEndpoint) -> None:
+    judge.script(prose_score(), prose_score())
+    waited = program("judge", "s1", "--wait")
+    shown = program("judge", "show", "s1")
+
+    assert (waited.code, waited.out) == (1, shown.out)
+    assert shown.out.startswith(f"{KEY}: failed\n")
+    assert "error            no verdict, even after a reminder" in shown.out
+    assert "(attempt 1, a retry may help)" in shown.out
+
+
+def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndpoint) -> None:
+    judge.always(http_error(401))
+
+    waited = program("judge", "s1", "--wait")
+    assert waited.code == 1
+    assert "error: it is not scored yet: 0 of 1 sessions scored" in waited.err
+    assert "the endpoint answered 401" in waited.err
+    ran = program("judge", "run")
+    assert (ran.code, "endpoint_down" in ran.out) == (1, True)
+
+
+def test_without_an_endpoint_every_command_says_what_to_set(program: Program) -> None:
+    program.land("logs.jsonl", session_with_texts("s1", LONG_AGO_S))
+    program("ingest")
+    program("build")
+
+    for arguments in (("judge", "run"), ("judge", "s1")):
+        ran = program(*arguments)
+        assert ran.code == 1
+        assert "set EVAL_JUDGE_MODEL to the name of a model" in ran.err
+
+
+def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
+    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("judge", "run")
+    assert program("judge", "obsolete").out == (
+        "Every score used the current wording of its rubric.\n"
+    )
+    mine = program.folder / "rubrics" / "mine"
+    copy_rubric(mine)
+    monkeypatch.setenv("EVAL_JUDGE_RUBRICS_DIR", str(mine.parent))
+    monkeypatch.setenv("EVAL_JUDGE_RUBRIC", "mine")
+    program("judge", "run", "--force")
+    words = mine / "score.md"
+    words.write_text(words.read_text() + "\nBe stricter.\n")
+
+    listed = program("judge", "obsolete")
+    assert listed.out.startswith("3 obsolete scores\n")
+    assert [row[0] for row in listed.table()[:3]] == [f"s{n}#baseline-1" for n in (1, 2, 3)]
+    assert {row[3] for row in listed.table()[:3]} == {"mine"}
+    assert "judge run --obsolete" in listed.out
+    assert program("judge", "run").out.startswith("judge: nothing is due")
+    asked = len(judge.requests)
+    assert "3 of 3 sessions scored" in program("judge", "run", "--obsolete").out
+    assert len(judge.requests) == asked + 6
+    assert program("judge", "run", "--obsolete").out.startswith("judge: nothing is due")
+    # Scores that were made again stay in the list, and nothing is left to do.
+    listed = program("judge", "obsolete")
+    assert [row[-1] for row in listed.table()[:3]] == ["yes", "yes", "yes"]
+    assert "judge run --obsolete" not in listed.out
+
+
+def copy_rubric(folder: Path) -> None:
+    """Copy the shipped rubric, to be changed."""
+    shutil.copytree(RUBRICS / "agent-methodology", folder)
+
+
+@pytest.mark.parametrize("arguments", [("judge",), ("judge", "--help"), ("judge", "-h")])
+def test_help_names_the_commands(program: Program, arguments: tuple[str, ...]) -> None:
+    shown = program(*arguments)
+
+    assert all(name in shown.out for name in ("session", "show", "obsolete", "run"))
+
+
+@pytest.mark.usefixtures("judge")
+def test_options_may_come_first_and_a_session_may_be_called_like_a_command(
+    program: Program,
+) -> None:
+    assert program("judge", "--by", "me", "s1").out.startswith(f"{KEY}: pending")
+    called = program("judge", "session", "run")
+    assert (called.code, "run is not a session" in called.err) == (1, True)

@@ -1,0 +1,79 @@
+"""``judge missing-tools``."""
+
+import csv
+import json
+
+import pytest
+
+from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import says
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.program import Program
+
+SPAN = ("--from", "2025-02-01", "--to", "2025-03-01")
+ANSWERS = ("1. Grep: a\x1b[31mred\n2. make: b", "1. **Grep**: c", "What a day.")
+
+
+@pytest.fixture
+def asked(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Three judged sessions of 2025-02-06."""
+    lines = [session_with_texts(f"s{n}", -480 * DAY_S + 60 * n) for n in range(1, 4)]
+    program.land("logs.jsonl", b"".join(lines))
+    program("ingest")
+    program("build")
+    with open_judge_endpoint() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
+        endpoint.script_turn("missing-tools", *map(says, ANSWERS))
+        program("judge", "run")
+    return program
+
+
+def test_it_prints_counts_and_answers_that_were_not_counted(asked: Program) -> None:
+    shown = asked("judge", "missing-tools", *SPAN)
+    assert shown.code == 0
+    assert shown.out.startswith("Missing tools, sessions of 2025-02-01 until 2025-03-01\n")
+    assert [row[:5] for row in shown.table()[:2]] == [
+        ["grep", "2", "2", "2", "2025-02-06"],
+        ["make", "1", "2", "1", "2025-02-06"],
+    ]
+    assert shown.out.endswith(
+        "2 lists of missing tools\n"
+        "1 answers that are no list, not counted\n"
+        "1 unparsed: no numbered list, and no plain word that none is missing\n"
+    )
+    assert "\x1b" not in shown.out
+    one = asked("judge", "missing-tools", *SPAN, "--limit", "1")
+    assert "1 more: use --limit, or --format csv" in one.out
+
+    record = json.loads(asked("judge", "missing-tools", *SPAN, "--format", "json").out)
+    assert [each["tool"] for each in record["tools"]] == ["grep", "make"]
+    assert record["period_end"] == "2025-03-01"
+    assert record["answers"]["answers that are no list, not counted"] == 1
+    rows = list(
+        csv.DictReader(asked("judge", "missing-tools", *SPAN, "--format", "csv").out.splitlines())
+    )
+    assert [(row["tool"], row["sessions"]) for row in rows] == [("grep", "2"), ("make", "1")]
+    assert json.loads(rows[0]["masques"]) == ["baseline"]
+
+    # The sessions were judged today, so there was no answer on that date.
+    past = asked("judge", "missing-tools", *SPAN, "--as-of", "2026-01-01")
+    assert past.out == "No judge named a missing tool in sessions of 2025-02-01 until 2025-03-01.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--from", "2025-03-01", "--to", "2025-02-01"), "ends (2025-02-01) before it begins"),
+        (("--as-of", "2999-01-01"), "the time is in the future"),
+        (("--from", "soon"), "write 2026-11-21"),
+    ],
+)
+def test_invalid_times_are_refused(
+    program: Program, arguments: tuple[str, ...], problem: str
+) -> None:
+    ran = program("judge", "missing-tools", *arguments)
+    assert ran.code == 2
+    assert problem in " ".join(ran.err.replace("│", " ").split())

@@ -1,0 +1,148 @@
+"""``judges``: judge profiles."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines_tests.program import Program
+
+PROFILE = """\
+id: mine
+version: {version}
+name: Mine
+match_labels: [{label}]
+method: heuristic
+criteria:
+  - id: tool_count
+    weight: {weight}
+"""
+
+
+def write(program: Program, version: int = 1, weight: int = 1, label: str = "code") -> Path:
+    path = program.folder / "mine.yaml"
+    path.write_text(PROFILE.format(version=version, weight=weight, label=label))
+    return path
+
+
+def cells(program: Program, *arguments: str) -> list[list[str]]:
+    return program("judges", "list", *arguments).table()
+
+
+def test_the_shipped_profiles_are_listed_before_the_first_build(program: Program) -> None:
+    listed = program("judges", "list")
+
+    assert listed.code == 0
+    assert [row[0] for row in listed.table()[:4]] == [
+        "code-hybrid",
+        "efficiency-simple",
+        "general-performance",
+        "incident-llm",
+    ]
+    assert "next build" in listed.out
+    assert list(program.folder.iterdir()) == []  # nothing is written
+
+
+def test_a_profile_is_registered_and_changed_and_gets_a_new_version(program: Program) -> None:
+    assert program("judges", "set", str(write(program))).out == "mine version 1 is registered\n"
+    assert (program.folder / "data" / "profiles" / "mine.yaml").exists()
+    again = program("judges", "set", str(write(program)))
+    assert again.out == "mine version 1 is already registered, nothing changed\n"
+    changed = program("judges", "set", str(write(program, label="ops")))
+    assert changed.out == "mine version 1 is changed\n"
+
+    refused = program("judges", "set", str(write(program, weight=2)))
+    assert refused.code == 1
+    assert "mine version 1 is refused: it is registered with other content" in refused.err
+    assert "set it to 2" in refused.err
+    new = program("judges", "set", str(write(program, version=2, weight=2)))
+    assert new.out == "mine version 2 is registered\n"
+    assert [row[:2] for row in cells(program, "--all") if row[0] == "mine"] == [
+        ["mine", "1"],
+        ["mine", "2"],
+    ]
+
+
+def test_rescoring_history_makes_its_dates_due(three_days: Program) -> None:
+    three_days("build")
+    done = three_days("judges", "set", str(write(three_days)), "--rescore-history")
+
+    assert "The next build scores older sessions with it: 3 dates due" in done.out
+
+
+def test_a_frozen_profile_refuses_new_versions(program: Program) -> None:
+    program("judges", "set", str(write(program)))
+    frozen = program("judges", "freeze", "mine", "--until", "2999-01-01")
+    assert frozen.out == "mine version 1 accepts no new version before 2999-01-01 00:00 UTC\n"
+    assert "frozen until 2999-01-01" in program("judges", "list").out
+
+    second = write(program, version=2)
+    refused = program("judges", "set", str(second))
+    assert (refused.code, "is frozen until 2999-01-01" in refused.err) == (1, True)
+    assert (
+        program("judges", "freeze", "mine", "--off").out == "mine version 1 accepts new versions\n"
+    )
+    assert program("judges", "set", str(second)).code == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--until", "2999-01-01", "--off"], ["--until", "soon"], ["--until", "2020-12-24"]],
+)
+def test_freeze_requires_a_future_time_or_off(program: Program, options: list[str]) -> None:
+    assert program("judges", "freeze", "code-hybrid", *options).code == 2
+
+
+def test_a_profile_is_shown_with_every_default(program: Program) -> None:
+    shown = program("judges", "show", "incident-llm")
+
+    assert "# points of the judge: logical_flow 25, consistency 25" in shown.out
+    assert "quality_risk_fraction: 0.5\n" in shown.out
+    assert "sample_rate: 1.0\n" in shown.out
+    unknown = program("judges", "show", "nope")
+    assert (unknown.code, "There is no profile nope" in unknown.err) == (1, True)
+
+
+def test_two_versions_are_compared(program: Program) -> None:
+    program("judges", "set", str(write(program)))
+    program("judges", "set", str(write(program, version=2, weight=3)))
+    shown = program("judges", "diff", "mine")
+
+    assert "mine version 1 and mine version 2" in shown.out
+    assert [row[0] for row in shown.table()] == ["version", "criteria.tool_count"]
+    same = program("judges", "diff", "mine", "--from", "1", "--to", "1")
+    assert same.out == "mine version 1 and mine version 1 are the same\n"
+
+
+def test_an_unknown_criterion_is_a_warning(program: Program) -> None:
+    file = program.folder / "mine.yaml"
+    file.write_text(
+        "{id: mine, version: 1, name: Mine, match_labels: [x], method: heuristic,"
+        " criteria: [{id: tool_cuont}]}"
+    )
+    for command in (("set", str(file)), ("list",)):
+        warned = program("judges", *command)
+        assert (warned.code, "criterion tool_cuont is unknown" in warned.err) == (0, True)
+        assert "tool_count" in warned.err  # known criteria are listed
+
+
+def test_the_first_version_is_compared_with_itself(program: Program) -> None:
+    assert "are the same" in program("judges", "diff", "code-hybrid").out
+
+
+def test_a_file_is_compared_before_it_is_registered(program: Program) -> None:
+    program("judges", "set", str(write(program)))
+    shown = program("judges", "diff", "mine", "--file", str(write(program, weight=2)))
+
+    assert shown.err == "this needs version 2, because scores would change: criteria.tool_count\n"
+    free = program("judges", "diff", "mine", "--file", str(write(program, label="ops")))
+    assert (free.err, "match_labels" in free.out) == ("", True)
+
+
+def test_an_invalid_file_is_a_warning(program: Program) -> None:
+    folder = program.folder / "data" / "profiles"
+    folder.mkdir(parents=True)
+    (folder / "bad.yaml").write_text("id: [")
+    listed = program("judges", "list")
+
+    assert listed.code == 0
+    assert "bad.yaml is not YAML" in listed.err

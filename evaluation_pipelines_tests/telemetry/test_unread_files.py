@@ -1,0 +1,196 @@
+"""Files with unread bytes, and whether they have complete lines."""
+
+import os
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.unread_files import (
+    UnreadFile,
+    find_unread_files,
+    has_complete_line,
+    ingest_lags,
+)
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+FIRST = line(claude("user_prompt", 0))
+SECOND = line(claude("user_prompt", 60))
+
+
+def find_all(workplace: Workplace) -> list[UnreadFile]:
+    """Return the unread files; no entry may be skipped."""
+    unread_files, skipped = find_unread_files(workplace.stores)
+    assert skipped == []
+    return unread_files
+
+
+def test_an_empty_folder_and_an_empty_file_have_no_unread_bytes(workplace: Workplace) -> None:
+    assert find_all(workplace) == []
+    workplace.land("logs.jsonl", b"")
+    assert find_all(workplace) == []
+
+
+def test_a_new_file_is_unread_from_the_beginning(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", FIRST)
+    (unread_file,) = find_all(workplace)
+
+    assert (unread_file.file.path, unread_file.file.size_bytes) == ("logs.jsonl", len(FIRST))
+    assert (unread_file.source, unread_file.generation, unread_file.position) == (None, 0, 0)
+    # 2026-06-01T12:00:00Z
+    assert unread_file.first_time_ns == 1_780_315_200 * 1_000_000_000
+
+
+def test_a_read_file_is_unread_again_after_an_append(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", FIRST)
+    workplace.ingest()
+    assert find_all(workplace) == []
+
+    workplace.land("logs.jsonl", SECOND, "ab")
+    (unread_file,) = find_all(workplace)
+    assert unread_file.source is not None
+    assert (unread_file.position, unread_file.generation) == (len(FIRST), 1)
+
+
+def test_the_oldest_telemetry_comes_first_whatever_the_names(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", SECOND)
+    workplace.land("b.jsonl", FIRST)
+
+    assert [each.file.path for each in find_all(workplace)] == ["b.jsonl", "a.jsonl"]
+
+
+def test_a_file_without_any_time_counts_from_its_last_change(workplace: Workplace) -> None:
+    path = workplace.land("a.jsonl", b"no telemetry\n")
+    os.utime(path, (1_000, 1_000))  # seconds since 1970: before the other one
+    workplace.land("b.jsonl", FIRST)
+
+    assert [each.first_time_ns for each in find_all(workplace)] == [
+        1_000 * 1_000_000_000,
+        1_780_315_200 * 1_000_000_000,
+    ]
+
+
+def test_a_renamed_file_keeps_its_identity(workplace: Workplace) -> None:
+    path = workplace.land("logs.jsonl", FIRST)
+    workplace.ingest()
+    path.rename(path.with_name("logs-backup.jsonl"))
+
+    assert find_all(workplace) == []
+
+
+def test_a_truncated_and_rewritten_file_is_the_next_generation(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", FIRST + FIRST)
+    workplace.ingest()
+    workplace.land("logs.jsonl", SECOND)
+    (unread_file,) = find_all(workplace)
+
+    assert (unread_file.source, unread_file.generation, unread_file.position) == (None, 1, 0)
+
+
+def test_other_content_of_the_same_length_is_the_next_generation(workplace: Workplace) -> None:
+    assert len(FIRST) == len(SECOND)
+    workplace.land("logs.jsonl", FIRST)
+    workplace.ingest()
+    workplace.land("logs.jsonl", SECOND)
+    (unread_file,) = find_all(workplace)
+
+    assert (unread_file.source, unread_file.generation) == (None, 1)
+
+
+def test_a_clock_that_is_set_back_does_not_make_the_older_generation_the_newest(
+    workplace: Workplace,
+) -> None:
+    hours = count()
+
+    def read() -> int:
+        """Ingest with a clock one hour before the last one."""
+        return Ingest(workplace.stores, lambda: NOW - timedelta(hours=next(hours))).run().files
+
+    workplace.land("logs.jsonl", FIRST + FIRST)
+    assert read() == 1
+    workplace.land("logs.jsonl", SECOND)
+    assert read() == 1
+    assert read() == 0
+    assert find_all(workplace) == []
+    assert [each.unread_bytes for each in ingest_lags(workplace.stores)[0]] == [0]
+    workplace.land("logs.jsonl", FIRST, "ab")
+    (unread_file,) = find_all(workplace)
+    assert (unread_file.position, unread_file.generation) == (len(SECOND), 2)
+
+
+def test_skipped_entries_have_a_reason(workplace: Workplace, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(FIRST)
+    workplace.landing.root.joinpath("link.jsonl").symlink_to(outside)
+    os.mkfifo(workplace.landing.root / "fifo.jsonl")
+    unread_files, skipped = find_unread_files(workplace.stores)
+
+    assert unread_files == []
+    assert {each.path: each.reason for each in skipped} == {
+        "link.jsonl": "a link that leads outside the folder",
+        "fifo.jsonl": "not a regular file",
+    }
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_skipped_and_the_others_are_found(
+    workplace: Workplace,
+) -> None:
+    workplace.land("a.jsonl", FIRST).chmod(0)
+    workplace.land("b.jsonl", SECOND)
+    unread_files, (skipped,) = find_unread_files(workplace.stores)
+
+    assert [each.file.path for each in unread_files] == ["b.jsonl"]
+    assert (skipped.path, skipped.reason[:15]) == ("a.jsonl", "cannot be read:")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complete"),
+    [
+        ("logs.jsonl", FIRST, True),
+        ("logs.jsonl", FIRST + SECOND[:40], True),
+        ("logs.jsonl", FIRST[:-40], False),
+        ("logs.jsonl", FIRST.removesuffix(b"\n"), True),  # a backup may stay like this
+        ("logs.jsonl", b"no telemetry", False),
+        ("logs.jsonl", b"no telemetry\n", True),  # goes to quarantine
+        ("export.json", b'{\n  "resourceLogs": [', False),
+        ("export.json", b'{\n  "resourceLogs": []\n}', True),
+    ],
+)
+def test_a_line_is_complete_if_an_ingest_reads_it(
+    workplace: Workplace, name: str, content: bytes, complete: bool
+) -> None:
+    workplace.land(name, content)
+    (unread_file,) = find_all(workplace)
+
+    assert has_complete_line(workplace.stores, unread_file) is complete
+    # The ingest must agree.
+    assert (workplace.ingest().counts.lines > 0) is complete
+
+
+def test_only_lines_after_the_position_count(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", FIRST)
+    workplace.ingest()
+    workplace.land("logs.jsonl", SECOND[:40], "ab")
+    (unread_file,) = find_all(workplace)
+    assert not has_complete_line(workplace.stores, unread_file)
+
+    workplace.land("logs.jsonl", SECOND[40:], "ab")
+    (unread_file,) = find_all(workplace)
+    assert has_complete_line(workplace.stores, unread_file)
+
+
+def test_a_file_that_was_moved_has_no_complete_line_until_it_is_listed_again(
+    workplace: Workplace,
+) -> None:
+    path = workplace.land("logs.jsonl", FIRST)
+    (unread_file,) = find_all(workplace)
+    path.rename(path.with_name("backup.jsonl"))
+
+    assert not has_complete_line(workplace.stores, unread_file)
+    assert [each.file.path for each in find_all(workplace)] == ["backup.jsonl"]
