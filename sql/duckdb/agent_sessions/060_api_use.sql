@@ -21,7 +21,7 @@ with api_events as (
         on events.row_no = event_windows.row_no
     where
         events.event_name in ('api_request', 'api_error')
-        -- A try over the wire that came to nothing, from a source that logs tries in addition to requests.
+        -- An attempt that failed, from a source that logs attempts in addition to requests.
         or (
             events.event_name = 'other'
             and events.source_event_name = 'api_request'
