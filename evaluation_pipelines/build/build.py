@@ -125,7 +125,11 @@ class Build:
                 batch = started.batch.without(started.failed())
                 # Only previews are kept: many groups are started before the first is reported.
                 started.built += [
-                    (daily, day, built.glimpse() if isinstance(built, BuiltPartition) else built)
+                    (
+                        daily,
+                        day,
+                        built.preview_rows() if isinstance(built, BuiltPartition) else built,
+                    )
                     for day, built in make_partitions(daily, batch)
                 ]
             started.locks = locks.pop_all()

@@ -51,7 +51,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         AGENT_EVENTS,
         agent_events,
-        rules=(keys_are_unique,),
+        checks=(keys_are_unique,),
         group="telemetry",
         engine="duckdb",
         upstream=(AGENT_EVENTS_LANDED.name,),
@@ -62,7 +62,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         AGENT_SESSIONS,
         agent_sessions,
-        rules=(
+        checks=(
             keys_are_unique,
             every_event_is_in_a_session,
             sequences_have_no_gaps,
@@ -85,7 +85,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         TOOL_REPORTS,
         tool_reports,
-        rules=(
+        checks=(
             keys_are_unique,
             every_report_has_its_session,
             calls_add_up,
@@ -108,7 +108,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         SESSION_PERFORMANCE,
         session_performance,
-        rules=(
+        checks=(
             keys_are_unique,
             scores_are_in_range,
             every_score_has_its_session,
@@ -122,7 +122,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         JUDGE_SCORES,
         date_by_date(score_table.judge_scores),
-        rules=score_table.CHECKS,
+        checks=score_table.CHECKS,
         group="judging",
         engine="polars",
         upstream=(AGENT_SESSIONS.name, AGENT_EVENTS.name),
@@ -140,7 +140,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         SCORECARDS,
         scorecards,
-        rules=(
+        checks=(
             keys_are_unique,
             cards_are_on_their_scale,
             every_card_has_its_session,
@@ -171,7 +171,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         SESSION_EVALUATIONS,
         session_evaluations,
-        rules=(
+        checks=(
             keys_are_unique,
             every_score_has_its_session,
             effective_scores_have_a_source,
@@ -199,7 +199,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
         EVALUATION_BOOKS,
         date_by_date(reconciliation.evaluation_books),
-        rules=reconciliation.RULES,
+        checks=reconciliation.CHECKS,
         group="comparison",
         engine="polars",
         upstream=(

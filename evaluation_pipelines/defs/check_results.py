@@ -30,7 +30,7 @@ def check_specs(
         for daily in tables
         for name, description in {
             WAS_BUILT: "Every date of the run was built and published.",
-            **daily.rule_descriptions(),
+            **daily.check_descriptions(),
         }.items()
     ]
 
@@ -85,7 +85,7 @@ class CheckResults:
                 )
 
     def _add_checks(self, day: date, built: BuiltPartition) -> None:
-        for each in built.rules:
+        for each in built.checks:
             self._results[built.table.name, each.rule].append((day.isoformat(), each))
 
     def _add_was_built(self, day: date, table: str, error: str | None) -> None:

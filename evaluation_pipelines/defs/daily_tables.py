@@ -144,9 +144,9 @@ def _events(
 ) -> Iterator[dg.AssetObservation | dg.AssetMaterialization]:
     for day, built in published.items():
         # Observations come first: the page of a partition shows its latest event on top.
-        yield from observations.of(built.news)
+        yield from observations.of(built.announcements)
         daily = _DAILY[built.table.name]
-        yield materialization(stores, daily, day, built, event_counts(built.news), latest)
+        yield materialization(stores, daily, day, built, event_counts(built.announcements), latest)
 
 
 def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed]:

@@ -64,7 +64,7 @@ def _event(
     # Judge scores are few, and their metadata needs all columns; other tables show a preview.
     is_judged = daily.table is JUDGE_SCORES
     columns = None if is_judged else daily.preview
-    built = BuiltPartition(daily.table, stores.lake.read(daily.table, [day], columns), rules=())
+    built = BuiltPartition(daily.table, stores.lake.read(daily.table, [day], columns), checks=())
     more = scores_metadata(built.frame) if is_judged else {}
     return dg.AssetMaterialization(
         daily.table.name,

@@ -11,39 +11,44 @@ from evaluation_pipelines.schemas.announcement import Announcement
 from evaluation_pipelines.schemas.checks import CheckResult
 from evaluation_pipelines.storage.stores import Stores
 
-_GLIMPSE_ROWS = 8
+_PREVIEW_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltPartition:
-    """One partition: rows, facts about them, and results of its checks.
+    """One partition of a table, with results of its checks.
 
-    For a table with several files per partition, ``parts`` are those to replace, by name; other
-    files stay. ``news`` are the announcements made when it was published. ``shown`` are small
-    tables that explain the partition, by name. ``cut_from`` is the number of all rows if ``frame``
-    has only the first of them.
+    Attributes:
+        table: The table.
+        frame: The rows, or the first of them.
+        checks: Results of the table's checks.
+        facts: Counts to log, by name.
+        parts: For a table with several files per partition: files to replace, by name.
+        announcements: Announcements made when the partition was published.
+        shown: Small tables that explain the partition, by name.
+        total_rows: Number of rows if ``frame`` has only the first of them.
     """
 
     table: Table
     frame: pl.DataFrame
-    rules: tuple[CheckResult, ...]
+    checks: tuple[CheckResult, ...]
     facts: dict[str, int] = field(default_factory=dict)
     parts: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    news: tuple[Announcement, ...] = ()
+    announcements: tuple[Announcement, ...] = ()
     shown: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    cut_from: int | None = None
+    total_rows: int | None = None
 
     @property
     def row_count(self) -> int:
         """Number of rows of the partition."""
-        return self.frame.height if self.cut_from is None else self.cut_from
+        return self.frame.height if self.total_rows is None else self.total_rows
 
-    def glimpse(self) -> "BuiltPartition":
+    def preview_rows(self) -> "BuiltPartition":
         """Return a copy with only a few rows, for logging."""
-        first = self.frame.head(_GLIMPSE_ROWS)
+        first = self.frame.head(_PREVIEW_ROWS)
         # A slice would keep the whole frame in memory.
         copied = pl.DataFrame(first.rows(), first.schema, orient="row")
-        return replace(self, frame=copied, parts={}, cut_from=self.row_count)
+        return replace(self, frame=copied, parts={}, total_rows=self.row_count)
 
 
 @dataclass(slots=True)
@@ -83,7 +88,7 @@ class CheckFailedError(Exception):
     """A partition failed a check and was not written; the previous one stays."""
 
     def __init__(self, made: BuiltPartition) -> None:
-        broken = [each for each in made.rules if not each.passed and each.severity == "error"]
+        broken = [each for each in made.checks if not each.passed and each.severity == "error"]
         super().__init__(
             "; ".join(
                 f"{each.table}: {each.rule}: expected {each.expected}, found {each.found}"
@@ -107,7 +112,7 @@ class DailyTable:
 
     table: Table
     make: Callable[[Batch], Mapping[date, BuiltPartition]]
-    rules: tuple[Callable[..., CheckResult], ...]
+    checks: tuple[Callable[..., CheckResult], ...]
     group: str
     engine: str
     upstream: tuple[str, ...]
@@ -119,9 +124,9 @@ class DailyTable:
     own_step: bool = False
     alone: bool = False
 
-    def rule_descriptions(self) -> dict[str, str]:
+    def check_descriptions(self) -> dict[str, str]:
         """Return the name of each check and what it says."""
-        return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.rules}
+        return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.checks}
 
 
 def date_by_date(
@@ -159,7 +164,7 @@ def make_partitions(
 def _published(
     daily: DailyTable, stores: Stores, day: date, made: BuiltPartition, now: datetime
 ) -> BuiltPartition:
-    if any(not each.passed and each.severity == "error" for each in made.rules):
+    if any(not each.passed and each.severity == "error" for each in made.checks):
         raise CheckFailedError(made)
     if daily.table.several_files:
         for name, rows in made.parts.items():
@@ -168,4 +173,4 @@ def _published(
         stores.lake.write(made.frame, daily.table, day)
     if daily.announce is None:
         return made
-    return replace(made, news=daily.announce(stores, day, made, now))
+    return replace(made, announcements=daily.announce(stores, day, made, now))

@@ -215,11 +215,11 @@ def test_rows_of_a_session_on_another_date_do_not_count_for_it(
 def test_a_preview_does_not_keep_all_rows_in_memory() -> None:
     frame = pl.DataFrame({"n": range(100), "text": ["longer than what Polars stores inline"] * 100})
     made = BuiltPartition(AGENT_EVENTS, frame, (), {"landed": 100})
-    glimpse = made.glimpse()
-    assert glimpse.frame.equals(frame.head(8))
-    assert glimpse.frame.estimated_size() < frame.estimated_size() / 10
-    assert (glimpse.row_count, glimpse.glimpse().row_count) == (100, 100)
-    assert (made.row_count, glimpse.facts) == (100, made.facts)
+    preview = made.preview_rows()
+    assert preview.frame.equals(frame.head(8))
+    assert preview.frame.estimated_size() < frame.estimated_size() / 10
+    assert (preview.row_count, preview.preview_rows().row_count) == (100, 100)
+    assert (made.row_count, preview.facts) == (100, made.facts)
 
 
 def test_intermediate_results_are_not_used_for_a_part_of_a_batch(

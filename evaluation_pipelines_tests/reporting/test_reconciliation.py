@@ -224,7 +224,7 @@ def test_unbalanced_books_are_not_written_and_hold_no_date_back(built: Workplace
     assert "books_balance" in failed.error
     assert "every_session_is_in_one_state: 2 session windows" in failed.error
     assert failed.broken is not None
-    (rule,) = (each for each in failed.broken.rules if each.rule == "books_balance")
+    (rule,) = (each for each in failed.broken.checks if each.rule == "books_balance")
     assert rule.examples == ("every_session_is_in_one_state: default, s1#baseline-1",)
     assert built.lake.read(EVALUATION_BOOKS, [DAY]).equals(before)
     touched = RebuildQueue(built.ledger).get(DAY)

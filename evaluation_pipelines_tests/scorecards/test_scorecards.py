@@ -247,7 +247,7 @@ def test_an_unknown_criterion_is_a_warning(workplace: Workplace) -> None:
     workplace.land("logs.jsonl", work())
     Ingest(workplace.stores, lambda: NOW).run()
     (built,) = [each for each in _published(workplace) if each.table is SCORECARDS]
-    rule = next(each for each in built.rules if each.rule == "every_criterion_is_known")
+    rule = next(each for each in built.checks if each.rule == "every_criterion_is_known")
 
     assert (rule.passed, rule.severity) == (False, "warning")
     assert rule.examples == ("calls version 1: tool_cuont",)
@@ -270,7 +270,7 @@ def test_an_invalid_profile_keeps_its_last_version_and_is_a_warning(scored: Work
     (scored.settings.profiles_dir / "broken.yaml").write_text("id: [")
     RebuildQueue(scored.ledger).touch([DAY], NOW)
     (built,) = [each for each in _published(scored) if each.table is SCORECARDS]
-    rule = next(each for each in built.rules if each.rule == "profiles_are_sound")
+    rule = next(each for each in built.checks if each.rule == "profiles_are_sound")
 
     assert not rule.passed
     assert "broken.yaml is not YAML" in rule.examples[0]

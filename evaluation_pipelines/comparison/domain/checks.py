@@ -79,7 +79,7 @@ def no_model_got_worse(found: Comparison) -> CheckResult:
     )
 
 
-RULES = (
+CHECKS = (
     models_and_pairs_stand_once,
     figures_lie_in_their_intervals,
     every_session_is_accounted_for,

@@ -11,7 +11,7 @@ from evaluation_pipelines.comparison.compare_models import (
     tables_of,
     write_comparison,
 )
-from evaluation_pipelines.comparison.domain.checks import RULES
+from evaluation_pipelines.comparison.domain.checks import CHECKS
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import findings
@@ -69,11 +69,11 @@ def _spec(table: Table) -> dg.AssetSpec:
     specs=[_spec(each) for each in TABLES],
     check_specs=[
         dg.AssetCheckSpec(
-            rule.__name__,
-            asset=_CHECKED.get(rule.__name__, MODEL_COMPARISON.name),
-            description=(rule.__doc__ or "").splitlines()[0],
+            check.__name__,
+            asset=_CHECKED.get(check.__name__, MODEL_COMPARISON.name),
+            description=(check.__doc__ or "").splitlines()[0],
         )
-        for rule in RULES
+        for check in CHECKS
     ],
 )
 def compared_models(
@@ -81,7 +81,7 @@ def compared_models(
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Compare all models of the 28 complete days before now, label by label."""
     found = _compare(stores)
-    results = [rule(found) for rule in RULES]
+    results = [check(found) for check in CHECKS]
     if all(each.passed or each.severity == "warning" for each in results):
         write_comparison(stores, found)
         for table, frame in tables_of(found):

@@ -12,7 +12,7 @@ from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
 
-RULES = (keys_are_unique, books_balance)
+CHECKS = (keys_are_unique, books_balance)
 
 
 def evaluation_books(stores: Stores, day: date, now: datetime) -> BuiltPartition:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.checks import (
-    RULES,
+    CHECKS,
     every_session_is_accounted_for,
     figures_lie_in_their_intervals,
     models_and_pairs_stand_once,
@@ -32,9 +32,9 @@ def found() -> Comparison:
 def test_a_sound_comparison_keeps_all_rules_and_each_is_named_as_its_function(
     found: Comparison,
 ) -> None:
-    results = [rule(found) for rule in RULES]
+    results = [rule(found) for rule in CHECKS]
     assert all(each.passed for each in results)
-    assert [each.rule for each in results] == [rule.__name__ for rule in RULES]
+    assert [each.rule for each in results] == [rule.__name__ for rule in CHECKS]
 
 
 def test_a_row_that_stands_twice_is_found(found: Comparison) -> None:
