@@ -48,7 +48,7 @@ def parse_dates(text: str | None) -> DateRange | None:
 
 
 def parse_time(text: str, option: str) -> datetime:
-    """Return the time of an option; a date means its beginning, and UTC is the default."""
+    """Parse the time of an option, in UTC by default; a date means its midnight."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:

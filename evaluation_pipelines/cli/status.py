@@ -7,7 +7,11 @@ import polars as pl
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.ledger.rebuild_queue import (
+    QueuedDate,
+    RebuildQueue,
+    ScheduledRebuilds,
+)
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.manifest import Manifest
@@ -30,7 +34,7 @@ def why_not_built(due: QueuedDate) -> str:
     """Return the error of a failed date, its next attempt, and how to build it now."""
     now = f"evaluation-pipelines build --date {due.session_date}"
     next_time = due.next_attempt_at
-    when = "given up" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
+    when = "parked" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
     return (
         f"{due.last_error} ({pluralize(due.attempts, 'attempt')}, {when}; to build it now: {now})"
     )
@@ -56,13 +60,22 @@ def _print_dates(stores: Stores) -> None:
     rows = []
     for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
         due = queued.get(part.session_date)
-        state = "built" if due is None or due.is_built else "given up" if due.parked else "due"
-        rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
+        rows.append((part.session_date, _state(due), part.rows, part.parts, part.size_bytes))
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
     for due in queued.values():
         if due.last_error and not due.is_built:
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
+    for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
+        print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
+
+
+def _state(due: QueuedDate | None) -> str:
+    if due is None or due.is_built:
+        return "built"
+    if due.parked:
+        return "parked"
+    return "due" if due.next_attempt_at is None else f"retry {due.next_attempt_at:%H:%M} UTC"
 
 
 def _print_quarantine(stores: Stores) -> None:

@@ -26,7 +26,7 @@ _DATE = re.compile(rb"\b(\d{4}-\d\d-\d\d)(?=T\d\d[:-])")
 
 
 class Recorded(NamedTuple):
-    """What the recording covers: ``days`` days before midnight (UTC) of ``end``."""
+    """Period of the recording: ``days`` days before midnight (UTC) of ``end``."""
 
     end: date
     days: int

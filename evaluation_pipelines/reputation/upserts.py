@@ -40,7 +40,7 @@ class UpsertCounts:
 
 
 def upsert(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: int) -> UpsertCounts:
-    """Make rows (REPUTATION_EVENTS or AGENT_EVALUATIONS) the ones that count for their ids.
+    """Insert or replace rows by id; of one id, the row with the highest revision counts.
 
     Args:
         clickhouse: The connection.

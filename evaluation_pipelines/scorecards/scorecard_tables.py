@@ -189,7 +189,7 @@ def announce(
 
 
 def _unscored(inputs: ScoringInputs) -> pl.DataFrame:
-    """Return why ended sessions have no card of a profile: UNSCORED."""
+    """Return the ended sessions without a card of a profile, with the reason (UNSCORED)."""
     scored = inputs.cards.select(*CONTENT_KEY, "profile_id", "profile_version")
     frames = [UNSCORED.to_frame()]
     for profile, sessions in inputs.by_profile():

@@ -149,7 +149,7 @@ class _Statements:
         self._used: set[str] = set()
 
     def create(self, table: str, sql: str) -> None:
-        """Store the rows of a statement in a table."""
+        """Create a temporary table from the rows of a statement."""
         # Only names of our own files become part of a statement.
         self._connection.execute(f"create temp table {table} as {sql}", self._bound(sql))
 

@@ -150,14 +150,14 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
         waiting.err,
     )
     status = three_days("status").out
-    assert re.search(r"^2026-06-02 +due +2 ", status, re.MULTILINE)
+    assert re.search(r"^2026-06-02 +retry \d\d:\d\d UTC +2 ", status, re.MULTILINE)
     assert re.search(r"^2026-06-02 is not built: LakeError: ", status, re.MULTILINE)
 
     for _ in range(3):
         three_days("build", "--date", "2026-06-02")
     status = three_days("status").out
-    assert re.search(r"^2026-06-02 +given up ", status, re.MULTILINE)
-    assert "(4 attempts, given up; to build it now: " in status
+    assert re.search(r"^2026-06-02 +parked ", status, re.MULTILINE)
+    assert "(4 attempts, parked; to build it now: " in status
 
     landed.write_bytes(content)
     fixed = three_days("build", "--date", "2026-06-02")

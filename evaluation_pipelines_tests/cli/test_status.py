@@ -2,6 +2,7 @@
 
 import re
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -87,6 +88,19 @@ def test_status_shows_the_lines_that_were_quarantined_last(program: Program) -> 
     shown = re.findall(r"^  logs\.jsonl, byte (\d+): not JSON", program("status").out, re.MULTILINE)
     # Twelve lines of two bytes: the last ten, newest first.
     assert list(map(int, shown)) == [22, 20, 18, 16, 14, 12, 10, 8, 6, 4]
+
+
+def test_status_shows_when_dates_with_open_sessions_are_built_again(program: Program) -> None:
+    now_ns = time.time_ns()
+    program.land("logs.jsonl", line(claude("user_prompt", now_ns)))
+    program("ingest")
+    program("build")
+    (shown,) = (row for row in program("status").out.splitlines() if "open sessions" in row)
+
+    ends_at = datetime.fromtimestamp(now_ns / 1e9, UTC) + timedelta(minutes=30)
+    assert shown.partition(" ")[2] == (
+        f"has open sessions: built again after {ends_at:%Y-%m-%d %H:%M} UTC"
+    )
 
 
 def test_status_works_without_deleted_files_of_the_quarantine(program: Program) -> None:

@@ -257,7 +257,7 @@ def test_a_date_that_was_given_up_does_not_balance(built: Workplace) -> None:
         "every_event_is_kept_once": "6 events filed under the day, but 4 in agent_events: "
         "2 not accounted for"
     }
-    assert books(built).waits == "given up after failed builds: disk full"
+    assert books(built).waits == "parked after failed builds: disk full"
 
 
 def test_a_day_without_any_telemetry_has_empty_books(workplace: Workplace) -> None:

@@ -2,17 +2,11 @@
 -- Reads: agent_sessions, session_performance.
 select
     agent_sessions.*,
-    scores.quality,
-    scores.autonomy,
-    scores.productivity,
-    scores.token_efficiency,
-    scores.cost_efficiency,
-    scores.composite,
-    scores.recommendation,
-    scores.scorable,
-    scores.partial,
-    scores.reason,
-    scores.percentile_in_class
+    -- All scores, without the columns that describe the window: agent_sessions has them.
+    scores.* exclude (
+        organization_id, session_id, session_key, session_date, agent_id, masque, attribution,
+        source_cli, model, task_class, started_at, ended_at, content_hash
+    )
 from agent_sessions
 left join session_performance as scores
     on

@@ -203,7 +203,7 @@ judge_app.command("missing-tools")(show_missing_tools)
 
 
 def _publish_scores(stores: Stores) -> None:
-    """Write the judge scores of the ledger to the lake where the lake lacks some."""
+    """Copy judge scores that only the ledger has to the lake."""
     for failed in publish_scores(stores, unpublished_dates(stores)):
         table = f"{JUDGE_SCORES.name} of {failed.session_date}"
         print_error(f"error: {table} was not written: {one_line(failed.error)}")

@@ -43,7 +43,7 @@ def audit(
 ) -> None:
     """Review the random audit sample: confirm or correct each score.
 
-    Samples of earlier nights that were not drawn are drawn first.
+    Samples of missed nights are drawn first.
     """
     if annotator is None and not only_list:
         raise typer.BadParameter("give your name with --annotator, or use --list")

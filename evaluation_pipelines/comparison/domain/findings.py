@@ -32,7 +32,7 @@ class Finding:
     """The answer for one group of runs that are scored alike.
 
     Attributes:
-        group: Label, profile, version, source.
+        group: Values of label, profile, version and source.
         headline: The answer in one sentence.
         sentences: The facts behind it.
         is_decided: True if any model is shown to be better than another.

@@ -97,7 +97,7 @@ def _why_not(a: Arm, b: Arm, adjusted: Difference, min_runs: int) -> str | None:
 
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
-    """Return the variance as a multiple of that of independent runs; at least 1."""
+    """Return the design effect: variance relative to independent runs, at least 1."""
     if adjusted.error is None or min(len(a.scores), len(b.scores)) < 2:
         return 1.0
     plain = a.scores.var(ddof=1) / len(a.scores) + b.scores.var(ddof=1) / len(b.scores)

@@ -100,7 +100,7 @@ def _cluster(kind: str, name: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Clusters of runs: ``kind`` is user or agent, None if there are too few."""
+    """Runs grouped by user or by agent (``kind``); ``kind`` is None if there are too few groups."""
 
     kind: str | None
     codes: tuple[Codes, ...]

@@ -117,7 +117,7 @@ class PriorityStore:
             connection.execute(sa.update(TOOL_PRIORITIES).where(_is(question)).values(values))
 
     def in_period(self, period_start: date, period_end: date) -> list[AskedPriorities]:
-        """Return the questions about a period, sorted by organization."""
+        """Return the requests to rank the missing tools of a period, sorted by organization."""
         columns = [_ROW[name] for name in AskedPriorities.__slots__]
         query = sa.select(*columns).where(
             _ROW.period_start == period_start, _ROW.period_end == period_end

@@ -35,9 +35,9 @@ class BudgetGate:
         self._released = asyncio.Event()
 
     async def admit(self, most: float | None) -> Reservation | Deferred:
-        """Reserve the most that a session can cost.
+        """Reserve the maximum cost of a session.
 
-        A session that fits only after others release what they have reserved waits for that.
+        Waits if it fits only after other reservations are released.
 
         Args:
             most: US dollars; ``None`` if the price is unknown.
@@ -74,7 +74,7 @@ class PrioritySemaphore:
 
     @asynccontextmanager
     async def acquire(self, turns_left: int) -> AsyncIterator[None]:
-        """Hold a permit for a conversation with ``turns_left`` turns to come."""
+        """Hold a permit; waiters with the most turns left get the next one."""
         await self._wait_for_permit(turns_left)
         try:
             yield

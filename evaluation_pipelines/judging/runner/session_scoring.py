@@ -90,7 +90,7 @@ class SessionScoring:
 
     @property
     def booked_usd(self) -> float | None:
-        """Amount that counts against the budget so far; ``None`` if the price is unknown."""
+        """Cost in US dollars booked so far; ``None`` if the price is unknown."""
         if self.later_usd is None:
             return None
         return self.earlier_usd + self.reservation.spent_usd

@@ -132,5 +132,5 @@ def _sum_or_unknown(costs: pl.Series) -> float | None:
 
 
 def _why_it_waits(date: QueuedDate) -> str:
-    state = "given up after failed builds" if date.parked else "due to be built"
+    state = "parked after failed builds" if date.parked else "due to be built"
     return f"{state}: {date.last_error}" if date.last_error else state

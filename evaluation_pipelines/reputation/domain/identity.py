@@ -19,7 +19,7 @@ def session_event_id(organization_id: str, session_key: str) -> UUID:
 
 
 def signal_event_id(*about: str) -> UUID:
-    """Return the id of a signal that its source gave none."""
+    """Derive an id for a signal that came without one."""
     return _derived("signal", *about)
 
 

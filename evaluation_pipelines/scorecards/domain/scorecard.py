@@ -221,7 +221,7 @@ def _on_scale(profile: JudgeProfile, criterion: Criterion) -> pl.Expr:
 
 
 def _reasoning(profile: JudgeProfile) -> pl.Expr:
-    """Return the scores in words: weighted criteria, unknown scores and unknown criteria."""
+    """Return the explanation of a score: weighted criteria, with unknown ones marked."""
     unknown = unknown_criteria(profile)
     parts = []
     for each in _criteria(profile):

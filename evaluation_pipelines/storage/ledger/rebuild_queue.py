@@ -184,6 +184,12 @@ class ScheduledRebuilds:
                 )
             )
 
+    def all(self) -> dict[date, datetime]:
+        """Return the dates with a scheduled rebuild and its time."""
+        query = sa.select(_WAITING.session_date, _WAITING.due_at)
+        with reading(self._engine) as connection:
+            return {row.session_date: row.due_at for row in connection.execute(query)}
+
     def wake(self, now: datetime) -> list[date]:
         """Queue the dates whose time has come, and return them, oldest first."""
         come = _WAITING.due_at <= now

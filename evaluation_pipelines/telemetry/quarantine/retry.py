@@ -213,7 +213,7 @@ class Retry:
         report.dates.update(part.session_date for part in parts if part.session_date)
 
     def _write_quarantine(self, lines: list[RetriedLine], name: str) -> tuple[NewPart, ...]:
-        """Write the broken records of lines that could not be read at all before."""
+        """Write the records that are still unreadable in lines that can now be parsed."""
         frame = pl.concat([each.newly_quarantined for each in lines])
         if frame.is_empty():
             return ()

@@ -100,7 +100,7 @@ class Booking:
 
     @property
     def what_next(self) -> str:
-        """What would change the state."""
+        """What moves the window to another state."""
         return STATES[self.state].what_next
 
 

@@ -156,7 +156,7 @@ def _mcp_name(tool: str, rest: dict[str, Any]) -> str | None:
 
 
 def _command(given: dict[str, Any], bare: str | None) -> str | None:
-    """Return the command line from a command, an argument list, or unquoted words (local_shell)."""
+    """Return the command line, sent as text, as an argument list, or bare (local_shell)."""
     command = given.get("cmd") or given.get("command")
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
         runs_script = len(command) == 3 and command[1] in ("-c", "-lc")
