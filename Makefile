@@ -22,9 +22,9 @@ SCRATCH := $(shell free=$$(df -kP /dev/shm 2>/dev/null | awk 'END { print $$4 }'
 IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && chmod 711 "$$folder" && trap 'rm -rf "$$folder"' EXIT && \
 	TMPDIR="$$folder"
 
-# Every formula, model and state machine, and how the ledger and the lake behave.
+# Every formula, model and state machine.
 FAST_TESTS = $(wildcard evaluation_pipelines_tests/*/domain) evaluation_pipelines_tests/numerics evaluation_pipelines_tests/schemas \
-	evaluation_pipelines_tests/storage evaluation_pipelines_tests/sql evaluation_pipelines_tests/test_repository.py
+	evaluation_pipelines_tests/test_repository.py
 
 # The instance is dagster.yaml here: its state stays in var/dagster, nothing is sent anywhere.
 export DAGSTER_HOME := $(CURDIR)
