@@ -119,7 +119,7 @@ class _PastLake(Lake):
         """Raise LakeError: these tables have no past state."""
         raise _not_kept(table)
 
-    def _write(self, frame: pl.DataFrame, table: Table, path: object) -> int:
+    def _write(self, frame: pl.DataFrame, table: Table, path: object) -> tuple[int, str]:
         raise LakeError(f"{table.name}: the past is read-only.")
 
     def _stored(self, table: Table, day: date, which: pl.Expr | None = None) -> pl.DataFrame:

@@ -22,9 +22,9 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 """Later than all telemetry of the tests."""
@@ -67,8 +67,8 @@ class Workplace:
 
     def quarantined(self) -> pl.DataFrame:
         """All rows of the quarantine."""
-        paths = [part.path for part in Manifest(self.ledger).current(QUARANTINE.name, None)]
-        frames = [self.lake.read_part(path, QUARANTINE) for path in paths]
+        parts = Manifest(self.ledger).current(QUARANTINE.name, None)
+        frames = [self.lake.read_part(part, QUARANTINE) for part in parts]
         return pl.concat([QUARANTINE.schema.to_frame(), *frames])
 
     def events(self) -> pl.DataFrame:
@@ -86,7 +86,7 @@ class Workplace:
     def _parts(self, table: Table) -> pl.DataFrame:
         dates = [each.session_date for each in Manifest(self.ledger).dates(table.name)]
         parts = [part for day in dates for part in Manifest(self.ledger).current(table.name, day)]
-        frames = [self.lake.read_part(part.path, table) for part in parts]
+        frames = [self.lake.read_part(part, table) for part in parts]
         return pl.concat([table.schema.to_frame(), *frames])
 
     def _built(self, table: Table) -> pl.DataFrame:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _MIB = 1024 * 1024
 _MAX_GROUP_BYTES = 5 * _MIB

@@ -7,6 +7,8 @@ import polars as pl
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import DamagedPartError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -14,7 +16,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.quarantine.entries import all_entries, to_entries
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
@@ -73,6 +74,8 @@ def _print_dates(stores: Stores) -> None:
 def _state(due: QueuedDate | None) -> str:
     if due is None or due.is_built:
         return "built"
+    if (due.last_error or "").startswith(f"{DamagedPartError.__name__}: "):
+        return "damaged"
     if due.parked:
         return "parked"
     return "due" if due.next_attempt_at is None else f"retry {due.next_attempt_at:%H:%M} UTC"

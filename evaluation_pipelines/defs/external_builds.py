@@ -14,8 +14,8 @@ from evaluation_pipelines.defs.telemetry.ingest import landed_events
 from evaluation_pipelines.defs.versions import LatestVersions, file_version, version_tags
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, JUDGE_SCORES
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _MAX_DATES = 31
 """Dates reported in one tick, which may take a minute; the newest dates are reported first."""

@@ -35,18 +35,19 @@ from evaluation_pipelines.sessions.session_queries import (
     rows_by_date,
 )
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
+from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.compaction import compact_landed_events
-from evaluation_pipelines.telemetry.ledger.records import Part
 
 
 def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the landed events of the batch, deduplicated."""
     stores = batch.stores
     parts = {day: compact_landed_events(stores, day, batch.now) for day in batch.days}
-    paths = [part.path for each in parts.values() for part in each]
-    frames = [stores.lake.read_part(path, AGENT_EVENTS_LANDED) for path in paths]
+    frames = [
+        stores.lake.read_part(part, AGENT_EVENTS_LANDED) for each in parts.values() for part in each
+    ]
     landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *frames])
     kept = rows_by_date(kept_events(landed, small=batch.is_small), batch.days)
     return {day: _events(landed[rows["row_no"]], parts[day]) for day, rows in kept.items()}

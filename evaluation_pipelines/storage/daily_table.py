@@ -12,6 +12,8 @@ from evaluation_pipelines.schemas.checks import CheckResult
 from evaluation_pipelines.storage.stores import Stores
 
 _PREVIEW_ROWS = 8
+_ANY_ERROR = (Exception, pl.exceptions.PanicException)
+"""One broken date must not stop the others; a panic of Polars is not an Exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +149,9 @@ def make_partitions(
     """
     try:
         made = daily.make(batch) if batch.days else {}
-    except Exception as error:  # noqa: BLE001 - one broken date must not stop the others
+    except _ANY_ERROR as error:
         if len(batch.days) == 1:
-            yield batch.days[0], error
+            yield batch.days[0], _as_exception(error)
         else:  # build each date separately to find the one at fault
             for day in batch.days:
                 yield from make_partitions(daily, batch.only([day]))
@@ -157,8 +159,12 @@ def make_partitions(
     for day in batch.days:
         try:
             yield day, _published(daily, batch.stores, day, made[day], batch.now)
-        except Exception as error:  # noqa: BLE001
-            yield day, error
+        except _ANY_ERROR as error:
+            yield day, _as_exception(error)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else RuntimeError(f"Polars panicked: {error}")
 
 
 def _published(

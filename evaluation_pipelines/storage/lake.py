@@ -4,18 +4,21 @@ A file is written under ``_tmp``, synced and renamed into place, so readers see 
 new one, never half of one. Readers do not list ``_tmp``.
 """
 
+import hashlib
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.storage.parts import NewPart, Part
 
 _STAGING = "_tmp"
 _LOCKS = "_locks"
@@ -23,6 +26,10 @@ _LOCKS = "_locks"
 
 class LakeError(UserError):
     """A table cannot be written or read; the message has the file and what to do."""
+
+
+class DamagedPartError(LakeError):
+    """The file of a part is missing, or is not the one that was written."""
 
 
 class Lake:
@@ -79,11 +86,12 @@ class Lake:
 
     def write_part(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
-    ) -> tuple[str, int]:
-        """Write one of several files of a partition; return its path in the lake and its size."""
+    ) -> NewPart:
+        """Write one of several files of a partition; it counts once the manifest names it."""
         path = self.folder(table, session_date) / f"{name}.parquet"
-        size_bytes = self._write(frame, table, path)
-        return path.relative_to(self.root).as_posix(), size_bytes
+        size_bytes, sha256 = self._write(frame, table, path)
+        in_lake = path.relative_to(self.root).as_posix()
+        return NewPart(table.name, session_date, in_lake, frame.height, size_bytes, sha256)
 
     def read(
         self,
@@ -102,7 +110,7 @@ class Lake:
         paths = [path for each in dates for path in self.files(table, each)]
         advice = "Delete the file and build its date again."
         conditions = () if where is None else (where,)
-        frames = [_read(path, table, columns, advice, conditions) for path in paths]
+        frames = [_read(path, path, table, columns, advice, conditions) for path in paths]
         return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
@@ -112,7 +120,7 @@ class Lake:
             LakeError: a file cannot be read.
         """
         advice = "Delete the file and build its date again."
-        frames = [_read(path, table, None, advice, conditions) for path in self.files(table)]
+        frames = [_read(path, path, table, None, advice, conditions) for path in self.files(table)]
         return pl.concat([table.schema.to_frame(), *frames])
 
     def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
@@ -130,14 +138,30 @@ class Lake:
         path = self.partition(table, None)
         if not path.exists():
             return table.schema.to_frame()
-        return _read(path, table, None, "Delete the file: the next run makes it again.")
+        return _read(path, path, table, None, "Delete the file: the next run makes it again.")
 
     def read_part(
-        self, path: str, table: Table, columns: Sequence[str] | None = None
+        self, part: NewPart | Part, table: Table, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read one file by its path in the lake; raises LakeError if it cannot be read."""
+        """Read a part after its content was compared with its checksum.
+
+        Raises:
+            DamagedPartError: The file is missing, or its content has changed.
+            LakeError: The file cannot be read.
+        """
         advice = "Nothing makes it again: restore it from a backup."
-        return _read(self.root / path, table, columns, advice)
+        path = self.root / part.path
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError as error:
+            raise DamagedPartError(f"{path} is missing. {advice}") from error
+        except OSError as error:
+            raise LakeError(f"cannot read {path}: {error}. {advice}") from error
+        if part.sha256 is not None and _sha256(content) != part.sha256:
+            raise DamagedPartError(
+                f"{path} is damaged: its content does not have the checksum in the ledger. {advice}"
+            )
+        return _read(BytesIO(content), path, table, columns, advice)
 
     def sweep(
         self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
@@ -158,7 +182,8 @@ class Lake:
             path.unlink(missing_ok=True)
         return len(orphans)
 
-    def _write(self, frame: pl.DataFrame, table: Table, path: Path) -> int:
+    def _write(self, frame: pl.DataFrame, table: Table, path: Path) -> tuple[int, str]:
+        """Write a file under its name, all at once; return its size in bytes and its SHA-256."""
         if frame.schema != table.schema:
             raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
         staged = self.staging / f"{uuid.uuid4().hex}.parquet"
@@ -170,7 +195,7 @@ class Lake:
                 _flush(path.parent.parent)  # the new folder, too, survives a power cut
             frame.write_parquet(staged, compression="zstd", compression_level=1)
             _flush(staged)
-            size_bytes = staged.stat().st_size
+            content = staged.read_bytes()
             staged.replace(path)
             _flush(path.parent)
         except (OSError, pl.exceptions.ComputeError) as error:
@@ -179,7 +204,7 @@ class Lake:
             raise LakeError(f"cannot write {path}: {error}. {_space(self.root)}") from error
         finally:
             self._being_written.discard(staged)
-        return size_bytes
+        return len(content), _sha256(content)
 
 
 def file_name(table: Table) -> str:
@@ -187,7 +212,12 @@ def file_name(table: Table) -> str:
     return "*.parquet" if table.several_files else f"{table.name}.parquet"
 
 
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _read(
+    source: Path | BytesIO,
     path: Path,
     table: Table,
     columns: Sequence[str] | None,
@@ -196,9 +226,10 @@ def _read(
 ) -> pl.DataFrame:
     """Read one file of a table as its schema says; missing columns are null."""
     try:
-        rows = pl.scan_parquet(path, schema=table.schema, missing_columns="insert", glob=False)
+        rows = pl.scan_parquet(source, schema=table.schema, missing_columns="insert", glob=False)
         return rows.filter(*conditions).select(columns or pl.all()).collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
+    # A panic of the native reader is no Exception, and its message does not name the file.
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise LakeError(f"cannot read {path}: {error}. {advice}") from error
 
 

@@ -7,10 +7,10 @@ from datetime import date, datetime, timedelta
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, Table
+from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.errors import PartsNotCurrentError
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.ledger.records import NewPart, Part
 
 GRACE_PERIOD = timedelta(hours=1)
 """How long a superseded part stays on disk for readers of an older manifest."""
@@ -42,12 +42,11 @@ def _compact(stores: Stores, table: Table, day: date | None, now: datetime) -> l
     existing = [
         part for part in parts if table is not QUARANTINE or (stores.lake.root / part.path).exists()
     ]
-    rows = [stores.lake.read_part(part.path, table) for part in existing]
+    rows = [stores.lake.read_part(part, table) for part in existing]
     merged = pl.concat([table.schema.to_frame(), *rows])
     # A unique name: the part of another build may have other rows.
     name = f"merged-{parts[0].part_id}-{parts[-1].part_id}-{uuid.uuid4().hex[:8]}"
-    path, size_bytes = stores.lake.write_part(merged, table, day, name)
-    new = NewPart(table.name, day, path, merged.height, size_bytes)
+    new = stores.lake.write_part(merged, table, day, name)
     # Another process may have merged them first; its result is the same.
     with suppress(PartsNotCurrentError):
         manifest.replace([part.part_id for part in parts], new, now)

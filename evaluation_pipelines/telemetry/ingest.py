@@ -16,6 +16,7 @@ from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, read_head
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
 from evaluation_pipelines.telemetry.compaction import compact_quarantine
@@ -28,7 +29,7 @@ from evaluation_pipelines.telemetry.ledger.errors import (
     SessionDateTakenError,
 )
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch, NewPart, SourceFile
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import (
     FILE_REPLACED,
@@ -234,8 +235,7 @@ class Ingest:
             for each in batch.quarantined
         ]
         frame = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
-        path, size_bytes = self.stores.lake.write_part(frame, QUARANTINE, None, name)
-        return (NewPart(QUARANTINE.name, None, path, frame.height, size_bytes),)
+        return (self.stores.lake.write_part(frame, QUARANTINE, None, name),)
 
 
 def _latest(events: pl.DataFrame) -> datetime | None:

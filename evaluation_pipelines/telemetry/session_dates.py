@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, NewPart, SessionStart
+from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
 if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
@@ -76,8 +77,7 @@ def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewP
     table = AGENT_EVENTS_LANDED
     for part in events.partition_by("session_date", maintain_order=True):
         day: date = part.item(0, "session_date")
-        path, size_bytes = lake.write_part(part, table, day, name)
-        yield NewPart(table.name, day, path, part.height, size_bytes)
+        yield lake.write_part(part, table, day, name)
 
 
 def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:

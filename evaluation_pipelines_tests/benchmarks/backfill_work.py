@@ -22,10 +22,11 @@ from evaluation_pipelines.scorecards.scoring_inputs import tool_effectiveness
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch, NewPart, SourceFile
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
@@ -42,8 +43,7 @@ def land(folder: str, days: int, sessions: int) -> dict[str, int]:
         for number in range(days):
             day = END - timedelta(days=days - number)
             events = _events(day, sessions)
-            path, size = stores.lake.write_part(events, AGENT_EVENTS_LANDED, day, "landed")
-            parts.append(NewPart(AGENT_EVENTS_LANDED.name, day, path, events.height, size))
+            parts.append(stores.lake.write_part(events, AGENT_EVENTS_LANDED, day, "landed"))
         _commit(stores, parts)
     return {"events": days * sessions * EVENTS}
 

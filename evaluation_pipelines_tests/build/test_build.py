@@ -3,6 +3,7 @@
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -26,9 +27,9 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.scorecard_tables import session_evaluations
 from evaluation_pipelines.scorecards.scoring_inputs import SeveralDatesError
-from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, make_partitions
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -236,9 +237,11 @@ def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
 def test_unreadable_calls_fail_the_reports_and_not_the_windows(
     two_dates: Workplace,
 ) -> None:
-    path = only_part(two_dates, FIRST)
-    torn = pl.read_parquet(path).with_columns(attributes=pl.lit("not JSON"))
-    torn.write_parquet(path)
+    (part,) = Manifest(two_dates.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
+    events = two_dates.lake.read_part(part, AGENT_EVENTS_LANDED)
+    torn = events.with_columns(attributes=pl.lit("not JSON"))
+    new = two_dates.lake.write_part(torn, AGENT_EVENTS_LANDED, FIRST, "torn")
+    Manifest(two_dates.ledger).replace([part.part_id], new, NOW)
     failed, second = two_dates.build()
     assert isinstance(second, DateBuilt)
     assert isinstance(failed, DateFailed)
@@ -290,6 +293,22 @@ def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_date_is_built(
     (built,) = build(two_dates, later=timedelta(minutes=1))
     assert isinstance(built, DateBuilt)
     assert RebuildQueue(two_dates.ledger).pending(NOW + timedelta(days=1)) == []
+
+
+def test_a_panic_of_polars_fails_its_date_alone(two_dates: Workplace) -> None:
+    """It is no Exception, so a date with a damaged file stopped all others of its run."""
+    two_dates.build()
+    sessions = next(each for each in DAILY_TABLES if each.table is AGENT_SESSIONS)
+
+    def make(batch: Batch) -> Mapping[date, BuiltPartition]:
+        if FIRST in batch.days:
+            raise pl.exceptions.PanicException("index out of bounds")
+        return sessions.make(batch)
+
+    batch = Batch(two_dates.stores, (FIRST, SECOND), NOW)
+    made = dict(make_partitions(replace(sessions, make=make), batch))
+    assert repr(made[FIRST]) == "RuntimeError('Polars panicked: index out of bounds')"
+    assert isinstance(made[SECOND], BuiltPartition)
 
 
 def test_a_date_that_fails_keeps_the_tables_it_had(two_dates: Workplace) -> None:
@@ -482,7 +501,7 @@ def test_a_damaged_part_among_many_fails_the_merge_and_loses_no_part(
     damaged.write_bytes(b"not parquet")
     (failed,) = many_parts.build()
     assert isinstance(failed, DateFailed)
-    assert f"cannot read {damaged}" in failed.error
+    assert f"{damaged} is damaged" in failed.error
     assert "restore it from a backup" in failed.error
     assert Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST) == parts
     damaged.write_bytes(content)

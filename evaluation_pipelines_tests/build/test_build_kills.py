@@ -19,9 +19,9 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
 )
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -99,7 +99,7 @@ def reading(workplace: Workplace) -> Iterator[None]:
             manifest, table = Manifest(workplace.ledger), AGENT_EVENTS_LANDED
             for each in manifest.dates(table.name):
                 for part in manifest.current(table.name, each.session_date):
-                    assert workplace.lake.read_part(part.path, table).height == part.row_count
+                    assert workplace.lake.read_part(part, table).height == part.row_count
             times += 1
             stop.wait(0.01)
         return times

@@ -137,26 +137,28 @@ def test_a_date_that_cannot_be_built_is_an_error_and_the_others_are_built(
     failed = three_days("build")
     assert failed.code == 1
     assert [row[0] for row in built(failed)] == ["2026-06-01", "2026-06-03"]
-    assert failed.err.startswith("error: 2026-06-02: agent_events was not built: LakeError: ")
+    assert failed.err.startswith(
+        "error: 2026-06-02: agent_events was not built: DamagedPartError: "
+    )
     assert str(landed.relative_to(three_days.folder)) in failed.err
 
     # Its second attempt is not due yet, but its error is still shown.
     waiting = three_days("build")
     assert (waiting.code, waiting.out) == (0, "build: nothing new\n")
-    assert waiting.err.startswith("warning: 2026-06-02 is not built: LakeError: ")
+    assert waiting.err.startswith("warning: 2026-06-02 is not built: DamagedPartError: ")
     assert re.search(
         r"\(1 attempt, due \d\d:\d\d UTC; to build it now: "
         r"evaluation-pipelines build --date 2026-06-02\)\n$",
         waiting.err,
     )
     status = three_days("status").out
-    assert re.search(r"^2026-06-02 +retry \d\d:\d\d UTC +2 ", status, re.MULTILINE)
-    assert re.search(r"^2026-06-02 is not built: LakeError: ", status, re.MULTILINE)
+    assert re.search(r"^2026-06-02 +damaged +2 ", status, re.MULTILINE)
+    assert re.search(r"^2026-06-02 is not built: DamagedPartError: ", status, re.MULTILINE)
 
     for _ in range(3):
         three_days("build", "--date", "2026-06-02")
     status = three_days("status").out
-    assert re.search(r"^2026-06-02 +parked ", status, re.MULTILINE)
+    assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
     assert "(4 attempts, parked; to build it now: " in status
 
     landed.write_bytes(content)

@@ -6,9 +6,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.defs.code_location import day
 from evaluation_pipelines_tests.workplace import Workplace
 

@@ -164,7 +164,7 @@ def test_the_fourth_failure_parks_a_date_and_raises_one_alert(
     (alert,) = receiver.texts
     title, reason, advice = alert.splitlines()
     assert title == "session_date 2025-02-07 is parked after 4 attempts"
-    assert reason.startswith("agent_events: LakeError: ")
+    assert reason.startswith("agent_events: DamagedPartError: ")
     assert str(damaged) in reason
     assert advice == "Fix the cause, then materialize the date again."
     check = location.check("agent_events_landed", "no_date_is_parked")

@@ -12,8 +12,8 @@ from dagster._core.storage.tags import (
 
 from evaluation_pipelines.defs.night import ASSETS
 from evaluation_pipelines.schemas import MODEL_COMPARISON, REPUTATION_SCORES, SESSION_EVALUATIONS
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.defs.code_location import (
     FIRST_DAY,
     CodeLocation,

@@ -22,9 +22,9 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 

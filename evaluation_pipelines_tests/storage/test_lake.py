@@ -1,5 +1,6 @@
 """The lake: whole files or none, of exactly the columns that their table has."""
 
+import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,7 +11,8 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import UTC_TIME, Column, Table
-from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.lake import DamagedPartError, Lake, LakeError
+from evaluation_pipelines.storage.parts import NewPart, Part
 
 NUMBERS = Table(
     name="numbers",
@@ -31,6 +33,13 @@ NOW = datetime.now(UTC)
 
 def rows(*numbers: int) -> pl.DataFrame:
     return pl.DataFrame([(n, f"{n}", NOW) for n in numbers], schema=NUMBERS.schema, orient="row")
+
+
+def flipped(content: bytes, position: int) -> bytes:
+    """Return the content with one bit of the byte at ``position`` flipped."""
+    changed = bytearray(content)
+    changed[position] ^= 1 << position % 8
+    return bytes(changed)
 
 
 @pytest.fixture
@@ -119,13 +128,20 @@ def test_a_frame_that_is_not_the_tables_is_refused_and_nothing_changes(
 
 
 def test_parts_lie_beside_each_other_and_in_a_table_without_dates_too(lake: Lake) -> None:
-    path, size_bytes = lake.write_part(rows(1), NUMBERS, DAY, "f-0-10")
-    assert path == "numbers/session_date=2026-06-01/f-0-10.parquet"
-    assert size_bytes == (lake.root / path).stat().st_size
+    part = lake.write_part(rows(1, 2), NUMBERS, DAY, "f-0-10")
+    content = (lake.root / part.path).read_bytes()
+    assert part == NewPart(
+        table_name="numbers",
+        session_date=DAY,
+        path="numbers/session_date=2026-06-01/f-0-10.parquet",
+        row_count=2,
+        size_bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
     lake.write_part(rows(2), NUMBERS, DAY, "f-10-20")
-    undated, _ = lake.write_part(rows(3), NUMBERS, None, "f-0-20")
-    assert undated == "numbers/f-0-20.parquet"
-    assert lake.read_part(path, NUMBERS).equals(rows(1))
+    undated = lake.write_part(rows(3), NUMBERS, None, "f-0-20")
+    assert undated.path == "numbers/f-0-20.parquet"
+    assert lake.read_part(part, NUMBERS).equals(rows(1, 2))
     assert lake.read_part(undated, NUMBERS).equals(rows(3))
 
 
@@ -145,13 +161,31 @@ def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | Non
     assert str(caught.value).endswith("Delete the file and build its date again.")
 
 
-def test_a_damaged_or_missing_part_is_not_to_be_deleted(lake: Lake) -> None:
+def test_a_missing_part_is_to_be_restored(lake: Lake) -> None:
     """Derived tables can be built again, what was ingested cannot."""
-    for path in ("numbers/gone.parquet", lake.write_part(rows(1), NUMBERS, None, "damaged")[0]):
-        if (lake.root / path).exists():
-            (lake.root / path).write_bytes(b"not parquet")
-        with pytest.raises(LakeError, match=r"cannot read .* restore it from a backup"):
-            lake.read_part(path, NUMBERS)
+    part = lake.write_part(rows(1), NUMBERS, None, "gone")
+    (lake.root / part.path).unlink()
+    with pytest.raises(DamagedPartError, match=r"gone\.parquet is missing\. .* from a backup"):
+        lake.read_part(part, NUMBERS)
+
+
+def test_every_flipped_bit_of_a_part_is_noticed(lake: Lake) -> None:
+    """Without checksums, a third of them gave other rows and no error."""
+    part = lake.write_part(rows(*range(100)), NUMBERS, DAY, "part")
+    path = lake.root / part.path
+    content = path.read_bytes()
+    for position in range(len(content)):
+        path.write_bytes(flipped(content, position))
+        with pytest.raises(DamagedPartError, match=r"part\.parquet is damaged"):
+            lake.read_part(part, NUMBERS)
+    path.write_bytes(content)
+    assert lake.read_part(part, NUMBERS).equals(rows(*range(100)))
+
+
+def test_a_part_from_before_checksums_is_read_as_it_is(lake: Lake) -> None:
+    new = lake.write_part(rows(1), NUMBERS, DAY, "part")
+    part = Part(1, "numbers", DAY, new.path, None, None, None, 1, 1, None, NOW, None)
+    assert lake.read_part(part, NUMBERS).equals(rows(1))
 
 
 def test_a_file_of_other_types_is_not_taken_for_the_tables(lake: Lake) -> None:
@@ -171,10 +205,10 @@ def test_a_lake_that_cannot_be_written_says_so_and_keeps_nothing_staged(lake: La
 
 
 def test_the_sweep_deletes_old_files_that_no_manifest_names_and_nothing_else(lake: Lake) -> None:
-    known, _ = lake.write_part(rows(1), NUMBERS, DAY, "known")
-    orphan, _ = lake.write_part(rows(2), NUMBERS, DAY, "orphan")
-    young, _ = lake.write_part(rows(3), NUMBERS, DAY, "young")
-    other_day, _ = lake.write_part(rows(4), NUMBERS, NEXT_DAY, "other")
+    known = lake.write_part(rows(1), NUMBERS, DAY, "known").path
+    orphan = lake.write_part(rows(2), NUMBERS, DAY, "orphan").path
+    young = lake.write_part(rows(3), NUMBERS, DAY, "young").path
+    other_day = lake.write_part(rows(4), NUMBERS, NEXT_DAY, "other").path
     for name in ("old", "new"):
         (lake.root / "_tmp" / f"{name}.parquet").write_bytes(b"half a file")
     for path in (known, orphan, other_day, "_tmp/old.parquet"):

@@ -15,9 +15,9 @@ from evaluation_pipelines.build.build import DateBuilt
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.otlp_builders import claude, line, request
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -97,7 +97,7 @@ def test_the_older_of_two_new_files_is_read_first(workplace: Workplace) -> None:
     workplace.land("b.jsonl", prompts(0, 2))
     workplace.ingest()
     parts = Manifest(workplace.ledger).current("agent_events_landed", FIRST_OF_JUNE)
-    read = [numbers(workplace.lake.read_part(part.path, AGENT_EVENTS_LANDED)) for part in parts]
+    read = [numbers(workplace.lake.read_part(part, AGENT_EVENTS_LANDED)) for part in parts]
     assert read == [[0, 1], [10, 11]]
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S
 from evaluation_pipelines_tests.telemetry.limited import (

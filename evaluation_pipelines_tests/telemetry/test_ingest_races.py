@@ -16,6 +16,7 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing, LandingFile, SkippedFile
 from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.otlp_builders import claude, line
@@ -64,7 +65,7 @@ class CallbackLake(Lake):
 
     def write_part(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
-    ) -> tuple[str, int]:
+    ) -> NewPart:
         """Call back, then write the part."""
         if session_date == FIRST_OF_JUNE:
             self._writing()

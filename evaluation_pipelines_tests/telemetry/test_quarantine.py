@@ -15,13 +15,14 @@ import pytest
 
 from evaluation_pipelines.schemas import QUARANTINE, Table
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.compaction import GRACE_PERIOD
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
@@ -344,7 +345,7 @@ def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_p
 
             def write_part(
                 self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
-            ) -> tuple[str, int]:
+            ) -> NewPart:
                 taken_over()
                 return super().write_part(frame, table, session_date, name)
 

@@ -28,8 +28,8 @@ from evaluation_pipelines.reporting.domain.reconciliation.equations import books
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVALUATION_BOOKS
 from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _BOOKS = next(each for each in DAILY_TABLES if each.table is EVALUATION_BOOKS)
 

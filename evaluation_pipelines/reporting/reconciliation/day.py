@@ -29,10 +29,10 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
 )
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _SESSION = ["organization_id", "session_key"]
 _CONTENT = [*_SESSION, "content_hash"]
@@ -55,7 +55,7 @@ class _Tables:
         lake, landed = stores.lake, AGENT_EVENTS_LANDED
         parts = Manifest(stores.ledger).current(landed.name, day)
         nothing = landed.schema.to_frame().select(EVENT_COLUMNS)
-        frames = [lake.read_part(each.path, landed, EVENT_COLUMNS) for each in parts]
+        frames = [lake.read_part(each, landed, EVENT_COLUMNS) for each in parts]
         return cls(
             sum(each.row_count for each in parts),
             pl.concat([nothing, *frames]),

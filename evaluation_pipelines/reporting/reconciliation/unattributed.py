@@ -7,9 +7,9 @@ import polars as pl
 
 from evaluation_pipelines.reporting.domain.reconciliation.day import Unattributed
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, UTC_TIME
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 
 _READ_ON_DAY = "read on this day (UTC)"
 

@@ -37,3 +37,7 @@ class UnknownRevisionError(LedgerError):
 
 class LedgerConflictError(LedgerError):
     """A row that must be unique exists already, or a referenced row does not."""
+
+
+class PartsNotCurrentError(LedgerError):
+    """Some of the parts to be replaced are no longer current."""

@@ -17,7 +17,3 @@ class PositionMovedError(LedgerError):
 
 class SessionDateTakenError(LedgerError):
     """Another reader assigned a session of the batch to another date."""
-
-
-class PartsNotCurrentError(LedgerError):
-    """Some of the parts to be replaced are no longer current."""

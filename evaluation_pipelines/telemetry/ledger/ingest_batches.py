@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import add_parts
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     INGEST_BATCHES,
@@ -22,7 +23,6 @@ from evaluation_pipelines.telemetry.ledger.errors import (
     PositionMovedError,
     UnknownSourceFileError,
 )
-from evaluation_pipelines.telemetry.ledger.manifest import add_parts
 from evaluation_pipelines.telemetry.ledger.records import Balance, IngestBatch
 from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 

@@ -8,17 +8,18 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import add_parts
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     INGEST_BATCHES,
     QUARANTINE_RETRIES,
     SOURCE_FILES,
 )
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import count_names
-from evaluation_pipelines.telemetry.ledger.manifest import add_parts
-from evaluation_pipelines.telemetry.ledger.records import NewPart, SessionStart
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
 WHOLE_LINE = -1

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 
 ANY_ORGANIZATION = "*"
@@ -32,51 +33,6 @@ class SourceFile:
     lease_owner: str | None = None
     lease_until: datetime | None = None
     lease_epoch: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NewPart:
-    """A Parquet file to be added to the manifest; ``path`` is relative to the lake.
-
-    ``session_date`` is None for a table without partitions (quarantine).
-    """
-
-    table_name: str
-    session_date: date | None
-    path: str
-    row_count: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A Parquet file in the manifest.
-
-    ``file_id`` and the offsets give the bytes it was built from; they are None for a merged part.
-    ``superseded_at`` is None while the part is current.
-    """
-
-    part_id: int
-    table_name: str
-    session_date: date | None
-    path: str
-    file_id: str | None
-    from_offset: int | None
-    to_offset: int | None
-    row_count: int
-    size_bytes: int
-    created_at: datetime
-    superseded_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class PartDate:
-    """Totals of the current parts of one table and date."""
-
-    session_date: date
-    parts: int
-    rows: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.schemas.table import UTC_TIME
 from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE, QuarantineRetries
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 
@@ -77,11 +77,10 @@ def all_entries(stores: Stores) -> pl.DataFrame:
     Raises:
         LakeError: a part cannot be read.
     """
-    paths = [each.path for each in Manifest(stores.ledger).current(QUARANTINE.name, None)]
     parts = [
-        stores.lake.read_part(path, QUARANTINE)
-        for path in paths
-        if (stores.lake.root / path).exists()
+        stores.lake.read_part(part, QUARANTINE)
+        for part in Manifest(stores.ledger).current(QUARANTINE.name, None)
+        if (stores.lake.root / part.path).exists()
     ]
     found = pl.concat([QUARANTINE.schema.to_frame(), *parts]).with_columns(
         pl.col("record_index").fill_null(WHOLE_LINE)

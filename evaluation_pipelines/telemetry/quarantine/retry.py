@@ -16,11 +16,12 @@ import polars as pl
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import LinePosition, reread_lines
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import QuarantineRetries, RetriedLines
-from evaluation_pipelines.telemetry.ledger.records import NewPart, SourceFile
+from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
@@ -217,8 +218,7 @@ class Retry:
         frame = pl.concat([each.newly_quarantined for each in lines])
         if frame.is_empty():
             return ()
-        path, size_bytes = self.stores.lake.write_part(frame, QUARANTINE, None, name)
-        return (NewPart(QUARANTINE.name, None, path, frame.height, size_bytes),)
+        return (self.stores.lake.write_part(frame, QUARANTINE, None, name),)
 
 
 def _sum_names(lines: Iterable[RetriedLine]) -> dict[tuple[str, str], int]:

@@ -6,14 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.ledger.records import (
-    IngestBatch,
-    NewPart,
-    SessionStart,
-    SourceFile,
-)
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SessionStart, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -44,7 +40,7 @@ def source_file(file_id: str = "f1", **changes: Any) -> SourceFile:
 
 def new_part(path: str, session_date: date | None = MARCH_1, **changes: Any) -> NewPart:
     """A part of landed events."""
-    part = NewPart(LANDED, session_date, path, row_count=10, size_bytes=1_000)
+    part = NewPart(LANDED, session_date, path, row_count=10, size_bytes=1_000, sha256="ab" * 32)
     return replace(part, **changes)
 
 

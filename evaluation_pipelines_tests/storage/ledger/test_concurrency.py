@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.parts import PartDate
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.ledger.records import PartDate
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import LANDED, MARCH_1, NOON, leased

@@ -101,6 +101,20 @@ def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(url: str, rev
     engine.dispose()
 
 
+def test_a_ledger_from_before_checksums_gets_their_column(url: str) -> None:
+    ledger = open_ledger(url)
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.text("alter table parts drop column sha256"))
+    set_revision(ledger.engine, "initial")
+    ledger.close()
+
+    migrated = open_ledger(url)
+    assert differences(migrated.engine) == []
+    with reading(migrated.engine) as connection:
+        assert stored_revision(connection) == NEWEST_REVISION
+    migrated.close()
+
+
 def test_a_folder_name_with_a_percent_sign_is_no_problem(tmp_path: Path) -> None:
     ledger = open_ledger(f"sqlite:///{tmp_path}/100%/ledger.db")
     assert SourceFiles(ledger).all() == []

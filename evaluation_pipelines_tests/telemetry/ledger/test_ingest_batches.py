@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.storage.ledger.errors import LedgerConflictError, LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import (
@@ -16,7 +17,6 @@ from evaluation_pipelines.telemetry.ledger.errors import (
     UnknownSourceFileError,
 )
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles

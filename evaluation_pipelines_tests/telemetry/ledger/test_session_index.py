@@ -3,9 +3,9 @@ from datetime import timedelta
 import pytest
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles

@@ -55,6 +55,7 @@ PARTS = sa.Table(
     column("to_offset", sa.BigInteger, "byte after the last; null if merged", nullable=True),
     column("row_count", sa.BigInteger, "rows of the part"),
     column("size_bytes", sa.BigInteger, "size of the Parquet file"),
+    column("sha256", sa.String, "hash of the file; null = written before 0002", nullable=True),
     column("created_at", UtcTime, "when it entered the manifest"),
     column("superseded_at", UtcTime, "when a merged part took over; null = current", nullable=True),
     sa.Index("parts_by_date", "table_name", "session_date"),

@@ -1,12 +1,11 @@
 import pytest
 
-from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
+from evaluation_pipelines.storage.ledger.errors import LedgerConflictError, PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.storage.parts import Part, PartDate
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.ledger.records import Part, PartDate
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     LANDED,
     MARCH_1,
@@ -38,6 +37,7 @@ def test_a_part_has_its_byte_range_and_partition(ledger: Ledger) -> None:
             to_offset=100,
             row_count=10,
             size_bytes=1_000,
+            sha256="ab" * 32,
             created_at=NOON,
             superseded_at=None,
         )

@@ -7,10 +7,10 @@ from datetime import date, datetime
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import chunks, reading, writing
+from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
-from evaluation_pipelines.telemetry.ledger.errors import PartsNotCurrentError
-from evaluation_pipelines.telemetry.ledger.records import NewPart, Part, PartDate
+from evaluation_pipelines.storage.parts import NewPart, Part, PartDate
 
 _PART = PARTS.c
 _IS_CURRENT = _PART.superseded_at.is_(None)
