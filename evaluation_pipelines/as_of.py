@@ -8,7 +8,7 @@ ended or not as of that time. ``docs/as-of.md`` lists what is not kept and canno
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from functools import cache
@@ -34,6 +34,8 @@ from evaluation_pipelines.sessions.session_tables import session_performance
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.daily_table import Batch
 from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.ledger.errors import NoLedgerError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores, read_stores
 
 NOT_BY_THEN = "it had no score by then"
@@ -63,20 +65,23 @@ def read_stores_as_of(settings: Settings, then: datetime | None) -> Iterator[Sto
 def read_lake_as_of(settings: Settings, then: datetime | None) -> Iterator[Lake]:
     """Open the lake for reading, as of the time ``then`` unless it is ``None``.
 
-    The present lake needs no ledger. Raises the errors of ``read_stores_as_of``.
+    Without a ledger nothing was ever written: the present lake is then empty. Raises the errors of
+    ``read_stores_as_of``.
     """
-    if then is None:
-        yield Lake(settings.lake_dir)
-        return
-    with read_stores_as_of(settings, then) as stores:
-        yield stores.lake
+    with ExitStack() as opened:
+        try:
+            yield opened.enter_context(read_stores_as_of(settings, then)).lake
+        except NoLedgerError:
+            if then is not None:
+                raise
+            yield Lake(settings.lake_dir, None)
 
 
 class _PastLake(Lake):
     """The lake without later data; each date is computed once."""
 
     def __init__(self, stores: Stores, then: datetime) -> None:
-        super().__init__(stores.lake.root)
+        super().__init__(stores.lake.root, Manifest(stores.ledger))
         self.stores = replace(stores, lake=self, ledger=replace(stores.ledger, as_of=then))
         self._then = then
         time = pl.lit(then).cast(UTC_TIME)

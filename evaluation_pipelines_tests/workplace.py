@@ -100,6 +100,8 @@ def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
     chosen.landing_dir.mkdir(parents=True, exist_ok=True)
     ledger = open_ledger(chosen.ledger_url)
     try:
-        yield Workplace(chosen, Landing(chosen.landing_dir), Lake(chosen.lake_dir), ledger)
+        yield Workplace(
+            chosen, Landing(chosen.landing_dir), Lake(chosen.lake_dir, Manifest(ledger)), ledger
+        )
     finally:
         ledger.close()

@@ -32,6 +32,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.storage.sweep import sweep_orphans, sweep_superseded
 
 _MAX_THREADS = 4
 """Groups that are started in parallel, if there are cores: each takes memory."""
@@ -105,6 +106,7 @@ class Build:
                 with closing(_joined(groups)) as started:
                     results += self._finish(started)
                 progress.advance(len(started.queued))
+        sweep_superseded(self.stores, self.clock())
         return results
 
     def _start(self, empty: Batch, group: DateGroup, *, may_wait: bool) -> "_StartedDates":
@@ -120,6 +122,9 @@ class Build:
                     started.built.append((self._selected()[0], day, error))
                 # Read before any row: telemetry that lands later is for the next build.
                 started.queued[day] = RebuildQueue(self.stores.ledger).get(day)
+                sweep_orphans(
+                    self.stores, [each.table for each in self._selected()], day, self.clock()
+                )
             started.batch.now = self.clock()
             for daily in takewhile(attrgetter("alone"), self._selected()):
                 batch = started.batch.without(started.failed())

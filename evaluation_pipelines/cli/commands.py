@@ -19,6 +19,7 @@ _COMMANDS = {
     "compare": "compare:compare",
     "books": "books:books",
     "status": "status:status",
+    "parts": "parts:parts",
     "publish": "telemetry:publish",
     "demo": "demo:demo",
     "judge": "judging.judge:judge_app",

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, TABLES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -64,6 +64,9 @@ def _print_dates(stores: Stores) -> None:
         rows.append((part.session_date, _state(due), part.rows, part.parts, part.size_bytes))
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
+    for deleted in (each for table in TABLES for each in stores.lake.missing(table)):
+        of_day = f" of {deleted.session_date}" if deleted.session_date else ""
+        print_line(f"{deleted.table_name}{of_day} was deleted: build it again")
     for due in queued.values():
         if due.last_error and not due.is_built:
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")

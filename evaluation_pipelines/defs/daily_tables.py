@@ -24,7 +24,7 @@ from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import is_nightly
 from evaluation_pipelines.defs.scorecards.events import Observations, event_counts
 from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.versions import LatestVersions, file_version, version_tags
+from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -68,7 +68,7 @@ def materialization(
         latest: Latest versions of the inputs; updated with the version of the partition.
     """
     path = stores.lake.place(built.table, day)
-    version = file_version(stores.lake.files(built.table, day))
+    version = parts_version(stores.lake.parts(built.table, [day]))
     tags = version_tags(latest, daily.code_version, version, daily.upstream, day)
     latest.update(daily.table.name, day, version)
     return dg.AssetMaterialization(

@@ -11,7 +11,7 @@ from evaluation_pipelines.defs.metadata import partition_metadata
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import UNFINISHED
 from evaluation_pipelines.defs.telemetry.ingest import landed_events
-from evaluation_pipelines.defs.versions import LatestVersions, file_version, version_tags
+from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, JUDGE_SCORES
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -60,7 +60,7 @@ def _event(
     instance: dg.DagsterInstance, stores: Stores, daily: DailyTable, day: date
 ) -> dg.AssetMaterialization:
     """Return the event that a run would have logged; the results of checks are not known."""
-    paths, path = stores.lake.files(daily.table, day), stores.lake.place(daily.table, day)
+    parts, path = stores.lake.parts(daily.table, [day]), stores.lake.place(daily.table, day)
     # Judge scores are few, and their metadata needs all columns; other tables show a preview.
     is_judged = daily.table is JUDGE_SCORES
     columns = None if is_judged else daily.preview
@@ -74,7 +74,7 @@ def _event(
         tags=version_tags(
             LatestVersions(instance, [day]),
             daily.code_version,
-            file_version(paths),
+            parts_version(parts),
             daily.upstream,
             day,
         ),

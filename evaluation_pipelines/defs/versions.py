@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 
 import dagster as dg
 
@@ -19,6 +18,7 @@ from evaluation_pipelines.defs.dagster_private import (
     INPUT_EVENT_POINTER_TAG_PREFIX,
     NULL_EVENT_POINTER,
 )
+from evaluation_pipelines.storage.parts import Part
 
 _KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
 
@@ -28,12 +28,10 @@ def landed_version(rows: int) -> str:
     return f"{rows}-rows"
 
 
-def file_version(paths: Sequence[Path]) -> str:
-    """Return the version of a partition: a hash of its files, which depend on its rows only."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:32]
+def parts_version(parts: Sequence[Part]) -> str:
+    """Return the version of a partition: a hash of its parts, which depend on its rows only."""
+    hashes = sorted(f"{each.slot} {each.sha256}" for each in parts)
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:32]
 
 
 @dataclass(slots=True)

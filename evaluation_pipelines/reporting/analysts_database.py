@@ -4,6 +4,7 @@ It is built as a new file, made read-only and swapped in as a symbolic link: ope
 the old file, and no session can lock the pipeline.
 """
 
+import glob
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,13 +44,12 @@ class AnalyticsError(UserError):
 class Source:
     """One table for analysts and its Parquet files.
 
-    ``copied`` tables are stored in the database; others are views over the lake and show its
-    present state. ``as_map`` names columns of key-value pairs.
+    ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
+    columns of key-value pairs.
     """
 
     table: Table
     files: Sequence[Path]
-    pattern: Path
     copied: bool
     as_map: tuple[str, ...] = ()
 
@@ -182,7 +182,7 @@ def _definition(source: Source) -> str:
     return (  # names are our own, the path is quoted
         f"create {kind} {source.table.name} as select {columns} from ("  # noqa: S608
         f"{_nothing(source.table)} union all by name select * from read_parquet("
-        f"{_quoted(str(source.pattern))}, union_by_name = true, hive_partitioning = false)){order}"
+        f"{_listed(source.files)}, union_by_name = true, hive_partitioning = false)){order}"
     )
 
 
@@ -228,6 +228,11 @@ def _describe(
     for each in columns:
         comment = _quoted(each.description)
         database.execute(f"comment on column {name}.{each.name} is {comment}")
+
+
+def _listed(files: Sequence[Path]) -> str:
+    """Return a list of DuckDB; the pattern characters of a path are escaped."""
+    return f"[{', '.join(_quoted(glob.escape(str(each))) for each in files)}]"
 
 
 def _quoted(text: str) -> str:

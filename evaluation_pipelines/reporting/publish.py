@@ -1,10 +1,9 @@
 """Publish the tables of the lake as one database for analysts."""
 
-import glob
-from datetime import datetime
-from pathlib import Path
+from datetime import UTC, datetime
 
 from evaluation_pipelines.reporting.analysts_database import (
+    AnalyticsError,
     Derived,
     Given,
     Published,
@@ -37,9 +36,11 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.storage.lake import Lake, file_name
+from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.storage.sweep import sweep_orphans
 
 LEFT_OUT = {
     AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",
@@ -59,9 +60,24 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
             database stays.
     """
+    link, read_at = stores.settings.analytics_path, datetime.now(UTC)
+    try:
+        sources = _sources(stores)
+    except LakeError as error:
+        raise AnalyticsError(
+            f"{link} was not published: {error} The database of before is still there."
+        ) from error
+    published = publish(link, sources, [_sessions(), _current()], now)
+    kept = [path.name for path in published.file.parent.glob("*.duckdb")]
+    Manifest(stores.ledger).note_published(published.file.name, read_at, kept)
+    sweep_orphans(stores, [each.table for each in sources], None, now)
+    return published
+
+
+def _sources(stores: Stores) -> list[Source | Given]:
     lake = stores.lake
-    sources: list[Source | Given] = [
-        # Many and large: a view, which needs no copy and is never out of date.
+    return [
+        # Many and large: a view of the files, which needs no copy.
         _source(lake, AGENT_EVENTS, copied=False),
         _source(lake, AGENT_SESSIONS, copied=True, as_map=("tool_mix",)),
         _source(lake, SESSION_PERFORMANCE, copied=True),
@@ -78,19 +94,15 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
         _whole(lake, AGENT_SCORES),
         _whole(lake, EXTERNAL_SIGNALS),
     ]
-    return publish(stores.settings.analytics_path, sources, [_sessions(), _current()], now)
 
 
 def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
-    root = Path(glob.escape(str(lake.root.resolve())))
-    pattern = root / table.name / "session_date=*" / file_name(table)
-    return Source(table, lake.files(table), pattern, copied, as_map)
+    return Source(table, [path.resolve() for path in lake.files(table)], copied, as_map)
 
 
 def _whole(lake: Lake, table: Table) -> Source:
     """Return a table without partitions."""
-    path = Path(lake.partition(table, None).resolve())
-    return Source(table, [path] if path.exists() else [], Path(glob.escape(str(path))), copied=True)
+    return Source(table, [path.resolve() for path in lake.files(table, [None])], copied=True)
 
 
 def _current() -> Derived:

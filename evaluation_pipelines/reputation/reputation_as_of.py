@@ -5,7 +5,7 @@ outside signals, are loaded into a temporary embedded store; the statements are 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,8 @@ from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.updates import bridge_sessions, open_reputation
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -43,5 +45,7 @@ def reputation_as_of(
                 bridge_sessions(past, store, [day], then)
                 told.advance(1)
             # What was loaded is noted in the folder, too: the lake says what today's store has.
-            load_external_signals(replace(stores, lake=Lake(Path(folder))), store, then)
+            with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
+                lake = Lake(Path(folder), Manifest(ledger))
+                load_external_signals(replace(stores, lake=lake), store, then)
             yield store

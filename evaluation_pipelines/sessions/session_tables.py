@@ -66,7 +66,7 @@ def _events(events: pl.DataFrame, parts: Sequence[Part]) -> BuiltPartition:
 def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the session windows of the batch."""
     stores = batch.stores
-    paths = [stores.lake.partition(AGENT_EVENTS, day) for day in batch.days]
+    paths = stores.lake.files(AGENT_EVENTS, batch.days)
     sessions = rows_by_date(_windows(batch, paths), batch.days)
     return {day: _sessions(stores, day, windows) for day, windows in sessions.items()}
 

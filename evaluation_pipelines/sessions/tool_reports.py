@@ -24,7 +24,7 @@ def tool_reports(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the tool reports of the session windows of the batch."""
     lake, calls, batch.tool_calls = batch.stores.lake, batch.tool_calls, None
     if calls is None:
-        calls = query_tool_calls([lake.partition(AGENT_EVENTS, day) for day in batch.days])
+        calls = query_tool_calls(lake.files(AGENT_EVENTS, batch.days))
     sessions = lake.read(AGENT_SESSIONS, batch.days)
     reports = rows_by_date(report(calls, sessions), batch.days)
     return {day: _built(rows, sessions.filter(session_date=day)) for day, rows in reports.items()}

@@ -174,7 +174,7 @@ def _published(
         raise CheckFailedError(made)
     if daily.table.several_files:
         for name, rows in made.parts.items():
-            stores.lake.write_part(rows, daily.table, day, name)
+            stores.lake.write_slot(rows, daily.table, day, name)
     else:
         stores.lake.write(made.frame, daily.table, day)
     if daily.announce is None:

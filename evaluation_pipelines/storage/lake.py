@@ -1,16 +1,18 @@
-"""The lake: Parquet files, one folder per table, one subfolder per ``session_date``.
+"""The lake: immutable Parquet files, one folder per table, one subfolder per ``session_date``.
 
-A file is written under ``_tmp``, synced and renamed into place, so readers see the old file or the
-new one, never half of one. Readers do not list ``_tmp``.
+A file is written under ``_tmp``, synced and renamed to a name that was never used before. It counts
+from the moment the manifest in the ledger names it, and until the manifest names another one in
+its place. Readers take the list of files from the manifest, never from the folder.
 """
 
 import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from io import BytesIO
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart, Part
 
 _STAGING = "_tmp"
@@ -33,10 +36,14 @@ class DamagedPartError(LakeError):
 
 
 class Lake:
-    """Reader and writer of the Parquet files under ``root``."""
+    """Reader and writer of the Parquet files under ``root`` that the manifest names.
 
-    def __init__(self, root: Path) -> None:
+    Without a manifest, nothing was ever written: the lake is empty and read-only.
+    """
+
+    def __init__(self, root: Path, manifest: Manifest | None) -> None:
         self.root = root
+        self._manifest = manifest
         self._being_written: set[Path] = set()
 
     @property
@@ -49,30 +56,59 @@ class Lake:
         """Folder of lock files."""
         return self.root / _LOCKS
 
-    def partition(self, table: Table, session_date: date | None) -> Path:
-        """Return the path of a partition with one file, or of a table without partitions."""
-        return self.folder(table, session_date) / f"{table.name}.parquet"
-
     def folder(self, table: Table, session_date: date | None) -> Path:
         """Return the folder of a partition, or of a table without partitions."""
         folder = self.root / table.name
         return folder if session_date is None else folder / f"session_date={session_date}"
 
-    def files(self, table: Table, session_date: date | None = None) -> list[Path]:
-        """Return the files of one partition or of all, the oldest date first."""
-        folder = "*" if session_date is None else session_date
-        return sorted((self.root / table.name).glob(f"session_date={folder}/{file_name(table)}"))
+    def parts(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Part]:
+        """Return the current parts of some partitions (None: without date), or of all.
 
-    def place(self, table: Table, session_date: date) -> Path:
+        A part that can be built again and whose file was deleted is left out, as if it had never
+        been built; ``missing`` has these.
+        """
+        return [part for part in self._named(table, dates) if not self._was_deleted(part)]
+
+    def missing(self, table: Table) -> list[Part]:
+        """Return the parts that can be built again and whose files were deleted."""
+        return [part for part in self._named(table, None) if self._was_deleted(part)]
+
+    def _named(self, table: Table, dates: Iterable[date | None] | None) -> list[Part]:
+        if self._manifest is None:
+            return []
+        if dates is None:
+            return self._manifest.all_current(table.name)
+        days = list(dates)
+        if len(days) == 1:
+            return self._manifest.current(table.name, days[0])
+        found: dict[date | None, list[Part]] = {}
+        for part in self._manifest.all_current(table.name) if days else ():
+            found.setdefault(part.session_date, []).append(part)
+        return [part for day in days for part in found.get(day, ())]
+
+    def _was_deleted(self, part: Part) -> bool:
+        return part.slot is not None and not (self.root / part.path).exists()
+
+    def files(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Path]:
+        """Return the files of ``parts`` after their content was verified.
+
+        Raises:
+            DamagedPartError: A file is missing, or its content has changed.
+        """
+        found = self.parts(table, dates)
+        for part in found:
+            self._verified(part)
+        return [self.root / part.path for part in found]
+
+    def place(self, table: Table, session_date: date | None) -> Path:
         """Return the path of a partition to show to users: its file, or its folder if several."""
-        if table.several_files:
-            return self.folder(table, session_date)
-        return self.partition(table, session_date)
+        parts = self.parts(table, [session_date])
+        return self.root / parts[0].path if len(parts) == 1 else self.folder(table, session_date)
 
     def partitions(self, table: Table) -> list[date]:
         """Return the dates for which the table was written, oldest first."""
-        names = dict.fromkeys(path.parent.name for path in self.files(table))
-        return [date.fromisoformat(name.partition("=")[2]) for name in names]
+        dates = {each.session_date for each in self.parts(table)} - {None}
+        return sorted(each for each in dates if each is not None)
 
     def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
         """Replace one partition, or a table without partitions.
@@ -80,14 +116,33 @@ class Lake:
         Raises:
             LakeError: ``frame`` does not fit the table, or it cannot be written.
         """
-        path = self.partition(table, session_date)
-        self._write(frame, table, path)
-        return path
+        return self.write_slot(frame, table, session_date, table.name)
+
+    def write_slot(
+        self, frame: pl.DataFrame, table: Table, session_date: date | None, slot: str
+    ) -> Path:
+        """Replace one of several files of a partition; raises LakeError like ``write``."""
+        part = self.stage(frame, table, session_date, slot)
+        self.switch([part])
+        return self.root / part.path
+
+    def stage(
+        self, frame: pl.DataFrame, table: Table, session_date: date | None, slot: str
+    ) -> NewPart:
+        """Write a file that will take the place of a slot once ``switch`` is called."""
+        name = f"{slot}-{uuid.uuid4().hex[:12]}"
+        return replace(self.write_part(frame, table, session_date, name), slot=slot)
+
+    def switch(self, parts: Collection[NewPart]) -> None:
+        """Make staged parts the current ones, all of them in one transaction."""
+        if self._manifest is None:
+            raise LakeError(f"{self.root} was opened for reading only.")
+        self._manifest.switch(parts, datetime.now(UTC))
 
     def write_part(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
     ) -> NewPart:
-        """Write one of several files of a partition; it counts once the manifest names it."""
+        """Write a file under a fresh name; it counts once the manifest names it."""
         path = self.folder(table, session_date) / f"{name}.parquet"
         size_bytes, sha256 = self._write(frame, table, path)
         in_lake = path.relative_to(self.root).as_posix()
@@ -105,63 +160,67 @@ class Lake:
         Returns only ``columns``, if given, and only rows that meet ``where``.
 
         Raises:
+            DamagedPartError: A file is missing, or its content has changed.
             LakeError: a file cannot be read.
         """
-        paths = [path for each in dates for path in self.files(table, each)]
-        advice = "Delete the file and build its date again."
         conditions = () if where is None else (where,)
-        frames = [_read(path, path, table, columns, advice, conditions) for path in paths]
+        frames = [self._read(part, table, columns, conditions) for part in self.parts(table, dates)]
         return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
-        """Return the rows of all partitions that meet every condition.
-
-        Raises:
-            LakeError: a file cannot be read.
-        """
-        advice = "Delete the file and build its date again."
-        frames = [_read(path, path, table, None, advice, conditions) for path in self.files(table)]
+        """Return the rows of all partitions that meet every condition; raises as ``read``."""
+        frames = [self._read(part, table, None, conditions) for part in self.parts(table)]
         return pl.concat([table.schema.to_frame(), *frames])
 
     def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
         """Replace a table without partitions; raises LakeError like ``write``."""
-        path = self.folder(table, None) / file_name(table)
-        self._write(frame, table, path)
-        return path
+        return self.write(frame, table, None)
 
     def read_whole(self, table: Table) -> pl.DataFrame:
-        """Read a table without partitions; empty if it was never written.
-
-        Raises:
-            LakeError: its file cannot be read.
-        """
-        path = self.partition(table, None)
-        if not path.exists():
-            return table.schema.to_frame()
-        return _read(path, path, table, None, "Delete the file: the next run makes it again.")
+        """Read a table without partitions; empty if it was never written. Raises as ``read``."""
+        frames = [self._read(part, table, None) for part in self.parts(table, [None])]
+        return pl.concat([table.schema.to_frame(), *frames])
 
     def read_part(
         self, part: NewPart | Part, table: Table, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Read a part after its content was compared with its checksum.
+        """Read one part; raises as ``read``."""
+        return self._read(part, table, columns)
 
-        Raises:
-            DamagedPartError: The file is missing, or its content has changed.
-            LakeError: The file cannot be read.
-        """
-        advice = "Nothing makes it again: restore it from a backup."
+    def _read(
+        self,
+        part: NewPart | Part,
+        table: Table,
+        columns: Sequence[str] | None,
+        conditions: Sequence[pl.Expr] = (),
+    ) -> pl.DataFrame:
+        """Read a part as the schema of its table says; missing columns are null."""
+        source = BytesIO(self._verified(part))
+        try:
+            rows = pl.scan_parquet(
+                source, schema=table.schema, missing_columns="insert", glob=False
+            )
+            return rows.filter(*conditions).select(columns or pl.all()).collect()
+        # A panic of the native reader is no Exception, and its message does not name the file.
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            path = self.root / part.path
+            raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
+
+    def _verified(self, part: NewPart | Part) -> bytes:
+        """Return the content of a part after it was compared with its checksum."""
         path = self.root / part.path
         try:
             content = path.read_bytes()
         except FileNotFoundError as error:
-            raise DamagedPartError(f"{path} is missing. {advice}") from error
+            raise DamagedPartError(f"{path} is missing. {_advice(part)}") from error
         except OSError as error:
-            raise LakeError(f"cannot read {path}: {error}. {advice}") from error
+            raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
         if part.sha256 is not None and _sha256(content) != part.sha256:
             raise DamagedPartError(
-                f"{path} is damaged: its content does not have the checksum in the ledger. {advice}"
+                f"{path} is damaged: its content does not have the checksum in the ledger. "
+                f"{_advice(part)}"
             )
-        return _read(BytesIO(content), path, table, columns, advice)
+        return content
 
     def sweep(
         self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
@@ -207,30 +266,17 @@ class Lake:
         return len(content), _sha256(content)
 
 
-def file_name(table: Table) -> str:
-    """Return the file name in a partition; a pattern if there are several."""
-    return "*.parquet" if table.several_files else f"{table.name}.parquet"
+def _advice(part: NewPart | Part) -> str:
+    """Return what to do about a part that cannot be read."""
+    if part.slot is None:
+        return "Nothing makes it again: restore it from a backup."
+    if part.session_date is None:
+        return f"The next run that makes {part.table_name} replaces it."
+    return f"Build its date again: evaluation-pipelines build --date {part.session_date}"
 
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _read(
-    source: Path | BytesIO,
-    path: Path,
-    table: Table,
-    columns: Sequence[str] | None,
-    advice: str,
-    conditions: Sequence[pl.Expr] = (),
-) -> pl.DataFrame:
-    """Read one file of a table as its schema says; missing columns are null."""
-    try:
-        rows = pl.scan_parquet(source, schema=table.schema, missing_columns="insert", glob=False)
-        return rows.filter(*conditions).select(columns or pl.all()).collect()
-    # A panic of the native reader is no Exception, and its message does not name the file.
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise LakeError(f"cannot read {path}: {error}. {advice}") from error
 
 
 def _changed_before(path: Path, time: datetime) -> bool:

@@ -8,8 +8,9 @@ from datetime import date, datetime
 class NewPart:
     """A Parquet file to be added to the manifest; ``path`` is relative to the lake.
 
-    ``session_date`` is None for a table without partitions (quarantine). ``sha256`` is the hash of
-    the file as hexadecimal digits.
+    ``session_date`` is None for a table without partitions. ``sha256`` is the hash of the file as
+    hexadecimal digits. A part with a ``slot`` replaces the current part of the same table, date and
+    slot; one without is added to the others.
     """
 
     table_name: str
@@ -18,6 +19,7 @@ class NewPart:
     row_count: int
     size_bytes: int
     sha256: str
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Part:
     sha256: str | None
     created_at: datetime
     superseded_at: datetime | None
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +53,6 @@ def read_stores(settings: Settings) -> Iterator[Stores]:
 
 
 def _stores(settings: Settings, ledger: Ledger) -> Stores:
-    return Stores(settings, Landing(settings.landing_dir), Lake(settings.lake_dir), ledger)
+    return Stores(
+        settings, Landing(settings.landing_dir), Lake(settings.lake_dir, Manifest(ledger)), ledger
+    )

@@ -1,8 +1,8 @@
-"""Compaction: merge the small landed parts of a date, and delete superseded files."""
+"""Compaction: merge the small landed parts of a date."""
 
 import uuid
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 import polars as pl
 
@@ -11,9 +11,7 @@ from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
-
-GRACE_PERIOD = timedelta(hours=1)
-"""How long a superseded part stays on disk for readers of an older manifest."""
+from evaluation_pipelines.storage.sweep import sweep_orphans, sweep_superseded
 
 
 def compact_landed_events(stores: Stores, day: date, now: datetime) -> list[Part]:
@@ -34,7 +32,8 @@ def compact_quarantine(stores: Stores, now: datetime) -> None:
 
 def _compact(stores: Stores, table: Table, day: date | None, now: datetime) -> list[Part]:
     manifest = Manifest(stores.ledger)
-    _delete_stale_files(stores, table, day, now)
+    sweep_superseded(stores, now)
+    sweep_orphans(stores, [table], day, now)
     parts = manifest.current(table.name, day)
     if len(parts) < stores.settings.compact_parts:
         return parts
@@ -51,18 +50,3 @@ def _compact(stores: Stores, table: Table, day: date | None, now: datetime) -> l
     with suppress(PartsNotCurrentError):
         manifest.replace([part.part_id for part in parts], new, now)
     return manifest.current(table.name, day)
-
-
-def _delete_stale_files(stores: Stores, table: Table, day: date | None, now: datetime) -> None:
-    """Delete superseded parts, and files left in the folder by crashes."""
-    before = now - GRACE_PERIOD
-    manifest = Manifest(stores.ledger)
-    stale = [
-        part
-        for part in manifest.superseded_before(before)
-        if (part.table_name, part.session_date) == (table.name, day)
-    ]
-    for part in stale:
-        (stores.lake.root / part.path).unlink(missing_ok=True)
-    manifest.delete_superseded([part.part_id for part in stale])
-    stores.lake.sweep(table, day, manifest.known_paths(table.name, day), before)

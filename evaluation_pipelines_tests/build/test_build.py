@@ -30,6 +30,7 @@ from evaluation_pipelines.scorecards.scoring_inputs import SeveralDatesError
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, make_partitions
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -99,11 +100,9 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
 
 def test_a_date_that_is_built_again_has_the_same_bytes(two_dates: Workplace) -> None:
     two_dates.build()
-    lake = two_dates.lake
-    paths = [lake.partition(table, FIRST) for table in (AGENT_EVENTS, AGENT_SESSIONS)]
-    before = [path.read_bytes() for path in paths]
+    before = contents(two_dates.lake, AGENT_EVENTS, AGENT_SESSIONS)
     build(two_dates, FIRST)
-    assert [path.read_bytes() for path in paths] == before
+    assert contents(two_dates.lake, AGENT_EVENTS, AGENT_SESSIONS) == before
 
 
 class Steps(Silent):
@@ -155,7 +154,8 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
     workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(5)))
     workplace.ingest()
     build(workplace, *days)
-    files = {path: path.read_bytes() for path in workplace.lake.root.rglob("*.parquet")}
+    tables = [each.table for each in DAILY_TABLES]
+    before = contents(workplace.lake, *tables)
     reported: dict[str, list[date]] = defaultdict(list)
 
     def report(published: Mapping[date, BuiltPartition]) -> None:
@@ -171,10 +171,7 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
     assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
     good = [day for day in days if day != days[2]]
     assert dict(reported) == {table.table.name: good for table in DAILY_TABLES}
-    damaged = only_part(workplace, days[2])
-    assert {path: path.read_bytes() for path in files if path != damaged} == {
-        path: content for path, content in files.items() if path != damaged
-    }
+    assert contents(workplace.lake, *tables) == before
 
 
 def test_a_session_on_two_dates_is_scored_on_each_date_separately(two_dates: Workplace) -> None:
@@ -184,21 +181,20 @@ def test_a_session_on_two_dates_is_scored_on_each_date_separately(two_dates: Wor
     twice = [pl.lit(first[name].item()).alias(name) for name in ("session_id", "session_key")]
     for table in (AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS):
         lake.write(lake.read(table, [SECOND]).with_columns(twice), table, SECOND)
-    files = lake.files(SCORECARDS, SECOND)
-    for path in files:
-        path.unlink()
+    for part in lake.parts(SCORECARDS, [SECOND]):
+        lake.write_slot(SCORECARDS.schema.to_frame(), SCORECARDS, SECOND, str(part.slot))
     batch = Batch(two_dates.stores, [FIRST, SECOND], NOW)
     with pytest.raises(SeveralDatesError, match=f"is on {FIRST} and another date"):
         session_evaluations(batch)
 
     together = Build(two_dates.stores, scored, clock=lambda: NOW).run([FIRST, SECOND])
-    written = {path: path.read_bytes() for path in lake.root.rglob("*.parquet")}
+    written = contents(lake, SCORECARDS, SESSION_EVALUATIONS)
     for day in (FIRST, SECOND):
         Build(two_dates.stores, scored, clock=lambda: NOW).run([day])
 
     assert {type(each) for each in together} == {DateBuilt}
-    assert lake.files(SCORECARDS, SECOND) == files
-    assert {path: path.read_bytes() for path in lake.root.rglob("*.parquet")} == written
+    assert lake.read(SCORECARDS, [SECOND]).height
+    assert contents(lake, SCORECARDS, SESSION_EVALUATIONS) == written
 
 
 @pytest.mark.parametrize("table", [SESSION_PERFORMANCE, TOOL_REPORTS])
@@ -346,12 +342,12 @@ def test_a_date_that_reads_a_damaged_earlier_partition_names_it(
     two_dates: Workplace,
 ) -> None:
     two_dates.build()
-    damaged = two_dates.lake.partition(AGENT_SESSIONS, FIRST)
+    damaged = two_dates.lake.place(AGENT_SESSIONS, FIRST)
     damaged.write_bytes(b"not parquet")
     (failed,) = build(two_dates, SECOND)
     assert isinstance(failed, DateFailed)
     assert failed.table == "session_performance"
-    assert failed.error.startswith(f"LakeError: cannot read {damaged}: ")
+    assert failed.error.startswith(f"DamagedPartError: {damaged} is damaged: ")
     # The advice of the message works: build that date again, then this one.
     assert {type(each) for each in build(two_dates, FIRST, SECOND)} == {DateBuilt}
 

@@ -150,6 +150,6 @@ def unnamed_files(workplace: Workplace) -> set[Path]:
     """Return the files left by kills: parts that no manifest names, and incomplete files."""
     manifest, lake, table = Manifest(workplace.ledger), workplace.lake, AGENT_EVENTS_LANDED
     days = [each.session_date for each in manifest.dates(table.name)]
-    named = {lake.root / path for day in days for path in manifest.known_paths(table.name, day)}
+    named = {lake.root / path for day in days for path in manifest.known_paths(day)}
     parts = set(lake.folder(table, None).glob("*/*.parquet"))
     return parts - named | set((lake.root / "_tmp").iterdir())

@@ -14,6 +14,7 @@ from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS, Table
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -37,7 +38,7 @@ def test_a_second_build_waits_for_the_one_that_has_started(workplace: Workplace)
                 second.join(0.5)  # enough time to overtake, if it could
             return super().write(frame, table, session_date)
 
-    slow = replace(workplace.stores, lake=SlowLake(workplace.lake.root))
+    slow = replace(workplace.stores, lake=SlowLake(workplace.lake.root, Manifest(workplace.ledger)))
     (first,) = Build(slow, clock=lambda: NOW).run([DAY])
     second.join()
     assert isinstance(first, DateBuilt)

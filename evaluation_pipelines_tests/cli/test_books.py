@@ -4,13 +4,14 @@ import csv
 import io
 import json
 
-import polars as pl
 import pytest
 
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
-
-EVALUATIONS = "data/lake/session_evaluations/session_date=2026-06-01/session_evaluations.parquet"
 
 
 @pytest.fixture
@@ -63,8 +64,8 @@ def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
 
 
 def test_books_that_do_not_balance_exit_with_1(closed: Program) -> None:
-    path = closed.folder / EVALUATIONS
-    pl.read_parquet(path)[1:].write_parquet(path)
+    with open_stores(Settings(_env_file=None, data_dir=closed.folder / "data")) as stores:
+        rewrite(stores, SESSION_EVALUATIONS, lambda rows: rows[1:])
     ran = closed("books", "2026-06-01")
 
     assert ran.code == 1

@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.settings import Settings
@@ -125,4 +126,5 @@ def test_publishing_writes_the_tables_and_the_report(compared: Program) -> None:
     ran = compared("publish")
     assert ran.code == 0
     assert "report data/reports/model_comparison.html" in ran.out
-    assert (compared.folder / "data/lake/model_comparison/model_comparison.parquet").exists()
+    (path,) = compared("parts", "model_comparison").out.splitlines()
+    assert pl.read_parquet(path).height

@@ -30,7 +30,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     assert (program.folder / "data/analytics.duckdb").is_symlink()
     assert "The best session with all dimensions known, " in first.out
     assert "\nremove     rm -r data " in first.out
-    table = program.folder / "data/lake/agent_events/session_date=2026-11-21/agent_events.parquet"
+    table = program("parts", "agent_events", "--date", "2026-11-21").out.split()
     # The genuine sessions name no organization, the made-up team has two.
     is_genuine = (pl.col("source_cli") == "claude_code") & (pl.col("organization_id") == "default")
     assert pl.read_parquet(table).filter(is_genuine).height == 269

@@ -129,11 +129,10 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
     assert "1 other: reputation leaderboard --limit 2\n" in board.out
 
-    lake = program.folder / "data/lake"
-    agents = pl.read_parquet(lake / "agent_scores/agent_scores.parquet")
+    agents = pl.read_parquet(program("parts", "agent_scores").out.split())
     assert agents.schema == AGENT_SCORES.schema
     assert agents["score"].to_list() == [None, 740]
-    identities = pl.read_parquet(lake / "reputation_scores/reputation_scores.parquet")
+    identities = pl.read_parquet(program("parts", "reputation_scores").out.split())
     assert identities.schema == REPUTATION_SCORES.schema
 
 
@@ -182,7 +181,7 @@ def test_sessions_count_by_their_current_effective_scores(
     three_days("build")
     again = three_days("reputation", "update")
     assert again.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 withdrawn")
-    agents = three_days.folder / "data/lake/agent_scores/agent_scores.parquet"
+    agents = three_days("parts", "agent_scores").out.split()
     assert pl.read_parquet(agents)["pass_rate"].to_list() == [pytest.approx(2 / 3)]
 
 

@@ -113,7 +113,7 @@ def put(place: Workplace, table: Table, rows: list[Row], day: date = DAY) -> Non
     """Write one partition of a table."""
     frame = pl.DataFrame(rows, schema=table.schema, orient="row")
     if table.several_files:
-        place.lake.write_part(frame, table, day, "p-v1")
+        place.lake.write_slot(frame, table, day, "p-v1")
     else:
         place.lake.write(frame, table, day)
 

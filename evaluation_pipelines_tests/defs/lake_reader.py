@@ -11,6 +11,10 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.stores import read_stores
+
 _PAUSE_S = 0.05  # leave processor time to the pipeline
 
 
@@ -19,11 +23,11 @@ class Counts(Counter[str]):
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[Counts]:
-    """Count the rows of all partitions in ``folder`` while the block runs; errors count, too."""
+def reading(data_dir: Path) -> Iterator[Counts]:
+    """Count the sessions of a data folder while the block runs; errors count, too."""
     counts = Counts()
     with subprocess.Popen(
-        [sys.executable, __file__, str(folder)],
+        [sys.executable, __file__, str(data_dir)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -35,26 +39,28 @@ def reading(folder: Path) -> Iterator[Counts]:
     counts.update(output.splitlines())
 
 
-def count(folder: str) -> None:
+def count(data_dir: str) -> None:
     """Print one number per read, by DuckDB and Polars in turn, until standard input ends."""
-    pattern = f"{folder}/session_date=*/*.parquet"
+    settings = Settings(_env_file=None, data_dir=Path(data_dir))
     while not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
         for read in (_by_duckdb, _by_polars):
             try:
-                sys.stdout.write(f"{read(pattern)}\n")
+                with read_stores(settings) as stores:
+                    files = stores.lake.files(AGENT_SESSIONS)
+                sys.stdout.write(f"{read([str(path) for path in files])}\n")
             except Exception as error:  # noqa: BLE001 - every error must be reported
                 sys.stdout.write(f"{type(error).__name__}: {error}".replace("\n", " ") + "\n")
 
 
-def _by_duckdb(pattern: str) -> int:
+def _by_duckdb(files: list[str]) -> int:
     with duckdb.connect() as connection:
-        connection.execute("select count(*) from read_parquet($1)", [pattern])
+        connection.execute("select count(*) from read_parquet($1)", [files])
         ((rows,),) = connection.fetchall()
     return int(rows)
 
 
-def _by_polars(pattern: str) -> int:
-    return int(pl.scan_parquet(pattern).select(pl.len()).collect().item())
+def _by_polars(files: list[str]) -> int:
+    return int(pl.scan_parquet(files).select(pl.len()).collect().item())
 
 
 if __name__ == "__main__":

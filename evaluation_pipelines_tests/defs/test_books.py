@@ -1,7 +1,6 @@
 """Closed books in Dagster: built after a build of a date, shown, and reported if unbalanced."""
 
 import dagster as dg
-import polars as pl
 
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -12,6 +11,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     failure_of,
     session_line,
 )
+from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.receiver import Receiver
 
 BOOKS, SENSOR = EVALUATION_BOOKS.name, "books_sensor"
@@ -61,8 +61,7 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
 ) -> None:
     location.run_ingest(session_line(0) + session_line(1))
     location.build(0, 1)
-    path = location.workplace.lake.partition(SESSION_EVALUATIONS, day(0))
-    pl.read_parquet(path)[:0].write_parquet(path)
+    rewrite(location.workplace.stores, SESSION_EVALUATIONS, lambda rows: rows[:0], day(0))
 
     result = location.materialize_range(0, 1, BOOKS)
     assert not result.success

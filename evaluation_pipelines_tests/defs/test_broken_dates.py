@@ -101,7 +101,7 @@ def test_a_date_that_fails_a_check_is_skipped_and_its_rows_are_shown(
 ) -> None:
     location.land(0, 1, 2)
     location.build(0, 2)
-    scores = location.workplace.lake.partition(SESSION_PERFORMANCE, day(1))
+    scores = location.workplace.lake.place(SESSION_PERFORMANCE, day(1))
     before = scores.read_bytes()
     double_a_session(location, 1)
     result = location.materialize_range(0, 2, "session_performance")

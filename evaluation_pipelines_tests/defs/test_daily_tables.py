@@ -6,6 +6,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -18,6 +19,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     svg_of,
 )
 from evaluation_pipelines_tests.defs.date_failures import queued_dates
+from evaluation_pipelines_tests.lake_files import contents
 
 TABLES = len(DAILY_TABLES)
 
@@ -104,11 +106,12 @@ def test_checks_are_reported_only_for_tables_that_were_built(location: CodeLocat
 def test_a_repeated_build_writes_the_same_bytes(location: CodeLocation) -> None:
     location.land(0)
     location.build(0)
-    files = {path: path.read_bytes() for path in location.workplace.lake.root.rglob("*.parquet")}
-    assert len(files) == 1 + TABLES  # a landed part, and the tables
+    tables = [each.table for each in TELEMETRY_TABLES]
+    before = contents(location.workplace.lake, *tables)
+    assert len(before) == TABLES
     location.build(0)
 
-    assert {path: path.read_bytes() for path in files} == files
+    assert contents(location.workplace.lake, *tables) == before
 
 
 def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation) -> None:
@@ -124,7 +127,7 @@ def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation)
         r"| s\-0 | 2025\-02\-06 12:00:… | user\_prompt |  |  |  |",
     ]
     path = Path(str(events["path"]))
-    assert path == location.workplace.lake.partition(AGENT_EVENTS, day(0))
+    assert path == location.workplace.lake.place(AGENT_EVENTS, day(0))
     assert pl.read_parquet(path).height == 4
 
 
@@ -204,7 +207,7 @@ def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
     location.execute("check_lake")
     assert location.check(*name).passed
 
-    location.workplace.lake.partition(SESSION_PERFORMANCE, day(1)).unlink()
+    location.workplace.lake.place(SESSION_PERFORMANCE, day(1)).unlink()
     location.execute("check_lake")
     check = location.check(*name)
     assert not check.passed

@@ -1,6 +1,7 @@
 """The sensor that reports dates built in a terminal: each once, as a run would report it."""
 
 from datetime import date
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -62,8 +63,9 @@ def test_a_report_has_the_metadata_of_a_run_and_nothing_is_stale(location: CodeL
     location.build(0)
     built = location.metadata("session_performance", 0)
     # Counts that are known only during a build are missing; the rest is the same.
+    assert Path(str(reported.pop("path"))).parent == Path(str(built.pop("path"))).parent
     assert reported.items() <= built.items()
-    assert {"dagster/partition_row_count", "composites", "preview", "path"} <= reported.keys()
+    assert {"dagster/partition_row_count", "composites", "preview"} <= reported.keys()
 
 
 def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> None:
@@ -106,10 +108,7 @@ def test_a_date_outside_the_partitions_does_not_stop_the_report_of_others(
 ) -> None:
     build_in_a_terminal(location, 0)
     lake = location.workplace.lake
-    sessions = lake.partition(AGENT_SESSIONS, day(0))
-    outside = lake.partition(AGENT_SESSIONS, date(2031, 1, 1))
-    outside.parent.mkdir()
-    outside.write_bytes(sessions.read_bytes())
+    lake.write(lake.read(AGENT_SESSIONS, [day(0)]), AGENT_SESSIONS, date(2031, 1, 1))
     location.tick(SENSOR)
 
     assert known(location) == [day(0)]

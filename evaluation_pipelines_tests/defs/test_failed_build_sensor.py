@@ -75,7 +75,7 @@ def test_a_failure_recorded_by_the_build_is_not_counted_twice(
 
     assert queued_dates(location.workplace)[day(1)].attempts == 1
     assert queued_dates(location.workplace)[day(1)].last_error == reason
-    assert reason.startswith("LakeError: ")
+    assert reason.startswith("DamagedPartError: ")
 
 
 def test_a_date_parked_by_the_build_keeps_its_error(location: CodeLocation) -> None:
@@ -89,7 +89,7 @@ def test_a_date_parked_by_the_build_keeps_its_error(location: CodeLocation) -> N
 
     found = queued_dates(location.workplace)[day(0)]
     assert (found.parked, found.attempts) == (True, 4)
-    assert (found.last_error or "").startswith("LakeError: ")
+    assert (found.last_error or "").startswith("DamagedPartError: ")
 
 
 def test_a_date_revived_before_the_tick_stays_due(

@@ -102,11 +102,11 @@ def test_a_repeated_backfill_judges_again_only_with_force(
 ) -> None:
     fill(location.workplace, old_session("a"))
     judge_range(location, 0, 0)
-    before = location.workplace.lake.partition(JUDGE_SCORES, day(0)).read_bytes()
+    before = location.workplace.lake.place(JUDGE_SCORES, day(0)).read_bytes()
 
     assert judge_range(location, 0, 0).success
     assert len(judge.requests) == 2
-    assert location.workplace.lake.partition(JUDGE_SCORES, day(0)).read_bytes() == before
+    assert location.workplace.lake.place(JUDGE_SCORES, day(0)).read_bytes() == before
     assert metadata(location)["this_run"] == "nothing is due"
     judge_range(location, 0, 0, force=True, model="judge-2", samples=3)
     assert [(each.judge_model, each.samples) for each in scores(location)] == [

@@ -1,13 +1,12 @@
 """The whole location, started as by ``make dev`` and driven by files and GraphQL only."""
 
-import shutil
+from collections import defaultdict
 from functools import partial
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, TABLES
 from evaluation_pipelines_tests.defs.code_location import day, session_line
 from evaluation_pipelines_tests.defs.date_failures import let_time_pass, queued_dates
 from evaluation_pipelines_tests.defs.lake_reader import reading
@@ -64,14 +63,14 @@ def check_that_a_backfill_is_one_run_and_disturbs_no_reader(
     live: LiveLocation, workplace: Workplace
 ) -> str:
     known = str(workplace.sessions().height)
-    before = [modified(workplace, number) for number in HISTORY]
-    with reading(workplace.lake.root / AGENT_SESSIONS.name) as counts:
+    before = [written(workplace, number) for number in HISTORY]
+    with reading(workplace.settings.data_dir) as counts:
         backfill = launch_backfill(live, [day(number) for number in HISTORY])
         _, seconds = live.wait("end of the backfill", partial(has_ended, live, backfill), 120)
     print(f"backfill of 14 days: {seconds:.1f} s, with {counts.total()} reads")  # noqa: T201
 
     assert backfill_status(live, backfill)[1] == ["SUCCESS"]
-    assert all(modified(workplace, n) > old for n, old in zip(HISTORY, before, strict=True))
+    assert all(written(workplace, n) > old for n, old in zip(HISTORY, before, strict=True))
     assert counts.keys() == {known}
     assert counts[known] > 20
     return backfill
@@ -94,16 +93,15 @@ def check_that_a_session_resumed_later_updates_its_first_date_only(
 
     live.wait("resumed session", resumed)
     after = contents(workplace)
-    changed = {path.parent.name for path in after if before.get(path) != after[path]}
-    assert changed == {f"session_date={day(3)}"}
+    assert {each for each in after if before.get(each) != after[each]} == {str(day(3))}
 
 
 def check_that_a_broken_date_is_retried_alone(
     live: LiveLocation, workplace: Workplace, receiver: Receiver
 ) -> None:
-    # A folder is in the place of the file of the sessions.
-    obstacle = workplace.lake.partition(AGENT_SESSIONS, day(31))
-    (obstacle / "in the way").mkdir(parents=True)
+    # A file is in the place of the folder of the sessions.
+    obstacle = workplace.lake.folder(AGENT_SESSIONS, day(31))
+    obstacle.write_text("in the way")
     workplace.land("live.jsonl", b"".join(map(session_line, (30, 31, 32))), "ab")
     live.wait("first failure", partial(has_failed, workplace, 31, attempts=1))
     live.wait("score of the date after it", partial(is_scored, workplace, "s-32"))
@@ -122,7 +120,7 @@ def check_that_a_broken_date_is_retried_alone(
         assert str(obstacle) in text
     assert partition_status(live, 31) == "FAILED"
 
-    shutil.rmtree(obstacle)
+    obstacle.unlink()
     click_on_materialize(live, "agent_sessions", 31)
     live.wait("revived date", lambda: is_built(workplace, 31))
     assert is_scored(workplace, "s-31")
@@ -141,18 +139,18 @@ def is_scored(workplace: Workplace, session: str) -> bool:
     return not scores(workplace, session).is_empty()
 
 
-def modified(workplace: Workplace, number: int) -> int:
-    """Return the time at which the scores of a day were written."""
-    return workplace.lake.partition(SESSION_PERFORMANCE, day(number)).stat().st_mtime_ns
+def written(workplace: Workplace, number: int) -> int:
+    """Return the id of the part with the scores of a day, which grows with each write."""
+    (part,) = workplace.lake.parts(SESSION_PERFORMANCE, [day(number)])
+    return part.part_id
 
 
-def contents(workplace: Workplace) -> dict[Path, tuple[bytes, int]]:
-    """Return content and time of all published files and parts."""
-    root = workplace.lake.root
-    return {
-        path: (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in root.glob("*/session_date=*/*.parquet")
-    }
+def contents(workplace: Workplace) -> dict[str, set[str]]:
+    """Return the paths of the current parts of each date."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for part in (part for table in TABLES for part in workplace.lake.parts(table)):
+        found[str(part.session_date)].add(part.path)
+    return found
 
 
 def has_ended(live: LiveLocation, backfill: str) -> bool:

@@ -1,9 +1,14 @@
 """The sensors in sequence: from a landed line to its score and the aggregates."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date
+
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
+from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT, Table
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
     DAILY_TABLES,
@@ -18,6 +23,7 @@ from evaluation_pipelines_tests.defs.date_failures import (
     queued_dates,
     repair_landed,
 )
+from evaluation_pipelines_tests.workplace import Workplace
 
 LANDING = "otel_landing_sensor"
 REBUILDS = "touched_dates_sensor"
@@ -60,16 +66,24 @@ def test_one_broken_date_of_three_is_retried_alone_parked_and_revived(
     assert location.requested_ranges(REBUILDS) == []
 
 
+def parts_by_date(workplace: Workplace, tables: Iterable[Table]) -> dict[date, set[str]]:
+    """Return the paths of the current parts of each date."""
+    found: dict[date, set[str]] = defaultdict(set)
+    for table in tables:
+        for part in workplace.lake.parts(table):
+            assert part.session_date is not None
+            found[part.session_date].add(part.path)
+    return found
+
+
 def test_a_session_that_goes_on_three_days_later_updates_only_its_first_date(
     location: CodeLocation,
 ) -> None:
     location.workplace.land("logs.jsonl", b"".join(map(session_line, range(3))))
     assert location.run_requested(LANDING).success
     assert location.run_requested(REBUILDS).success
-    before = {
-        path: (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in location.workplace.lake.root.rglob("*.parquet")
-    }
+    tables = [each.table for each in TELEMETRY_TABLES]
+    before = parts_by_date(location.workplace, tables)
 
     location.workplace.land("logs.jsonl", session_line(1, second=3 * 86_400), "ab")
     assert location.run_requested(LANDING).success
@@ -77,12 +91,8 @@ def test_a_session_that_goes_on_three_days_later_updates_only_its_first_date(
     assert location.run_requested(REBUILDS).success
     assert location.requested_ranges(REBUILDS) == []
 
-    changed = {
-        path.parent.name
-        for path in location.workplace.lake.root.rglob("*.parquet")
-        if before.get(path) != (path.read_bytes(), path.stat().st_mtime_ns)
-    }
-    assert changed == {"session_date=2025-02-07"}
+    after = parts_by_date(location.workplace, tables)
+    assert {each for each in after if before[each] != after[each]} == {day(1)}
     sessions = location.workplace.sessions().filter(session_id="s-1")
     assert sessions["prompts"].to_list() == [2]
     # From noon of day 1 to 30 s after noon of day 4.
@@ -103,7 +113,7 @@ def test_aggregates_are_requested_once_after_a_build_and_published_together(
     assert record is not None
     assert record.asset_materialization is not None
     assert record.asset_materialization.metadata["rows of agent_sessions"].value == 1
-    assert location.workplace.lake.partition(MASQUE_LIFT, None).exists()
+    assert location.workplace.lake.place(MASQUE_LIFT, None).exists()
     assert location.requested_assets() == set()
 
 

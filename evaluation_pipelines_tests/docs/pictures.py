@@ -17,14 +17,13 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import polars as pl
-
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
+from evaluation_pipelines.schemas import SESSION_PERFORMANCE
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
 from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate, generated
@@ -57,7 +56,8 @@ _CHROMIUM = [
 
 def composites_svg() -> str:
     """The chart that the interface shows with each date, of all generated sessions."""
-    scores = pl.read_parquet(generated() / "lake" / "session_performance" / "*" / "*.parquet")
+    with read_stores(Settings(_env_file=None, data_dir=generated())) as stores:
+        scores = stores.lake.select(SESSION_PERFORMANCE)
     composites = scores["composite"].drop_nulls().sort().to_list()
     return histogram_svg(composites, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
 

@@ -11,6 +11,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, session_with_texts
+from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import NOW
 
@@ -72,11 +73,11 @@ def test_the_same_scores_give_the_same_file(judged: Judged) -> None:
     fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(4)))
     judged.run()
     table(judged)
-    path = judged.workplace.lake.partition(JUDGE_SCORES, JUNE_1)
-    before = path.read_bytes()
+    before = contents(judged.workplace.lake, JUDGE_SCORES)
+    assert before
 
     table(judged)
-    assert path.read_bytes() == before
+    assert contents(judged.workplace.lake, JUDGE_SCORES) == before
 
 
 def test_dates_are_unpublished_until_the_lake_has_the_scores_of_the_ledger(judged: Judged) -> None:
@@ -116,10 +117,10 @@ def test_a_damaged_score_file_is_rewritten(judged: Judged) -> None:
     stores = judged.workplace.stores
     judged.run()
     table(judged)
-    path = stores.lake.partition(JUDGE_SCORES, JUNE_1)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:100])
+    whole = contents(stores.lake, JUDGE_SCORES)
+    path = stores.lake.place(JUDGE_SCORES, JUNE_1)
+    path.write_bytes(path.read_bytes()[:100])
 
     assert unpublished_dates(stores) == {JUNE_1}
     publish_scores(stores, [JUNE_1], clock=lambda: NOW)
-    assert path.read_bytes() == whole
+    assert contents(stores.lake, JUDGE_SCORES) == whole

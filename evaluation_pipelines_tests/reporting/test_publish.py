@@ -9,16 +9,20 @@ import duckdb
 import polars as pl
 import pytest
 
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.reporting.analysts_database import SCHEMA_VERSION, AnalyticsError
 from evaluation_pipelines.reporting.publish import LEFT_OUT, publish_analytics
 from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
     AGENT_SESSIONS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
     TABLES,
     Table,
 )
+from evaluation_pipelines.storage.sweep import sweep_superseded
+from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -144,8 +148,7 @@ def test_types_are_the_same_with_and_without_rows(tmp_path: Path) -> None:
 def test_files_from_before_a_column_was_added_have_nulls_there(
     workplace: Workplace, table: Table, column: str
 ) -> None:
-    (file,) = workplace.lake.folder(table, None).rglob("*.parquet")
-    pl.read_parquet(file).drop(column).write_parquet(file)
+    rewrite(workplace.stores, table, lambda rows: rows.drop(column))
     link = publish_analytics(workplace.stores, NOW).link
     counted = f"select count(*), count({column}) from {table.name}"  # noqa: S608 - our names
     assert ask(link, counted) == [(1, 0)]
@@ -194,13 +197,40 @@ def test_only_the_last_two_files_are_kept(workplace: Workplace, published: Path)
     assert published.resolve() == files[-1].resolve()
 
 
+def test_an_open_database_reads_its_files_while_dates_are_rebuilt_and_swept(
+    workplace: Workplace, published: Path
+) -> None:
+    def rebuild_and_sweep() -> None:
+        Build(workplace.stores, clock=lambda: NOW).run(workplace.lake.partitions(AGENT_EVENTS))
+        sweep_superseded(workplace.stores, NOW + timedelta(days=1))
+
+    def events() -> int:
+        ((count,),) = reader.sql("select count(*) from agent_events").fetchall()
+        return int(count)
+
+    (first,) = workplace.lake.files(AGENT_EVENTS)
+    with duckdb.connect(str(published.resolve()), read_only=True) as reader:
+        rebuild_and_sweep()
+        rebuild_and_sweep()
+        assert workplace.lake.files(AGENT_EVENTS) != [first]
+        assert events() == 2
+        publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
+        rebuild_and_sweep()
+        assert events() == 2
+    # Two newer databases: nothing that may still be open names the first file.
+    publish_analytics(workplace.stores, NOW + timedelta(seconds=2))
+    rebuild_and_sweep()
+    assert not first.exists()
+    assert ask(published, "select count(*) from agent_events") == [(2,)]
+
+
 def test_a_damaged_partition_leaves_the_database_of_before(
     workplace: Workplace, published: Path
 ) -> None:
     before = published.resolve()
     for path in workplace.lake.files(AGENT_SESSIONS):
         path.write_bytes(b"not parquet")
-    with pytest.raises(AnalyticsError, match="the database of before is still there"):
+    with pytest.raises(AnalyticsError, match="he database of before is still there"):
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
     assert published.resolve() == before
     assert list((published.parent / "analytics_files").iterdir()) == [before]

@@ -16,15 +16,16 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVALUATION_BOOKS,
+    SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
     Table,
 )
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import LakeError
-from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
+from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -58,42 +59,33 @@ def unattributed(found: DayBooks) -> dict[str, int]:
     return {each.what: each.number for each in found.unattributed}
 
 
-def without_first(path: Path) -> None:
-    """Take the first row out of a file."""
-    pl.read_parquet(path)[1:].write_parquet(path)
-
-
 def without_one_of(table: Table) -> Callable[[Workplace], None]:
-    return lambda workplace: without_first(workplace.lake.partition(table, DAY))
-
-
-def without_a_landed_row(workplace: Workplace) -> None:
-    (part,) = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, DAY)
-    without_first(workplace.lake.root / part.path)
+    """Return a function that takes the first row out of the only file of a table."""
+    return lambda workplace: rewrite(workplace.stores, table, lambda rows: rows[1:])
 
 
 def without_a_part_in_the_manifest(workplace: Workplace) -> None:
+    landed = PARTS.c.table_name == AGENT_EVENTS_LANDED.name
     with workplace.ledger.engine.begin() as connection:
-        connection.execute(sa.delete(PARTS))
-
-
-def without_a_card(workplace: Workplace) -> None:
-    (path,) = workplace.lake.root.glob(f"scorecards/session_date={DAY}/*.parquet")
-    without_first(path)
+        connection.execute(sa.delete(PARTS).where(landed))
 
 
 def with_an_event_from_nowhere(workplace: Workplace) -> None:
-    path = workplace.lake.partition(AGENT_EVENTS, DAY)
-    events = pl.read_parquet(path)
-    alien = events[:1].with_columns(event_id=pl.lit(b"sixteen bytes ..."))
-    pl.concat([events, alien]).write_parquet(path)
+    alien = pl.lit(b"sixteen bytes ...")
+    rewrite(
+        workplace.stores,
+        AGENT_EVENTS,
+        lambda events: pl.concat([events, events[:1].with_columns(event_id=alien)]),
+    )
 
 
 def with_a_score_without_session(workplace: Workplace) -> None:
-    path = workplace.lake.partition(SESSION_EVALUATIONS, DAY)
-    rows = pl.read_parquet(path)
-    stray = rows[:1].with_columns(session_key=pl.lit("s9#baseline-1"), card_id=None)
-    pl.concat([rows, stray]).write_parquet(path)
+    stray = {"session_key": pl.lit("s9#baseline-1"), "card_id": None}
+    rewrite(
+        workplace.stores,
+        SESSION_EVALUATIONS,
+        lambda rows: pl.concat([rows, rows[:1].with_columns(**stray)]),
+    )
 
 
 def test_a_day_balances_with_what_was_sent_twice_and_what_belongs_to_no_session(
@@ -144,7 +136,7 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
     ("spoil", "names", "sentence"),
     [
         (
-            without_a_landed_row,
+            without_one_of(AGENT_EVENTS_LANDED),
             {"landed_parts_are_whole", "every_kept_event_has_landed"},
             (
                 "4 events filed under the day, but 3 in the files of agent_events_landed: "
@@ -196,7 +188,7 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
             ),
         ),
         (
-            without_a_card,
+            without_one_of(SCORECARDS),
             {"every_card_is_there"},
             (
                 "2 sessions evaluated by a card, but 1 with that card in scorecards: "

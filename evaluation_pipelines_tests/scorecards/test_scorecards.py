@@ -1,6 +1,5 @@
 """Scorecards in a whole pipeline: rebuilds, growing sessions, overrides and new versions."""
 
-import hashlib
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName, find_tar
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecard_builders import result, results
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -83,11 +83,13 @@ def evaluation(workplace: Workplace) -> dict[str, Any]:
     return row
 
 
-def digests(workplace: Workplace) -> dict[str, str]:
-    files = [
-        path for table in (SCORECARDS, SESSION_EVALUATIONS) for path in workplace.lake.files(table)
+def digests(workplace: Workplace) -> list[tuple[str, str | None, str | None]]:
+    """Return table, slot and checksum of every part."""
+    return [
+        (table.name, part.slot, part.sha256)
+        for table in (SCORECARDS, SESSION_EVALUATIONS)
+        for part in workplace.lake.parts(table)
     ]
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
@@ -116,11 +118,10 @@ def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) 
     row = evaluation(scored)
     assert (row["effective_100"], row["effective_source"]) == (pytest.approx(90), "scorecard")
     assert (row["profile_id"], row["card_id"]) == ("calls", mine["card_id"])
-    names = sorted(path.name for path in scored.lake.files(SCORECARDS, DAY))
-    assert names == [
-        "calls-v1.parquet",
-        "efficiency-simple-v1.parquet",
-        "general-performance-v1.parquet",
+    assert [part.slot for part in scored.lake.parts(SCORECARDS, [DAY])] == [
+        "calls-v1",
+        "efficiency-simple-v1",
+        "general-performance-v1",
     ]
 
 
@@ -205,12 +206,12 @@ def test_a_new_version_leaves_sessions_from_before_as_they_are(scored: Workplace
 
 def test_history_is_scored_again_when_asked_and_old_cards_stay(scored: Workplace) -> None:
     path = profile_file(scored, version=2, worst=2)
-    old_file = scored.lake.folder(SCORECARDS, DAY) / "calls-v1.parquet"
-    before = old_file.read_bytes()
+    first = (SCORECARDS.name, DAY, "calls-v1")
+    before = contents(scored.lake, SCORECARDS)[first]
     set_profile(scored.stores, path, NOW, rescore_history=True)
     build(scored)
 
-    assert old_file.read_bytes() == before
+    assert contents(scored.lake, SCORECARDS)[first] == before
     by_version = {each["profile_version"]: each for each in cards(scored)}
     assert by_version[2]["overall_score"] == pytest.approx(50)  # 1 call of 2
     assert evaluation(scored)["card_id"] == by_version[2]["card_id"]

@@ -51,5 +51,5 @@ def test_the_table_is_one_file_that_is_replaced(workplace: Workplace) -> None:
     fill(workplace)
     written = write_masque_lift(workplace.stores, NOW)
 
-    assert pl.read_parquet(workplace.lake.partition(MASQUE_LIFT, None)).equals(written)
+    assert pl.read_parquet(workplace.lake.place(MASQUE_LIFT, None)).equals(written)
     assert written["composite_state"].to_list() == ["not yet: 2 of 5"]

@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,7 +15,10 @@ import pytest
 
 from evaluation_pipelines.schemas import UTC_TIME, Column, Table
 from evaluation_pipelines.storage.lake import DamagedPartError, Lake, LakeError
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines_tests.lake_files import put_file
 
 NUMBERS = Table(
     name="numbers",
@@ -42,9 +48,17 @@ def flipped(content: bytes, position: int) -> bytes:
     return bytes(changed)
 
 
+@contextmanager
+def opened(folder: Path) -> Iterator[Lake]:
+    """Open an empty lake with a ledger."""
+    with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
+        yield Lake(folder / "lake", Manifest(ledger))
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    with opened(tmp_path) as empty:
+        yield empty
 
 
 def staged(lake: Lake) -> list[Path]:
@@ -53,19 +67,61 @@ def staged(lake: Lake) -> list[Path]:
 
 def test_a_partition_that_was_written_is_read_back_and_replaced_whole(lake: Lake) -> None:
     path = lake.write(rows(1, 2, 3), NUMBERS, DAY)
-    assert path == lake.root / "numbers" / "session_date=2026-06-01" / "numbers.parquet"
+    assert path.parent == lake.root / "numbers" / "session_date=2026-06-01"
     assert lake.read(NUMBERS, [DAY]).equals(rows(1, 2, 3))
-    lake.write(rows(4), NUMBERS, DAY)
+    newer = lake.write(rows(4), NUMBERS, DAY)
     assert lake.read(NUMBERS, [DAY]).equals(rows(4))
+    assert lake.files(NUMBERS) == lake.files(NUMBERS, [DAY]) == [newer]
+    assert lake.place(NUMBERS, DAY) == newer
     assert staged(lake) == []
-    assert [each.name for each in path.parent.iterdir()] == ["numbers.parquet"]
+
+
+def test_readers_of_the_file_that_was_replaced_can_finish(lake: Lake) -> None:
+    path = lake.write(rows(1, 2, 3), NUMBERS, DAY)
+    lake.write(rows(4), NUMBERS, DAY)
+    assert pl.read_parquet(path).equals(rows(1, 2, 3))
+
+
+def test_a_staged_file_counts_from_the_switch_and_all_of_them_at_once(lake: Lake) -> None:
+    lake.write(rows(1), NUMBERS, DAY)
+    lake.write(rows(2), NUMBERS, NEXT_DAY)
+    new = [lake.stage(rows(n), NUMBERS, day, "numbers") for n, day in ((3, DAY), (4, NEXT_DAY))]
+    assert lake.read(NUMBERS, [DAY, NEXT_DAY])["n"].to_list() == [1, 2]
+    lake.switch(new)
+    assert lake.read(NUMBERS, [DAY, NEXT_DAY])["n"].to_list() == [3, 4]
+
+
+def test_a_file_that_nothing_names_is_not_read(lake: Lake) -> None:
+    path = lake.write(rows(1), NUMBERS, DAY)
+    shutil.copy(path, path.with_name("copy.parquet"))
+    assert lake.read(NUMBERS, [DAY]).equals(rows(1))
+    assert lake.select(NUMBERS).equals(rows(1))
+
+
+def test_a_deleted_file_that_can_be_built_again_is_left_out_and_listed(lake: Lake) -> None:
+    lake.write(rows(1), NUMBERS, DAY)
+    lake.write(rows(2), NUMBERS, NEXT_DAY).unlink()
+    assert lake.partitions(NUMBERS) == [DAY]
+    assert lake.select(NUMBERS).equals(rows(1))
+    assert [part.session_date for part in lake.missing(NUMBERS)] == [NEXT_DAY]
+    lake.write(rows(3), NUMBERS, NEXT_DAY)
+    assert lake.partitions(NUMBERS) == [DAY, NEXT_DAY]
+    assert lake.missing(NUMBERS) == []
+
+
+def test_a_lake_without_a_ledger_is_empty_and_read_only(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, None)
+    assert lake.partitions(NUMBERS) == []
+    assert lake.read_whole(NUMBERS).is_empty()
+    with pytest.raises(LakeError, match="opened for reading only"):
+        lake.write(rows(1), NUMBERS, DAY)
 
 
 def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a power cut may leave an empty file under the name, or no file at all."""
-    path = lake.root / "numbers" / "session_date=2026-06-01" / "numbers.parquet"
+    path = lake.root / "numbers" / "session_date=2026-06-01" / "part.parquet"
     sync = os.fsync
     synced = []
 
@@ -74,7 +130,7 @@ def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", record_and_sync)
-    lake.write(rows(1), NUMBERS, DAY)
+    lake.write_part(rows(1), NUMBERS, DAY, "part")
 
     assert synced == [
         (path.parent.parent.stat().st_ino, False),
@@ -98,14 +154,13 @@ def test_dates_are_read_in_the_order_asked_and_those_that_are_missing_are_empty(
 
 
 def test_the_name_of_a_folder_may_hold_what_others_take_for_a_pattern(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "a[1]*?")
-    lake.write(rows(1), NUMBERS, DAY)
-    assert lake.read(NUMBERS, lake.partitions(NUMBERS)).equals(rows(1))
+    with opened(tmp_path / "a[1]*?") as lake:
+        lake.write(rows(1), NUMBERS, DAY)
+        assert lake.read(NUMBERS, lake.partitions(NUMBERS)).equals(rows(1))
 
 
 def test_a_file_of_an_older_version_is_read_by_the_names_of_its_columns(lake: Lake) -> None:
-    path = lake.write(rows(1), NUMBERS, DAY)
-    rows(1).select("at", "n").write_parquet(path)
+    put_file(lake, rows(1).select("at", "n"), NUMBERS, DAY)
     assert lake.read(NUMBERS, [DAY]).rows() == [(1, None, NOW)]
 
 
@@ -146,8 +201,7 @@ def test_parts_lie_beside_each_other_and_in_a_table_without_dates_too(lake: Lake
 
 
 def test_columns_that_an_older_file_lacks_are_null(lake: Lake) -> None:
-    path = lake.write(rows(1), NUMBERS, DAY)
-    pl.read_parquet(path).drop("word").write_parquet(path)
+    put_file(lake, rows(1).drop("word"), NUMBERS, DAY)
     assert lake.read(NUMBERS, [DAY]).to_dicts() == [{"n": 1, "word": None, "at": NOW}]
 
 
@@ -157,8 +211,10 @@ def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | Non
     path.write_bytes(path.read_bytes()[:-20] if damage is None else damage)
     with pytest.raises(LakeError) as caught:
         lake.read(NUMBERS, [DAY])
-    assert str(caught.value).startswith(f"cannot read {path}: ")
-    assert str(caught.value).endswith("Delete the file and build its date again.")
+    assert str(caught.value) == (
+        f"{path} is damaged: its content does not have the checksum in the ledger. "
+        "Build its date again: evaluation-pipelines build --date 2026-06-01"
+    )
 
 
 def test_a_missing_part_is_to_be_restored(lake: Lake) -> None:
@@ -189,15 +245,14 @@ def test_a_part_from_before_checksums_is_read_as_it_is(lake: Lake) -> None:
 
 
 def test_a_file_of_other_types_is_not_taken_for_the_tables(lake: Lake) -> None:
-    path = lake.write(rows(1), NUMBERS, DAY)
-    pl.read_parquet(path).with_columns(n=pl.lit("one")).write_parquet(path)
+    put_file(lake, rows(1).with_columns(n=pl.lit("one")), NUMBERS, DAY)
     with pytest.raises(LakeError, match="cannot read"):
         lake.read(NUMBERS, [DAY])
 
 
 def test_a_lake_that_cannot_be_written_says_so_and_keeps_nothing_staged(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, DAY)
-    lake.partition(NUMBERS, NEXT_DAY).mkdir(parents=True)
+    lake.folder(NUMBERS, NEXT_DAY).write_text("a file in the place of the folder")
     with pytest.raises(LakeError, match=r"cannot write .* check space and permissions"):
         lake.write(rows(2), NUMBERS, NEXT_DAY)
     assert staged(lake) == []
@@ -241,14 +296,15 @@ def test_a_sweep_of_a_lake_that_is_not_there_yet_finds_nothing(lake: Lake) -> No
 
 
 def test_a_partition_of_several_files_is_read_as_one_and_written_file_by_file(lake: Lake) -> None:
-    lake.write_part(rows(1, 2), PILES, DAY, "a-v1")
-    lake.write_part(rows(3), PILES, DAY, "b-v1")
-    lake.write_part(rows(4), PILES, NEXT_DAY, "a-v1")
-    lake.write_part(rows(9), PILES, DAY, "a-v1")
+    lake.write_slot(rows(1, 2), PILES, DAY, "a-v1")
+    lake.write_slot(rows(3), PILES, DAY, "b-v1")
+    lake.write_slot(rows(4), PILES, NEXT_DAY, "a-v1")
+    lake.write_slot(rows(9), PILES, DAY, "a-v1")
 
     assert lake.read(PILES, [DAY])["n"].to_list() == [9, 3]
     assert lake.partitions(PILES) == [DAY, NEXT_DAY]
-    assert [path.name for path in lake.files(PILES, DAY)] == ["a-v1.parquet", "b-v1.parquet"]
+    assert [part.slot for part in lake.parts(PILES, [DAY])] == ["a-v1", "b-v1"]
+    assert lake.place(PILES, DAY) == lake.folder(PILES, DAY)
 
 
 def test_rows_are_selected_from_all_partitions(lake: Lake) -> None:
@@ -263,14 +319,15 @@ def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
     path = lake.write(rows(1), NUMBERS, DAY)
     path.write_bytes(b"not parquet")
 
-    with pytest.raises(LakeError, match=r"numbers\.parquet.*build its date again"):
+    with pytest.raises(DamagedPartError, match=r"numbers-\w+\.parquet is damaged.*build --date"):
         lake.select(NUMBERS, pl.col("n") > 0)
 
 
 def test_a_table_without_partitions_is_one_file(lake: Lake) -> None:
-    path = lake.write(rows(1), NUMBERS, None)
-    lake.write(rows(2), NUMBERS, None)
+    lake.write(rows(1), NUMBERS, None)
+    path = lake.write(rows(2), NUMBERS, None)
 
-    assert path == lake.partition(NUMBERS, None) == lake.root / "numbers" / "numbers.parquet"
-    assert pl.read_parquet(path)["n"].to_list() == [2]
+    assert path.parent == lake.root / "numbers"
+    assert lake.place(NUMBERS, None) == path
+    assert lake.read_whole(NUMBERS)["n"].to_list() == [2]
     assert lake.partitions(NUMBERS) == []

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.build.build import DateBuilt
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines_tests.telemetry.golden import FORMS, stateless, stored
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
@@ -93,7 +93,7 @@ order by session_id
 def test_an_independent_query_over_the_events_returns_the_same_values(
     golden_form: str, golden_lake: Workplace
 ) -> None:
-    files = str(golden_lake.lake.root / "agent_events" / "*" / "*.parquet")
+    files = [str(path) for path in golden_lake.lake.files(AGENT_EVENTS)]
     with duckdb.connect(":memory:") as connection:
         connection.execute("set TimeZone = 'UTC'")
         queried = connection.sql(INDEPENDENT_QUERY, params={"files": files}).pl().to_dicts()

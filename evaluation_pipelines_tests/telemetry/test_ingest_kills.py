@@ -181,8 +181,8 @@ def orphan_parts(workplace: Workplace) -> set[Path]:
     """Return parts on disk without a manifest entry, left by kills before a commit."""
     parts = parts_on_disk(workplace.settings.data_dir)
     days = {date.fromisoformat(path.parent.name.partition("=")[2]) for path in parts}
-    manifest, table = Manifest(workplace.ledger), AGENT_EVENTS_LANDED.name
-    named = [path for day in days for path in manifest.known_paths(table, day)]
+    manifest = Manifest(workplace.ledger)
+    named = [path for day in days for path in manifest.known_paths(day)]
     return parts - {workplace.lake.root / path for path in named}
 
 

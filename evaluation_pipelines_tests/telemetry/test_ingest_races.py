@@ -16,6 +16,7 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing, LandingFile, SkippedFile
 from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
@@ -59,8 +60,8 @@ class CallbackLanding(Landing):
 class CallbackLake(Lake):
     """Lake that calls back before a part of the first of June is written."""
 
-    def __init__(self, root: Path, writing: Callback) -> None:
-        super().__init__(root)
+    def __init__(self, workplace: Workplace, writing: Callback) -> None:
+        super().__init__(workplace.lake.root, Manifest(workplace.ledger))
         self._writing = writing
 
     def write_part(
@@ -154,7 +155,7 @@ def test_sessions_that_another_ingest_dates_concurrently_stay_in_one_partition(
             workplace.ingest()
 
     workplace.land("logs.jsonl", line(*(claude("user_prompt", session__id=s) for s in sessions)))
-    lake = CallbackLake(workplace.lake.root, another_ingest)
+    lake = CallbackLake(workplace, another_ingest)
     report = Ingest(replace(workplace.stores, lake=lake), lambda: NOW).run()
     assert report.counts.events == 5
     assert report.dates == {SECOND_OF_JUNE}

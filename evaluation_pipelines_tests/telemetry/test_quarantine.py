@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.telemetry.compaction import GRACE_PERIOD
+from evaluation_pipelines.storage.sweep import GRACE_PERIOD
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
@@ -349,7 +349,9 @@ def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_p
                 taken_over()
                 return super().write_part(frame, table, session_date, name)
 
-        stores = replace(workplace.stores, lake=LeaseLosingLake(workplace.lake.root))
+        stores = replace(
+            workplace.stores, lake=LeaseLosingLake(workplace.lake.root, Manifest(workplace.ledger))
+        )
         with pytest.raises(LeaseLostError, match="try again when it is done"):
             Retry(stores, lambda: LATER).run()
         assert landed(workplace) == []

@@ -9,10 +9,11 @@ import sqlalchemy as sa
 from evaluation_pipelines.storage.ledger.engine import chunks, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
+from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS, PUBLISHED_DATABASES
 from evaluation_pipelines.storage.parts import NewPart, Part, PartDate
 
 _PART = PARTS.c
+_PUBLISHED = PUBLISHED_DATABASES.c
 _IS_CURRENT = _PART.superseded_at.is_(None)
 
 
@@ -23,7 +24,7 @@ class Manifest:
         self._engine = ledger.engine
 
     def current(self, table_name: str, session_date: date | None) -> list[Part]:
-        """Return the current parts of one partition of a table, in the order they were added."""
+        """Return the current parts of one partition of a table, by slot or in the order added."""
         return self._select(
             _PART.table_name == table_name,
             _PART.session_date.is_not_distinct_from(session_date),
@@ -81,9 +82,39 @@ class Manifest:
             part_id: int = connection.execute(insert.returning(_PART.part_id)).scalar_one()
             return part_id
 
-    def superseded_before(self, time: datetime) -> list[Part]:
-        """Return parts that were superseded before a time."""
-        return self._select(_PART.superseded_at < time)
+    def all_current(self, table_name: str) -> list[Part]:
+        """Return the current parts of all partitions of a table, the oldest date first."""
+        found = self._select(_PART.table_name == table_name, _IS_CURRENT)
+        return sorted(found, key=lambda each: each.session_date or date.min)
+
+    def switch(self, parts: Collection[NewPart], now: datetime) -> None:
+        """Make parts current in place of those with the same table, date and slot, all at once."""
+        with writing(self._engine) as connection:
+            for part in parts:
+                same = (
+                    _PART.table_name == part.table_name,
+                    _PART.session_date.is_not_distinct_from(part.session_date),
+                    _PART.slot == part.slot,
+                    _IS_CURRENT,
+                )
+                connection.execute(sa.update(PARTS).where(*same).values(superseded_at=now))
+                connection.execute(sa.insert(PARTS).values(**asdict(part), created_at=now))
+
+    def sweepable(self, time: datetime) -> list[Part]:
+        """Return parts that were superseded before a time, and that no published database names."""
+        published = sa.select(sa.func.min(_PUBLISHED.published_at)).scalar_subquery()
+        return self._select(
+            _PART.superseded_at < time, _PART.superseded_at < sa.func.coalesce(published, time)
+        )
+
+    def note_published(self, file: str, published_at: datetime, kept: Collection[str]) -> None:
+        """Note that a new database names the parts of a time, and which older ones still exist."""
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.delete(PUBLISHED_DATABASES).where(_PUBLISHED.file.not_in([*kept, file]))
+            )
+            row = {"file": file, "published_at": published_at}
+            connection.execute(sa.insert(PUBLISHED_DATABASES).values(row))
 
     def delete_superseded(self, part_ids: Collection[int]) -> int:
         """Remove superseded parts from the manifest after their files were deleted.
@@ -99,19 +130,17 @@ class Manifest:
                 for chunk in chunks(part_ids)
             )
 
-    def known_paths(self, table_name: str, session_date: date | None) -> set[str]:
-        """Return all paths of one partition in the manifest, including superseded ones.
+    def known_paths(self, session_date: date | None) -> set[str]:
+        """Return all paths of a date in the manifest, of every table, including superseded ones.
 
-        All other files of the partition are leftovers of crashes.
+        All other files of the date are leftovers of crashes.
         """
-        query = sa.select(_PART.path).where(
-            _PART.table_name == table_name, _PART.session_date.is_not_distinct_from(session_date)
-        )
+        query = sa.select(_PART.path).where(_PART.session_date.is_not_distinct_from(session_date))
         with reading(self._engine) as connection:
             return set(connection.scalars(query))
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[Part]:
-        query = sa.select(PARTS).where(*conditions).order_by(_PART.part_id)
+        query = sa.select(PARTS).where(*conditions).order_by(_PART.slot, _PART.part_id)
         with reading(self._engine) as connection:
             return [Part(**row) for row in connection.execute(query).mappings()]
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from evaluation_pipelines.storage.ledger.errors import LedgerConflictError, PartsNotCurrentError
@@ -58,7 +60,7 @@ def test_quarantine_has_no_date_and_is_another_table(ledger: Ledger) -> None:
     assert paths(Manifest(ledger).current("quarantine", None)) == ["q.parquet"]
     assert Manifest(ledger).current(LANDED, None) == []
     assert Manifest(ledger).dates("quarantine") == []
-    assert Manifest(ledger).known_paths("quarantine", None) == {"q.parquet"}
+    assert Manifest(ledger).known_paths(None) == {"q.parquet"}
 
 
 def test_dates_have_the_totals_of_their_current_parts(ledger: Ledger) -> None:
@@ -82,7 +84,7 @@ def test_a_merged_part_replaces_the_old_parts(ledger: Ledger) -> None:
     assert (merged.part_id, merged.path, merged.row_count) == (part_id, "m", 20)
     assert (merged.file_id, merged.from_offset, merged.to_offset) == (None, None, None)
     assert merged.created_at == at(hours=1)
-    assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"a", "b", "late", "m"}
+    assert Manifest(ledger).known_paths(MARCH_1) == {"a", "b", "late", "m"}
 
 
 def test_merging_queues_no_rebuild(ledger: Ledger) -> None:
@@ -130,8 +132,8 @@ def test_superseded_parts_are_kept_for_current_readers(ledger: Ledger) -> None:
     old = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
     Manifest(ledger).replace(old, new_part("m"), NOON)
 
-    assert Manifest(ledger).superseded_before(NOON) == []
-    assert paths(Manifest(ledger).superseded_before(at(seconds=1))) == ["a", "b"]
+    assert Manifest(ledger).sweepable(NOON) == []
+    assert paths(Manifest(ledger).sweepable(at(seconds=1))) == ["a", "b"]
 
 
 def test_only_superseded_parts_are_deleted(ledger: Ledger) -> None:
@@ -140,7 +142,7 @@ def test_only_superseded_parts_are_deleted(ledger: Ledger) -> None:
 
     assert Manifest(ledger).delete_superseded([a, b]) == 1  # b is current
 
-    assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"b", "m"}
+    assert Manifest(ledger).known_paths(MARCH_1) == {"b", "m"}
     assert Manifest(ledger).delete_superseded([a, b]) == 0
 
 
@@ -166,3 +168,47 @@ def test_thousands_of_parts_are_merged_in_one_call(ledger: Ledger) -> None:
 
     assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["m"]
     assert Manifest(ledger).delete_superseded(ids) == 12_000
+
+
+def test_a_part_replaces_the_one_of_its_table_date_and_slot(ledger: Ledger) -> None:
+    manifest = Manifest(ledger)
+    same: dict[str, Any] = {"table_name": "cards", "slot": "a"}
+    others = [
+        new_part("other slot", table_name="cards", slot="b"),
+        new_part("other date", MARCH_2, **same),
+        new_part("no date", None, **same),
+        new_part("other table", table_name="sessions", slot="a"),
+        new_part("no slot", table_name="cards"),
+    ]
+    manifest.switch([new_part("old", **same), *others], NOON)
+    manifest.switch([new_part("new", **same)], at(seconds=1))
+
+    assert sorted(paths(manifest.current("cards", MARCH_1))) == ["new", "no slot", "other slot"]
+    assert paths(manifest.current("cards", MARCH_2)) == ["other date"]
+    assert paths(manifest.current("cards", None)) == ["no date"]
+    assert paths(manifest.current("sessions", MARCH_1)) == ["other table"]
+    assert paths(manifest.sweepable(at(seconds=2))) == ["old"]
+
+
+def test_a_switch_that_fails_changes_nothing(ledger: Ledger) -> None:
+    manifest = Manifest(ledger)
+    manifest.switch([new_part("a", table_name="cards", slot="a")], NOON)
+    new = [new_part(name, table_name="cards", slot=slot) for name, slot in (("b", "a"), ("a", "c"))]
+
+    with pytest.raises(LedgerConflictError, match=r"parts.path"):
+        manifest.switch(new, NOON)
+
+    assert paths(manifest.current("cards", MARCH_1)) == ["a"]
+
+
+def test_parts_that_a_published_database_names_are_not_swept(ledger: Ledger) -> None:
+    manifest = Manifest(ledger)
+    for minute, name in enumerate("abcd"):
+        manifest.switch([new_part(name, table_name="cards", slot="x")], at(minutes=minute))
+
+    # a is replaced at minute 1, b at 2, c at 3; the databases name b and c.
+    manifest.note_published("first", at(minutes=1, seconds=30), [])
+    manifest.note_published("second", at(minutes=2, seconds=30), ["first"])
+    assert paths(manifest.sweepable(at(hours=2))) == ["a"]
+    manifest.note_published("third", at(minutes=3, seconds=30), ["second"])
+    assert paths(manifest.sweepable(at(hours=2))) == ["a", "b"]

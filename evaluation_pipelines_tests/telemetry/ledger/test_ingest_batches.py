@@ -37,7 +37,7 @@ def state(ledger: Ledger) -> list[object]:
     """Return everything that a batch can change."""
     return [
         SourceFiles(ledger).all(),
-        Manifest(ledger).known_paths(LANDED, MARCH_1),
+        Manifest(ledger).known_paths(MARCH_1),
         Manifest(ledger).dates(LANDED),
         SessionIndex(ledger).dates_by_session_id(["s1", "s2"]),
         RebuildQueue(ledger).all(),
@@ -67,7 +67,7 @@ def test_a_batch_commits_all_its_changes(ledger: Ledger) -> None:
     assert (file.position, file.last_read_at) == (100, NOON)
     assert (file.head_bytes, file.head_sha256) == (4_096, "ab" * 32)
     assert file.last_event_time == at(seconds=-5)
-    assert Manifest(ledger).known_paths(LANDED, MARCH_1) == {"a"}
+    assert Manifest(ledger).known_paths(MARCH_1) == {"a"}
     assert SessionIndex(ledger).session_dates([("acme", "s2")]) == {("acme", "s2"): MARCH_2}
     assert [each.session_date for each in RebuildQueue(ledger).pending(NOON)] == [MARCH_1, MARCH_2]
     assert IngestBatches(ledger).totals() == IngestCounts(bytes=100, lines=3, events=20)

@@ -82,7 +82,7 @@ def test_a_session_that_another_reader_dated_differently_stops_the_batch(ledger:
         IngestBatches(ledger).commit_batch(late)
 
     assert SourceFiles(ledger).get("f1").position == 1
-    assert Manifest(ledger).known_paths("agent_events_landed", MARCH_1) == set()
+    assert Manifest(ledger).known_paths(MARCH_1) == set()
     assert SessionIndex(ledger).session_dates([("acme", "s1")]) == {("acme", "s1"): MARCH_1}
 
 

@@ -41,13 +41,16 @@ PARTS = sa.Table(
     "parts",
     METADATA,
     column("part_id", sa.Integer, "grows with each part, never used again", primary_key=True),
-    column("table_name", sa.String, "agent_events_landed or quarantine"),
-    column("session_date", sa.Date, "partition; null for quarantine", nullable=True),
+    column("table_name", sa.String, "table of the lake"),
+    column("session_date", sa.Date, "partition; null for a table without", nullable=True),
+    column(
+        "slot", sa.String, "a new part of the same slot replaces it; null = added", nullable=True
+    ),
     column("path", sa.String, "relative to the lake", unique=True),
     column(
         "file_id",
         sa.String,
-        "source file; null for a merged part",
+        "source file; null for a merged or derived part",
         sa.ForeignKey("source_files.file_id"),
         nullable=True,
     ),
@@ -57,9 +60,18 @@ PARTS = sa.Table(
     column("size_bytes", sa.BigInteger, "size of the Parquet file"),
     column("sha256", sa.String, "hash of the file; null = written before 0002", nullable=True),
     column("created_at", UtcTime, "when it entered the manifest"),
-    column("superseded_at", UtcTime, "when a merged part took over; null = current", nullable=True),
+    column("superseded_at", UtcTime, "when another part took over; null = current", nullable=True),
     sa.Index("parts_by_date", "table_name", "session_date"),
+    sa.Index("parts_by_superseded", "superseded_at"),
     sqlite_autoincrement=True,
+)
+
+# Databases whose views name parts: these are kept until newer databases have been published.
+PUBLISHED_DATABASES = sa.Table(
+    "published_databases",
+    METADATA,
+    column("file", sa.String, "file name of the database", primary_key=True),
+    column("published_at", UtcTime, "time at which the manifest was read for it"),
 )
 
 # The session comes first in the key, so that the same index answers "any organization".

@@ -1,0 +1,55 @@
+"""Files of a lake, and files that this version would not write."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+
+import polars as pl
+import sqlalchemy as sa
+
+from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
+from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.stores import Stores
+
+
+def put_file(lake: Lake, frame: pl.DataFrame, table: Table, day: date | None) -> Path:
+    """Put a file of any columns in the place of a partition, with its checksum."""
+    content = BytesIO()
+    frame.write_parquet(content)
+    sha256 = hashlib.sha256(content.getvalue()).hexdigest()
+    path = lake.folder(table, day) / f"put-{sha256[:12]}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.getvalue())
+    in_lake = path.relative_to(lake.root).as_posix()
+    size_bytes = len(content.getvalue())
+    lake.switch([NewPart(table.name, day, in_lake, frame.height, size_bytes, sha256, table.name)])
+    return path
+
+
+def rewrite(
+    stores: Stores,
+    table: Table,
+    change: Callable[[pl.DataFrame], pl.DataFrame],
+    day: date | None = None,
+) -> None:
+    """Change the rows of the only part of a table (and date), in its file and its checksum."""
+    (part,) = stores.lake.parts(table, None if day is None else [day])
+    path = stores.lake.root / part.path
+    change(pl.read_parquet(path)).write_parquet(path)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    with stores.ledger.engine.begin() as connection:
+        of_part = sa.update(PARTS).where(PARTS.c.part_id == part.part_id)
+        connection.execute(of_part.values(sha256=sha256))
+
+
+def contents(lake: Lake, *tables: Table) -> dict[tuple[str, date | None, str | None], bytes]:
+    """Return the content of all current parts of some tables, by table, date and slot."""
+    return {
+        (table.name, part.session_date, part.slot): (lake.root / part.path).read_bytes()
+        for table in tables
+        for part in lake.parts(table)
+    }
