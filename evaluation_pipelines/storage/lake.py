@@ -107,8 +107,7 @@ class Lake:
 
     def partitions(self, table: Table) -> list[date]:
         """Return the dates for which the table was written, oldest first."""
-        dates = {each.session_date for each in self.parts(table)} - {None}
-        return sorted(each for each in dates if each is not None)
+        return sorted({each.session_date for each in self.parts(table) if each.session_date})
 
     def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
         """Replace one partition, or a table without partitions.

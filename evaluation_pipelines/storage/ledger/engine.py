@@ -34,6 +34,7 @@ _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
 # Arbitrary numbers, the same in every process.
 _MIGRATION_LOCK = 5_270_321
 _BUDGET_LOCK = 5_270_322
+_MANIFEST_LOCK = 5_270_323
 
 _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
     sqlite3.SQLITE_BUSY: (
@@ -137,6 +138,11 @@ def lock_for_budget(connection: sa.Connection) -> None:
     Take it before any row is locked: in another order two processes could deadlock.
     """
     _lock(connection, _BUDGET_LOCK)
+
+
+def lock_for_manifest(connection: sa.Connection) -> None:
+    """Take the lock of the manifest until the transaction ends, as with the budget lock."""
+    _lock(connection, _MANIFEST_LOCK)
 
 
 def _lock(connection: sa.Connection, number: int) -> None:

@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.storage.ledger.engine import chunks, reading, writing
+from evaluation_pipelines.storage.ledger.engine import chunks, lock_for_manifest, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS, PUBLISHED_DATABASES
@@ -90,6 +90,8 @@ class Manifest:
     def switch(self, parts: Collection[NewPart], now: datetime) -> None:
         """Make parts current in place of those with the same table, date and slot, all at once."""
         with writing(self._engine) as connection:
+            # Two writers of a slot that see each other's part too late would both stay current.
+            lock_for_manifest(connection)
             for part in parts:
                 same = (
                     _PART.table_name == part.table_name,

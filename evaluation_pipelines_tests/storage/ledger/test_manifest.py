@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -212,3 +214,17 @@ def test_parts_that_a_published_database_names_are_not_swept(ledger: Ledger) -> 
     assert paths(manifest.sweepable(at(hours=2))) == ["a"]
     manifest.note_published("third", at(minutes=3, seconds=30), ["second"])
     assert paths(manifest.sweepable(at(hours=2))) == ["a", "b"]
+
+
+def test_writers_that_replace_the_same_part_at_once_leave_one(ledger: Ledger) -> None:
+    """Two current parts of a slot would count its rows twice."""
+    manifest, start = Manifest(ledger), Barrier(4)
+
+    def switch_at_once(path: str) -> None:
+        start.wait()
+        manifest.switch([new_part(path, table_name="cards", slot="a")], NOON)
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(10):
+            list(pool.map(switch_at_once, [f"{number}-{writer}" for writer in range(4)]))
+            assert len(manifest.current("cards", MARCH_1)) == 1
