@@ -2,11 +2,12 @@
 
 Dates are built in batches, table by table: one statement over several dates takes far less time
 than one statement per date. Tables that read no other date are prefetched while those of the
-previous batch are finished. They are the large ones, so groups are smaller than batches.
+previous batch are finished. They are the large ones, so groups are smaller than batches. A limit
+on memory decides how many dates are built together.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -14,10 +15,11 @@ from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 
-from evaluation_pipelines.build.batch_plan import DateGroup, plan_batches
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
 from evaluation_pipelines.build.prefetch import BusyError, prefetch
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.compaction import sweep_orphans, sweep_superseded
 from evaluation_pipelines.storage.daily_table import (
     Batch,
     BuiltPartition,
@@ -26,13 +28,70 @@ from evaluation_pipelines.storage.daily_table import (
     make_partitions,
 )
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.storage.sweep import sweep_orphans, sweep_superseded
+
+_MIB = 1024 * 1024
+_MAX_GROUP_BYTES = 5 * _MIB
+"""Landed Parquet of a group: dates whose events and sessions are built by the same statements."""
+
+_MAX_BATCH_BYTES = 20 * _MIB
+"""Landed Parquet of a batch: dates whose scores are. Sessions are far fewer than events."""
+
+_MAX_BATCH_DATES = 31
+
+
+@dataclass(frozen=True, slots=True)
+class DateGroup:
+    """Dates whose first tables are built together, and the size of their landed events."""
+
+    days: tuple[date, ...]
+    size_bytes: int
+
+    @property
+    def is_large(self) -> bool:
+        """True for a single date that exceeds the size limit of a group."""
+        return self.size_bytes > _MAX_GROUP_BYTES
+
+
+def plan_batches(stores: Stores, dates: Iterable[date]) -> list[list[DateGroup]]:
+    """Divide dates into batches, and each batch into groups, in the order of the dates.
+
+    Groups and batches are limited in size; a date that exceeds the limit is in one of its own.
+    """
+    single = [DateGroup((day,), _landed_bytes(stores, day)) for day in dates]
+    groups = [
+        DateGroup(tuple(day for each in packed for day in each.days), _size_bytes(packed))
+        for packed in _pack(single, _MAX_GROUP_BYTES)
+    ]
+    return list(_pack(groups, _MAX_BATCH_BYTES))
+
+
+def _pack(groups: Iterable[DateGroup], max_bytes: int) -> Iterator[list[DateGroup]]:
+    packed: list[DateGroup] = []
+    for group in groups:
+        days = sum(len(each.days) for each in (*packed, group))
+        if packed and (_size_bytes((*packed, group)) > max_bytes or days > _MAX_BATCH_DATES):
+            yield packed
+            packed = []
+        packed.append(group)
+    if packed:
+        yield packed
+
+
+def _size_bytes(groups: Sequence[DateGroup]) -> int:
+    return sum(each.size_bytes for each in groups)
+
+
+def _landed_bytes(stores: Stores, day: date) -> int:
+    parts = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
+    return sum(part.size_bytes for part in parts)
+
 
 _MAX_THREADS = 4
 """Groups that are started in parallel, if there are cores: each takes memory."""

@@ -5,7 +5,7 @@ produces the same file. A partition that fails a check of severity ``error`` is 
 """
 
 from evaluation_pipelines.judging import score_table
-from evaluation_pipelines.reporting.reconciliation import table as reconciliation
+from evaluation_pipelines.reporting import reconciliation
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -17,7 +17,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.scorecards.domain.checks import (
     cards_are_on_their_scale,
     effective_scores_have_a_source,

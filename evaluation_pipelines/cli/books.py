@@ -22,7 +22,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
-from evaluation_pipelines.reporting.reconciliation.table import settled_books
+from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 

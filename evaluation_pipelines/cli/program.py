@@ -1,10 +1,14 @@
-"""The command-line program ``evaluation-pipelines``."""
+"""The command-line program ``evaluation-pipelines``.
 
-from typing import Annotated
+Each command is imported on first use: importing all of them takes longer than most of them run.
+"""
+
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from evaluation_pipelines.cli.commands import Commands
 from evaluation_pipelines.cli.output import (
     escape_unencodable_output,
     one_line,
@@ -12,6 +16,57 @@ from evaluation_pipelines.cli.output import (
     print_line,
 )
 from evaluation_pipelines.errors import UserError
+
+_COMMANDS = {
+    "ingest": "telemetry:ingest",
+    "build": "telemetry:build",
+    "score": "sessions:score",
+    "sessions": "sessions:sessions",
+    "tools": "tools:tools",
+    "lift": "lift:lift",
+    "compare": "compare:compare",
+    "books": "books:books",
+    "status": "status:status",
+    "parts": "parts:parts",
+    "publish": "telemetry:publish",
+    "demo": "demo:demo",
+    "judge": "judging.judge:judge_app",
+    "judges": "scorecards.judges:app",
+    "scorecards": "scorecards.scorecards:app",
+    "quarantine": "quarantine:app",
+    "reputation": "reputation:app",
+}
+"""Command name -> module of this package, and the function or command group in it."""
+
+
+class Commands(TyperGroup):
+    """The top-level commands in their order."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; ``None`` if it does not exist."""
+        # For a misspelled name, all commands are loaded so that click can suggest similar ones.
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _load(name)
+        return self.commands.get(cmd_name)
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].partition(":")
+    command = getattr(import_module(f"{__package__}.{module}"), attribute)
+    parent = typer.Typer(add_completion=False)
+    # With a callback, Typer builds a group even for a single command.
+    parent.callback()(lambda: None)
+    if isinstance(command, typer.Typer):
+        parent.add_typer(command, name=name)
+    else:
+        parent.command(name)(command)
+    return typer.main.get_group(parent).commands[name]
+
 
 app = typer.Typer(
     cls=Commands,

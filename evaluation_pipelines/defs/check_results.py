@@ -8,7 +8,7 @@ import dagster as dg
 
 from evaluation_pipelines.build.build import DateFailed
 from evaluation_pipelines.defs.metadata import check_metadata
-from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 
 WAS_BUILT = "every_date_was_built"

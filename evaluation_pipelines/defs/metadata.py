@@ -17,7 +17,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     Table,
 )
-from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.scorecards.domain.evaluation import (
     EFFECTIVE_RANGE,
     GREEN_FROM,

@@ -10,7 +10,7 @@ from evaluation_pipelines.judging.domain.score_rows import (
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
-from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
 

@@ -36,11 +36,11 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.storage.sweep import sweep_orphans
 
 LEFT_OUT = {
     AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",

@@ -1,22 +1,30 @@
-"""The daily tables of scorecards and of the effective scores of sessions."""
+"""The daily tables of scorecards and effective scores, and the inputs of their dates."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 import polars as pl
 
+from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import Synced, sync_profiles
 from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
     CONTENT_KEY,
+    JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
     UTC_TIME,
 )
 from evaluation_pipelines.schemas.announcement import Announcement
-from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.scorecards.domain.checks import (
     cards_are_on_their_scale,
     effective_scores_have_a_source,
@@ -24,9 +32,16 @@ from evaluation_pipelines.scorecards.domain.checks import (
     every_criterion_is_known,
     profiles_are_sound,
 )
-from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
+from evaluation_pipelines.scorecards.domain.disqualifiers import (
+    EVENT_COLUMNS,
+    TRIGGERED,
+    triggered,
+    written_texts,
+)
 from evaluation_pipelines.scorecards.domain.evaluation import evaluate, with_risk
 from evaluation_pipelines.scorecards.domain.evaluation_events import announcements
+from evaluation_pipelines.scorecards.domain.heuristics import evidence
+from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
 from evaluation_pipelines.scorecards.domain.scorecard import (
     UNSCORED,
@@ -35,13 +50,134 @@ from evaluation_pipelines.scorecards.domain.scorecard import (
     with_scored_at,
 )
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
-from evaluation_pipelines.scorecards.scoring_inputs import ScoringInputs, WrittenTexts
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.domain.checks import every_score_has_its_session
-from evaluation_pipelines.sessions.domain.ended import first_end
-from evaluation_pipelines.sessions.session_queries import rows_by_date
+from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
+from evaluation_pipelines.sessions.domain.exclusions import excluded_by
+from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
 from evaluation_pipelines.storage.stores import Stores
+
+
+class SeveralDatesError(ValueError):
+    """A session has rows on several dates, so these dates cannot be scored together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringInputs:
+    """Data of the lake and the ledger for some dates; no session is on two of the dates.
+
+    Attributes:
+        sessions: Evidence of all windows with ``is_terminal`` and ``excluded_by``.
+        assigned: ASSIGNMENTS.
+        results: JUDGE_RESULTS.
+        cards: SCORECARDS as stored in the lake.
+        overrides: OVERRIDE_ROWS.
+        registry: All profiles.
+    """
+
+    sessions: pl.DataFrame
+    assigned: pl.DataFrame
+    results: pl.DataFrame
+    cards: pl.DataFrame
+    overrides: pl.DataFrame
+    registry: Registry
+
+    @classmethod
+    def read(cls, batch: Batch, registry: Registry) -> "ScoringInputs":
+        """Read the inputs of a batch.
+
+        Raises:
+            SeveralDatesError: A session is on two of the dates.
+            LakeError: A file cannot be read.
+        """
+        stores, days = batch.stores, batch.days
+        if batch.evidence is None:
+            batch.evidence = _evidence(batch)
+        sessions = batch.evidence
+        results = judge_results(stores, days)
+        cards = stores.lake.read(SCORECARDS, days)
+        overrides = OverrideStore(stores.ledger).of_dates(days)
+        if len(days) > 1:
+            _refuse_several_dates(sessions, results, cards, overrides)
+        assigned = assign(sessions, registry)
+        return cls(
+            sessions, assigned, results.select(JUDGE_RESULTS.names()), cards, overrides, registry
+        )
+
+    def by_profile(self) -> Iterator[tuple[JudgeProfile, pl.DataFrame]]:
+        """Yield each profile version that scores ended sessions, with their evidence.
+
+        Sessions that a rule excludes are left out.
+        """
+        ended = self.sessions.filter("is_terminal", pl.col("excluded_by").is_null())
+        versions = self.assigned.select("profile_id", "profile_version").unique().sort(pl.all())
+        for profile_id, version in versions.iter_rows():
+            assigned = self.assigned.filter(
+                pl.col("profile_id") == profile_id, pl.col("profile_version") == version
+            ).select(*SESSION_KEY, "is_best_match")
+            sessions = ended.join(assigned, on=SESSION_KEY, how="inner", maintain_order="left")
+            if not sessions.is_empty():
+                yield self.registry.find(profile_id, version).profile, sessions
+
+
+@dataclass(slots=True)
+class WrittenTexts:
+    """Texts that agents wrote on some dates, read from the lake once and only if needed."""
+
+    stores: Stores
+    sessions: pl.DataFrame
+    _read: dict[date, pl.DataFrame] = field(default_factory=dict)
+
+    def search(self, profile: JudgeProfile, sessions: pl.DataFrame) -> pl.DataFrame:
+        """Return TRIGGERED of ``sessions``; empty for a profile without disqualifiers."""
+        found = [TRIGGERED.to_frame()]
+        if profile.disqualifiers:
+            for (day,), of_day in sessions.partition_by("session_date", as_dict=True).items():
+                texts = self._of(day).join(of_day, on=SESSION_KEY, how="semi")
+                found.append(triggered(texts, profile.disqualifiers))
+        return pl.concat(found)
+
+    def _of(self, day: date) -> pl.DataFrame:
+        if day not in self._read:
+            events = self.stores.lake.read(AGENT_EVENTS, [day], EVENT_COLUMNS)
+            self._read[day] = written_texts(events, self.sessions.filter(session_date=day))
+        return self._read[day]
+
+
+def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
+    """Return JUDGE_RESULTS and ``session_date`` of the rows of ``judge_scores`` on ``days``."""
+    schema = pl.Schema({**JUDGE_RESULTS, "session_date": pl.Date()})
+    return stores.lake.read(JUDGE_SCORES, days, schema.names()).cast(schema)
+
+
+def tool_effectiveness(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
+    """Return ``effectiveness_score`` of the tool reports on ``days``, with key and date."""
+    columns = [*SESSION_KEY, "session_date", "effectiveness_score"]
+    return stores.lake.read(TOOL_REPORTS, days, columns)
+
+
+def _evidence(batch: Batch) -> pl.DataFrame:
+    stores, days = batch.stores, batch.days
+    sessions = stores.lake.read(AGENT_SESSIONS, days)
+    performance = stores.lake.read(SESSION_PERFORMANCE, days)
+    effectiveness = tool_effectiveness(stores, days)
+    if len(days) > 1:
+        _refuse_several_dates(sessions, performance, effectiveness)
+    return evidence(sessions, performance, effectiveness).with_columns(
+        is_terminal(pl.lit(batch.now).cast(UTC_TIME), stores.settings.session_idle_minutes),
+        excluded_by(stores.settings.exclude_sessions),
+    )
+
+
+def _refuse_several_dates(*frames: pl.DataFrame) -> None:
+    dated = pl.concat([each.select(*SESSION_KEY, "session_date") for each in frames]).unique()
+    repeated = dated.filter(pl.struct(SESSION_KEY).is_duplicated())
+    if not repeated.is_empty():
+        organization_id, session_key, day = repeated.sort(*SESSION_KEY, "session_date").row(0)
+        raise SeveralDatesError(f"{session_key} of {organization_id} is on {day} and another date")
+
 
 _AUTOMATIC = [name for name in SCORECARDS.schema.names() if name not in OVERRIDE_COLUMNS]
 """Columns of a card that do not depend on overrides."""

@@ -19,7 +19,7 @@ from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, SESSION_KEY
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
+from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing, RawLine, cut_at_lines
 from evaluation_pipelines.telemetry.documents import Documents

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS
-from evaluation_pipelines.schemas.checks import keys_are_unique
+from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.sessions.domain.checks import calls_add_up, every_report_has_its_session
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
@@ -15,7 +15,7 @@ from evaluation_pipelines.sessions.domain.find_session import (
     match_window,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
-from evaluation_pipelines.sessions.session_queries import query_tool_calls, rows_by_date
+from evaluation_pipelines.sessions.session_tables import query_tool_calls, rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.schemas.announcement import Announcement
-from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.storage.stores import Stores
 
 _PREVIEW_ROWS = 8

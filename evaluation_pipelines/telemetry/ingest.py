@@ -14,13 +14,12 @@ import polars as pl
 
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
+from evaluation_pipelines.storage.compaction import compact_quarantine
 from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, read_head
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
-from evaluation_pipelines.telemetry.compaction import compact_quarantine
-from evaluation_pipelines.telemetry.decode_pool.pool import DecodePool
+from evaluation_pipelines.telemetry.decode_pool.pool import ByteRangeReader, DecodePool
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.ledger.errors import (

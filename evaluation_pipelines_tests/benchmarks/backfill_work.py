@@ -18,9 +18,9 @@ from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
 from evaluation_pipelines.scorecards.domain.heuristics import evidence
 from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
-from evaluation_pipelines.scorecards.scoring_inputs import tool_effectiveness
+from evaluation_pipelines.scorecards.scorecard_tables import tool_effectiveness
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
+from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart

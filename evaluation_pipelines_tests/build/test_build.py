@@ -1,17 +1,13 @@
 """Build: dates are built together, with the same result as one by one, from any number of parts."""
 
-import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import date, timedelta
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.batch_plan import plan_batches
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed, plan_batches
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
@@ -25,40 +21,13 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     Table,
 )
-from evaluation_pipelines.scorecards.scorecard_tables import session_evaluations
-from evaluation_pipelines.scorecards.scoring_inputs import SeveralDatesError
-from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, make_partitions
+from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
 from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
-from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-
-FIRST = date(2026, 6, 1)
-SECOND = date(2026, 6, 2)
-
-
-@pytest.fixture
-def two_dates(workplace: Workplace) -> Workplace:
-    """Land and ingest a session on June 1st and on June 2nd, without building them."""
-    workplace.land("logs.jsonl", b"".join(session(f"s{day}", day * DAY_S) for day in range(2)))
-    workplace.ingest()
-    return workplace
-
-
-def build(workplace: Workplace, *dates: date, later: timedelta = timedelta()) -> list[object]:
-    """Build dates, or the pending ones if none are given, at NOW plus ``later``."""
-    job = Build(workplace.stores, clock=lambda: NOW + later)
-    return list(job.run(dates or job.pending_dates()))
-
-
-def only_part(workplace: Workplace, day: date) -> Path:
-    """Return the file of the only landed part of a date."""
-    (part,) = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, day)
-    return workplace.lake.root / part.path
-
-
-# -- dates -----------------------------------------------------------------------------------------
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
 def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
@@ -133,7 +102,7 @@ def test_as_many_dates_are_built_together_as_fit(
     finished: list[int],
 ) -> None:
     for limit, value in limits.items():
-        monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
+        monkeypatch.setattr(f"evaluation_pipelines.build.build.{limit}", value)
     steps = Steps()
     batches = plan_batches(two_dates.stores, [FIRST, SECOND])
     assert [[len(group.days) for group in groups] for groups in batches] == started
@@ -163,7 +132,7 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
             reported[each.table.name].append(day)
 
     for limit, value in limits.items():
-        monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
+        monkeypatch.setattr(f"evaluation_pipelines.build.build.{limit}", value)
     monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
     results = Build(workplace.stores, on_published=report, clock=lambda: NOW).run(days)
@@ -267,92 +236,7 @@ def test_a_date_without_landed_events_gets_empty_tables(workplace: Workplace) ->
     assert workplace.lake.partitions(AGENT_SESSIONS) == [FIRST]
 
 
-# -- failures --------------------------------------------------------------------------------------
-
-
-def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_date_is_built(
-    two_dates: Workplace,
-) -> None:
-    damaged = only_part(two_dates, FIRST)
-    content = damaged.read_bytes()
-    damaged.write_bytes(content[: len(content) // 2])
-    failed, second = two_dates.build()
-    assert isinstance(second, DateBuilt)
-    assert isinstance(failed, DateFailed)
-    assert (failed.session_date, failed.table, failed.attempts) == (FIRST, "agent_events", 1)
-    assert str(damaged) in failed.error
-    assert two_dates.lake.partitions(AGENT_EVENTS) == [SECOND]
-
-    # It is retried after a minute, and not before.
-    assert build(two_dates) == []
-    damaged.write_bytes(content)
-    (built,) = build(two_dates, later=timedelta(minutes=1))
-    assert isinstance(built, DateBuilt)
-    assert RebuildQueue(two_dates.ledger).pending(NOW + timedelta(days=1)) == []
-
-
-def test_a_panic_of_polars_fails_its_date_alone(two_dates: Workplace) -> None:
-    """It is no Exception, so a date with a damaged file stopped all others of its run."""
-    two_dates.build()
-    sessions = next(each for each in DAILY_TABLES if each.table is AGENT_SESSIONS)
-
-    def make(batch: Batch) -> Mapping[date, BuiltPartition]:
-        if FIRST in batch.days:
-            raise pl.exceptions.PanicException("index out of bounds")
-        return sessions.make(batch)
-
-    batch = Batch(two_dates.stores, (FIRST, SECOND), NOW)
-    made = dict(make_partitions(replace(sessions, make=make), batch))
-    assert repr(made[FIRST]) == "RuntimeError('Polars panicked: index out of bounds')"
-    assert isinstance(made[SECOND], BuiltPartition)
-
-
-def test_a_date_that_fails_keeps_the_tables_it_had(two_dates: Workplace) -> None:
-    two_dates.build()
-    before = two_dates.sessions()
-    only_part(two_dates, FIRST).write_bytes(b"not parquet")
-    (failed,) = build(two_dates, FIRST)
-    assert isinstance(failed, DateFailed)
-    assert two_dates.sessions().equals(before)
-
-
-def test_a_date_is_parked_after_its_fourth_failure_and_new_telemetry_revives_it(
-    two_dates: Workplace,
-) -> None:
-    damaged = only_part(two_dates, FIRST)
-    content = damaged.read_bytes()
-    damaged.write_bytes(b"not parquet")
-    two_dates.build()
-    # Retried after 1, 2 and 4 minutes.
-    for minutes, parked in ((1, False), (3, False), (7, True)):
-        assert build(two_dates, later=timedelta(minutes=minutes, seconds=-1)) == []
-        (failed,) = build(two_dates, later=timedelta(minutes=minutes))
-        assert isinstance(failed, DateFailed)
-        assert failed.parked is parked
-    assert build(two_dates, later=timedelta(days=9)) == []
-    damaged.write_bytes(content)
-    two_dates.land("logs.jsonl", session("late", 60), "ab")
-    two_dates.ingest()
-    (built,) = build(two_dates)
-    assert isinstance(built, DateBuilt)
-    assert built.rows["agent_sessions"] == 2
-
-
-def test_a_date_that_reads_a_damaged_earlier_partition_names_it(
-    two_dates: Workplace,
-) -> None:
-    two_dates.build()
-    damaged = two_dates.lake.place(AGENT_SESSIONS, FIRST)
-    damaged.write_bytes(b"not parquet")
-    (failed,) = build(two_dates, SECOND)
-    assert isinstance(failed, DateFailed)
-    assert failed.table == "session_performance"
-    assert failed.error.startswith(f"DamagedPartError: {damaged} is damaged: ")
-    # The advice of the message works: build that date again, then this one.
-    assert {type(each) for each in build(two_dates, FIRST, SECOND)} == {DateBuilt}
-
-
-# -- percentiles -----------------------------------------------------------------------------------
+# -- percentiles ----------------------------------------------------------------------------------
 
 
 def sessions_of(day: int, prefix: str, outcomes: list[str], count: int, **resource: str) -> bytes:
@@ -378,7 +262,7 @@ def test_the_percentile_ranks_among_the_28_days_before(
     (0.30 * quality + 0.25 * 2 * calls + 0.20 * productivity) / 0.75:
     one failed call 0.67, one good call 7.33, two good calls 8.00.
     """
-    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", together)
+    monkeypatch.setattr("evaluation_pipelines.build.build._MAX_BATCH_DATES", together)
     monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
     good, day = ["true"], 40
     workplace.land(
@@ -405,102 +289,3 @@ def test_the_percentile_ranks_among_the_28_days_before(
     ranked = workplace.lake.read(SESSION_PERFORMANCE, [new])
     # 100 * (10 lower + 5 equal / 2) / 20
     assert ranked["percentile_in_class"].to_list() == [62.5, 62.5]
-
-
-# -- parts -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def many_parts(tmp_path: Path) -> Iterator[Workplace]:
-    """Six small ingests of one date, one of them of a copy; parts are merged from four on."""
-    with open_workplace(tmp_path, compact_parts=4) as opened:
-        for number in range(5):
-            opened.land("logs.jsonl", session(f"s{number}", number * 60), "ab")
-            opened.ingest()
-        opened.land("copy.jsonl", session("s0"))
-        opened.ingest()
-        yield opened
-
-
-def landed_files(workplace: Workplace) -> set[str]:
-    folder = workplace.lake.folder(AGENT_EVENTS_LANDED, FIRST)
-    return {path.name for path in folder.iterdir()}
-
-
-def test_many_parts_become_one_with_every_row(many_parts: Workplace) -> None:
-    before = many_parts.landed()
-    assert len(landed_files(many_parts)) == 6
-    (built,) = many_parts.build()
-    assert isinstance(built, DateBuilt)
-    assert built.facts["landed"] == 12
-    assert built.facts["duplicates"] == 2
-    (part,) = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
-    assert (part.row_count, Path(part.path).name.startswith("merged-")) == (12, True)
-    assert many_parts.landed().equals(before)
-
-
-def test_merged_parts_stay_for_an_hour_for_readers(many_parts: Workplace) -> None:
-    old = landed_files(many_parts)
-    many_parts.build()
-    assert old < landed_files(many_parts)
-    build(many_parts, FIRST, later=timedelta(minutes=59))
-    assert old < landed_files(many_parts)
-    build(many_parts, FIRST, later=timedelta(minutes=61))
-    assert len(landed_files(many_parts)) == 1
-    assert many_parts.landed().height == 12
-
-
-def test_a_merged_part_is_merged_again_with_later_parts(
-    many_parts: Workplace,
-) -> None:
-    many_parts.build()
-    for number in range(5, 8):
-        many_parts.land("logs.jsonl", session(f"s{number}", number * 60), "ab")
-        many_parts.ingest()
-    (built,) = many_parts.build()
-    assert isinstance(built, DateBuilt)
-    assert built.facts["landed"] == 18
-    assert len(Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)) == 1
-
-
-def test_merging_changes_no_table(many_parts: Workplace, tmp_path: Path) -> None:
-    many_parts.build()
-    landing = many_parts.landing.root
-    with open_workplace(tmp_path / "unmerged", landing_dir=landing) as unmerged:
-        unmerged.ingest()
-        unmerged.build()
-        origin = ["source_file_id", "source_offset"]
-        assert unmerged.events().drop(origin).equals(many_parts.events().drop(origin))
-        assert unmerged.sessions().equals(many_parts.sessions())
-        assert unmerged.performance().equals(many_parts.performance())
-
-
-def test_files_left_by_a_crash_are_never_read_and_deleted_after_an_hour(
-    many_parts: Workplace,
-) -> None:
-    orphan = many_parts.lake.folder(AGENT_EVENTS_LANDED, FIRST) / "orphan.parquet"
-    many_parts.landed().write_parquet(orphan)
-    an_hour_ago = (NOW - timedelta(hours=1, minutes=1)).timestamp()
-    os.utime(orphan, (an_hour_ago, an_hour_ago))
-    (built,) = many_parts.build()
-    assert isinstance(built, DateBuilt)
-    assert built.facts["landed"] == 12
-    assert not orphan.exists()
-
-
-def test_a_damaged_part_among_many_fails_the_merge_and_loses_no_part(
-    many_parts: Workplace,
-) -> None:
-    parts = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
-    damaged = many_parts.lake.root / parts[2].path
-    content = damaged.read_bytes()
-    damaged.write_bytes(b"not parquet")
-    (failed,) = many_parts.build()
-    assert isinstance(failed, DateFailed)
-    assert f"{damaged} is damaged" in failed.error
-    assert "restore it from a backup" in failed.error
-    assert Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST) == parts
-    damaged.write_bytes(content)
-    (built,) = build(many_parts, later=timedelta(minutes=1))
-    assert isinstance(built, DateBuilt)
-    assert built.facts["landed"] == 12

@@ -26,7 +26,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines.sessions.score import score_files, session_rows
-from evaluation_pipelines.sessions.session_queries import (
+from evaluation_pipelines.sessions.session_tables import (
     query_events,
     query_sessions,
     query_tool_calls,

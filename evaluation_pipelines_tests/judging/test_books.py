@@ -12,7 +12,7 @@ from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
-from evaluation_pipelines.reporting.reconciliation.table import settled_books
+from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply

@@ -21,7 +21,7 @@ from evaluation_pipelines.schemas import (
     TABLES,
     Table,
 )
-from evaluation_pipelines.storage.sweep import sweep_superseded
+from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
-from evaluation_pipelines.reporting.reconciliation.table import settled_books
+from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

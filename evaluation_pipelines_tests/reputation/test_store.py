@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.store import ReputationStore, UpsertCounts
 from evaluation_pipelines.reputation.updates import scored_agents
-from evaluation_pipelines.reputation.upserts import UpsertCounts
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, open_clickhouse
 from evaluation_pipelines_tests.reputation.reputation_signals import (

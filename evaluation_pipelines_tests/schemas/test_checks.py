@@ -11,7 +11,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.schemas.checks import EXAMPLES, keys_are_unique
+from evaluation_pipelines.schemas.table import EXAMPLES, keys_are_unique
 from evaluation_pipelines.sessions.domain.checks import (
     calls_add_up,
     every_event_is_in_a_session,

@@ -13,7 +13,7 @@ from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.sync import set_profile, sync_profiles
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards import scoring_inputs
+from evaluation_pipelines.scorecards import scorecard_tables
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
 from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
@@ -368,7 +368,7 @@ def test_scores_of_a_judge_become_cards_and_totals(
         result(judge_profile_id="incident-llm", content_hash=content, sample_totals=[50, 60, 70])
     )
     of_date = scorings.with_columns(session_date=pl.lit(DAY))
-    monkeypatch.setattr(scoring_inputs, "judge_results", lambda *_: of_date)
+    monkeypatch.setattr(scorecard_tables, "judge_results", lambda *_: of_date)
     RebuildQueue(workplace.ledger).touch([DAY], NOW)
     build(workplace)
 

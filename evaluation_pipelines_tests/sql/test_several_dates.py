@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.sessions.session_queries import (
+from evaluation_pipelines.sessions.session_tables import (
     query_events,
     query_sessions,
     query_sessions_and_calls,

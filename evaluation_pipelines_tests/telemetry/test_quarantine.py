@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from evaluation_pipelines.schemas import QUARANTINE, Table
+from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.sweep import GRACE_PERIOD
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError

@@ -9,7 +9,7 @@ from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import name_of
 from evaluation_pipelines.formatting import listed, signed
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
-from evaluation_pipelines.schemas.checks import EXAMPLES, CheckResult, keys_are_unique
+from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult, keys_are_unique
 
 _ROUNDING = 1e-6
 

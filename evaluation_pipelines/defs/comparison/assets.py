@@ -1,24 +1,250 @@
-"""The analysts' database as an asset."""
+"""The analysts' database, the model comparison and the books as assets.
 
-from datetime import UTC, datetime
+The books (``evaluation_books``) have a step of their own, so that a job can select it, and books
+that do not balance delay no telemetry: they are closed right after the build of a date, never in
+the same step.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
-from evaluation_pipelines.defs.comparison.books import evaluation_books
-from evaluation_pipelines.defs.comparison.models import TABLES
-from evaluation_pipelines.defs.daily_tables import daily_tables
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, open_books_alert
+from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.comparison.compare_models import (
+    compare_models,
+    last_days,
+    tables_of,
+    write_comparison,
+)
+from evaluation_pipelines.comparison.domain.checks import CHECKS
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.check_results import CheckResults, asset_check_result, check_specs
+from evaluation_pipelines.defs.daily_tables import asset_spec, daily_tables, materialization
+from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.judging.missing_tools import missing_tools
+from evaluation_pipelines.defs.logged_outputs import logged_outputs
+from evaluation_pipelines.defs.metadata import column_schema, explaining_tables, frame_metadata
+from evaluation_pipelines.defs.partitions import SESSION_DATES
+from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.reputation.assets import (
     agent_scores,
     external_signals,
     reputation_scores,
 )
 from evaluation_pipelines.defs.sessions.assets import masque_lift
+from evaluation_pipelines.defs.versions import LatestVersions
+from evaluation_pipelines.reporting.comparison_report import write_report
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
+    answers,
+    models_table,
+    picture,
+)
+from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.reporting.domain.reconciliation.equations import books_balance
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SESSION_EVALUATIONS,
+    Table,
+)
+from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
+
+TABLES = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
+_PREVIEWS = {
+    MODEL_COMPARISON.name: ("classification_label", "model", "state", "rank", "runs", "avg_score"),
+    MODEL_COMPARISON_PAIRS.name: (
+        "classification_label",
+        "model_a",
+        "model_b",
+        "adjusted_difference",
+        "verdict",
+    ),
+    MODEL_REGRESSIONS.name: ("classification_label", "model", "change", "state"),
+}
+_CHECKED = {"no_model_got_worse": MODEL_REGRESSIONS.name}
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        table.name,
+        deps=[AGENT_SESSIONS.name, SESSION_EVALUATIONS.name],
+        description=f"{table.grain[0].upper()}{table.grain[1:]}.",
+        group_name="comparison",
+        kinds={"polars", "parquet"},
+        owners=["team:evaluation"],
+        code_version="1",
+        metadata={"dagster/column_schema": column_schema(table)},
+        automation_condition=WHEN_INPUTS_SETTLED,
+    )
+
+
+@dg.multi_asset(
+    specs=[_spec(each) for each in TABLES],
+    check_specs=[
+        dg.AssetCheckSpec(
+            check.__name__,
+            asset=_CHECKED.get(check.__name__, MODEL_COMPARISON.name),
+            description=(check.__doc__ or "").splitlines()[0],
+        )
+        for check in CHECKS
+    ],
+)
+def compared_models(
+    stores: dg.ResourceParam[Stores],
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+    """Compare all models of the 28 complete days before now, label by label."""
+    found = _compare(stores)
+    results = [check(found) for check in CHECKS]
+    if all(each.passed or each.severity == "warning" for each in results):
+        write_comparison(stores, found)
+        for table, frame in tables_of(found):
+            yield dg.MaterializeResult(
+                asset_key=table.name,
+                metadata={
+                    "dagster/row_count": frame.height,
+                    "preview": frame_metadata(frame.select(_PREVIEWS[table.name]).head(20)),
+                    "path": dg.MetadataValue.path(str(stores.lake.folder(table, None))),
+                },
+            )
+    for each in results:
+        yield asset_check_result(each)
+    if broken := [each for each in results if not each.passed and each.severity == "error"]:
+        raise dg.Failure(
+            "The comparison failed its checks and was not written; the previous one stays: "
+            + "; ".join(f"{each.rule}: {each.found}" for each in broken),
+            allow_retries=False,
+        )
+
+
+@dg.asset(
+    deps=[each.name for each in TABLES],
+    group_name="comparison",
+    kinds={"html"},
+    owners=["team:evaluation"],
+    code_version="1",
+    freshness_policy=EVERY_HOUR,
+    automation_condition=WHEN_INPUTS_SETTLED,
+)
+def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
+    """The comparison as a report: one self-contained HTML file, and markdown."""
+    found = _compare(stores)
+    report = write_report(stores.settings.reports_dir, found)
+    groups = [each for each in findings(found) if each.is_main and each.ranked]
+    left_out = [(each.what, each.why, each.sessions) for each in coverage(found)]
+    pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
+    return dg.MaterializeResult(
+        metadata={
+            "answer": dg.MetadataValue.md(answers(findings(found))),
+            "models": dg.MetadataValue.md("\n\n".join(map(models_table, groups)) or "none ranked"),
+            "cost and quality": dg.MetadataValue.md("\n\n".join(pictures) or "none ranked"),
+            "all sessions": dg.MetadataValue.md(
+                markdown_table(("where", "why", "sessions"), left_out)
+            ),
+            "report": dg.MetadataValue.path(str(report.html.absolute())),
+            "markdown": dg.MetadataValue.path(str(report.markdown.absolute())),
+        }
+    )
+
+
+def _compare(stores: Stores) -> Comparison:
+    now = datetime.now(UTC)
+    return compare_models(stores, Question(*last_days(now)), now)
+
+
+_BOOKS = next(each for each in DAILY_TABLES if each.table is EVALUATION_BOOKS)
+
+_STATES = markdown_table(
+    ("state", "meaning", "what would change it"),
+    [(state, each.meaning, each.what_next) for state, each in STATES.items()],
+)
+_DESCRIPTION = (
+    f"{EVALUATION_BOOKS.grain.capitalize()}.\n\n"
+    f"The state is the first of these that applies:\n\n{_STATES}\n\n"
+    "The check `books_balance` compares the counts of ingest, of the tables and of the states; "
+    "books that do not balance are not written."
+)
+
+
+@dg.multi_asset(
+    specs=[
+        asset_spec(_BOOKS).replace_attributes(
+            description=_DESCRIPTION, automation_condition=WHEN_DATE_CHANGED
+        )
+    ],
+    check_specs=check_specs([_BOOKS], blocking={books_balance.__name__}),
+    can_subset=True,
+    partitions_def=SESSION_DATES,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+)
+def evaluation_books(
+    context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
+) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
+    """Close the books of the dates of a run that have landed events."""
+    landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
+    days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
+    checks, now = CheckResults(), datetime.now(UTC)
+
+    def report(published: Mapping[date, BuiltPartition]) -> None:
+        latest = LatestVersions(context.instance, list(published))
+
+        def events() -> Iterator[dg.AssetMaterialization]:
+            for day, built in published.items():
+                more = {"judge_cost_usd": dg.MetadataValue.text(_cost_usd(built))}
+                yield materialization(stores, _BOOKS, day, built, more, latest)
+
+        log_events(context, events())
+        for day, built in published.items():
+            checks.add_built(day, built)
+            AlertStore(stores.ledger).end(OPEN_BOOKS, [str(day)], now)
+
+    outcome = Build(stores, [EVALUATION_BOOKS.name], report).run(days, LoggedProgress(context.log))
+    failed = [each for each in outcome if isinstance(each, DateFailed)]
+    for each in failed:
+        checks.add_failed(each)
+        _observe(context, each)
+        raise_alert(stores, open_books_alert(each.session_date, each.error), now, context.log)
+    yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
+    if failed:
+        reasons = "; ".join(f"{each.session_date}: {each.error}" for each in failed)
+        raise dg.Failure(reasons, allow_retries=False)
+    yield from logged_outputs(context, [EVALUATION_BOOKS.name])
+
+
+def _cost_usd(built: BuiltPartition) -> str:
+    """Return the cost of judging the sessions, or "unknown" if a price is unknown."""
+    cost = built.frame["judge_cost_usd"]
+    return "unknown" if cost.null_count() else str(round(float(cost.sum()), 6))
+
+
+def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
+    """Show the tables of books that do not balance, which are not written."""
+    if failed.broken is not None:
+        context.log_event(
+            dg.AssetObservation(
+                EVALUATION_BOOKS.name,
+                description=f"Not written: {failed.error}",
+                partition=failed.session_date.isoformat(),
+                metadata=explaining_tables(failed.broken),
+            )
+        )
 
 
 @dg.asset(

@@ -34,7 +34,7 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     Table,
 )
-from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.storage.stores import Stores
 
 _EXAMPLES = 10

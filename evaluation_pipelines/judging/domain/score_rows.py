@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.score import Score, reader_record
 from evaluation_pipelines.schemas import JUDGE_SCORES, Table
-from evaluation_pipelines.schemas.checks import EXAMPLES, CheckResult
+from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = ("criteria_scores", "sample_totals", "redactions")

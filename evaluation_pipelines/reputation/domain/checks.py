@@ -4,7 +4,7 @@ import polars as pl
 
 from evaluation_pipelines.reputation.domain.agent_score import CALIBRATED_AT, WINDOW_SIZE
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
-from evaluation_pipelines.schemas.checks import CheckResult, examples_of
+from evaluation_pipelines.schemas.table import CheckResult, examples_of
 
 _SIGNED = (
     "overall_score",

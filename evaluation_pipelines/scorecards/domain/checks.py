@@ -6,8 +6,8 @@ import polars as pl
 
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import SESSION_KEY, Table
-from evaluation_pipelines.schemas.checks import CheckResult, examples_of
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
+from evaluation_pipelines.schemas.table import CheckResult, examples_of
 from evaluation_pipelines.scorecards.domain.evaluation import EFFECTIVE_RANGE
 from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
 

@@ -3,7 +3,7 @@
 import polars as pl
 
 from evaluation_pipelines.schemas import Table
-from evaluation_pipelines.schemas.checks import CheckResult, examples_of
+from evaluation_pipelines.schemas.table import CheckResult, examples_of
 from evaluation_pipelines.sessions.domain.performance import SCORE_RANGE
 
 

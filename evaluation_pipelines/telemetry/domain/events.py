@@ -13,16 +13,17 @@ import msgspec
 
 from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts
-from evaluation_pipelines.telemetry.domain.columns import (
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
+from evaluation_pipelines.telemetry.domain.shapes import (
     SHARED_COLUMNS,
     ColumnTable,
+    Producer,
+    Shape,
+    event_ids,
     map_attributes,
     named_rows,
 )
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.identity import event_ids
-from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
-from evaluation_pipelines.telemetry.domain.shapes import Producer, Shape
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 

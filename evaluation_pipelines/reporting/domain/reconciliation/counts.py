@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from evaluation_pipelines.schemas.checks import examples_of
+from evaluation_pipelines.schemas.table import examples_of
 from evaluation_pipelines.sessions.domain.checks import senders
 
 EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "request_id"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evaluation_pipelines.reporting.domain.reconciliation.counts import EventCounts, SessionCounts
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
-from evaluation_pipelines.schemas.checks import CheckResult
+from evaluation_pipelines.schemas.table import CheckResult
 
 
 @dataclass(frozen=True, slots=True)

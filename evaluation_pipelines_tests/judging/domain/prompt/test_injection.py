@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.injection import is_injection_suspected
+from evaluation_pipelines.judging.domain.prompt.sanitize import is_injection_suspected
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
 
 

@@ -2,8 +2,8 @@
 
 import json
 
-from evaluation_pipelines.judging.domain.prompt import tool_results
-from evaluation_pipelines.judging.domain.prompt.tool_results import results_from_requests
+from evaluation_pipelines.judging.domain.prompt import session_steps
+from evaluation_pipelines.judging.domain.prompt.session_steps import results_from_requests
 from evaluation_pipelines_tests.builders import Row, event, tool
 
 
@@ -67,5 +67,5 @@ def test_the_latest_requests_are_read_up_to_a_limit() -> None:
         request(3, ("c2", None, "x" * 21_000_000)),
     ]
 
-    assert tool_results._MAX_CHARACTERS < 21_000_000
+    assert session_steps._MAX_CHARACTERS < 21_000_000
     assert set(results_from_requests(rows)) == {1}

@@ -1,8 +1,12 @@
-"""Compaction: merge the small landed parts of a date."""
+"""Compaction and sweep: few files per date, and none that no reader needs.
+
+Small landed parts of a date are merged. Files of replaced parts are deleted after a grace period.
+"""
 
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import polars as pl
 
@@ -11,7 +15,6 @@ from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.storage.sweep import sweep_orphans, sweep_superseded
 
 
 def compact_landed_events(stores: Stores, day: date, now: datetime) -> list[Part]:
@@ -50,3 +53,23 @@ def _compact(stores: Stores, table: Table, day: date | None, now: datetime) -> l
     with suppress(PartsNotCurrentError):
         manifest.replace([part.part_id for part in parts], new, now)
     return manifest.current(table.name, day)
+
+
+GRACE_PERIOD = timedelta(hours=1)
+"""How long a superseded part stays on disk for readers of an older manifest."""
+
+
+def sweep_superseded(stores: Stores, now: datetime) -> None:
+    """Delete superseded parts after the grace period, if no published database names them."""
+    manifest = Manifest(stores.ledger)
+    stale = manifest.sweepable(now - GRACE_PERIOD)
+    for part in stale:
+        (stores.lake.root / part.path).unlink(missing_ok=True)
+    manifest.delete_superseded([part.part_id for part in stale])
+
+
+def sweep_orphans(stores: Stores, tables: Iterable[Table], day: date | None, now: datetime) -> None:
+    """Delete files that crashes left in the partitions of a date: the manifest names none."""
+    known = Manifest(stores.ledger).known_paths(day)
+    for table in tables:
+        stores.lake.sweep(table, day, known, now - GRACE_PERIOD)

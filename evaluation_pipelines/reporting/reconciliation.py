@@ -1,0 +1,297 @@
+"""Books of a day: every session in one state, every event in one place.
+
+They are written as a daily table, and computed for one day on request.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import judge_setup
+from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.domain.reconciliation.counts import (
+    EVENT_COLUMNS,
+    SessionCounts,
+    count_events,
+    count_sessions,
+)
+from evaluation_pipelines.reporting.domain.reconciliation.day import (
+    DayBooks,
+    Unattributed,
+    count_states,
+)
+from evaluation_pipelines.reporting.domain.reconciliation.equations import (
+    IngestTotals,
+    Scorings,
+    books_balance,
+    equations,
+)
+from evaluation_pipelines.reporting.domain.reconciliation.rows import SCORINGS, book_rows
+from evaluation_pipelines.reporting.domain.reconciliation.states import Booking, Evaluated, book
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    UTC_TIME,
+)
+from evaluation_pipelines.schemas.table import keys_are_unique
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+
+_READ_ON_DAY = "read on this day (UTC)"
+
+
+def unattributed_counts(
+    stores: Stores, day: date, now: datetime, vanished_scorings: int
+) -> tuple[Unattributed, ...]:
+    """Return counts of what belongs to no session of the day, including zeros.
+
+    Lines without a session have no session date: they count for the day on which they were read.
+    """
+    return (
+        *_read_on(stores, day),
+        *_outside(stores, day, now),
+        Unattributed(
+            vanished_scorings,
+            "scorings of windows that no longer exist",
+            "a later attribution cut their session anew",
+        ),
+    )
+
+
+def _read_on(stores: Stores, day: date) -> Iterator[Unattributed]:
+    midnight = datetime.combine(day, time(), UTC)
+    read = IngestBatches(stores.ledger).totals(midnight, midnight + timedelta(days=1))
+    for number, what, note in (
+        (read.unattributed, "events without a session", "they name none"),
+        (read.quarantined, "lines or records in quarantine", "quarantine list shows them"),
+        (read.unknown_records, "records that are not understood", "status names them"),
+        (read.repeated_records, "records that repeat another one", "known by their agent's form"),
+    ):
+        yield Unattributed(number, what, f"{_READ_ON_DAY}; {note}")
+
+
+def _outside(stores: Stores, day: date, now: datetime) -> Iterator[Unattributed]:
+    first, last = stores.settings.start_date, now.date()
+    dates = [
+        each
+        for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
+        if not first <= each.session_date <= last
+    ]
+    named = ", ".join(f"{each.session_date}" for each in dates)
+    yield Unattributed(
+        sum(each.rows for each in dates),
+        "events under days outside the partitions' range",
+        f"of all telemetry; kept, and built by hand only: {named}" if dates else "of all telemetry",
+    )
+    if day == first:
+        midnight = pl.lit(datetime.combine(first, time(), UTC)).cast(UTC_TIME)
+        early = pl.col("event_time") < midnight
+        number = stores.lake.read(AGENT_EVENTS, [day], ["event_id"], early).height
+        note = f"EVAL_START_DATE is {first}: what is older is filed under it"
+        yield Unattributed(number, "events from before the first partition", note)
+
+
+_EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
+
+
+def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime) -> list[Booking]:
+    """Return the state of each row of ``session_evaluations`` of a day, in their order.
+
+    Each row must have its window.
+
+    Raises:
+        ProfileError: an evaluation names a profile that the ledger does not know.
+    """
+    idle, why_due = stores.settings.session_idle_minutes, _why_due(stores.settings)
+    windows = {window_key(each): each for each in read_windows(stores.lake, [day], now, idle)}
+    judged = _judged(stores, day, now)
+    found = []
+    for row in evaluations.iter_rows(named=True):
+        window = windows[row["organization_id"], row["session_key"]]
+        evaluated = Evaluated(*(row[name] for name in _EVALUATED))
+        stands = judged(window, row["profile_id"], row["profile_version"])
+        found.append(book(window, evaluated, stands, why_due))
+    return found
+
+
+def _why_due(settings: Settings) -> str:
+    """Return why due sessions are not judged: no judge, or the limits that are set."""
+    if settings.why_no_judge is not None:
+        return settings.why_no_judge
+    sessions, of_run = settings.judge_max_sessions, settings.judge_max_cost_usd
+    of_day = settings.judge_max_cost_per_day_usd
+    limits = [] if sessions is None else [f"{sessions} sessions a run"]
+    limits += [] if of_run is None else [f"${of_run:.2f} a run"]
+    limits += [] if of_day is None else [f"${of_day:.2f} a day"]
+    told = f" (limits: {', '.join(limits)})" if limits else ""
+    return f"due: no judge run has scored it yet{told}"
+
+
+def _judged(
+    stores: Stores, day: date, now: datetime
+) -> Callable[[Window, str | None, int | None], DueState | None]:
+    """Return the state for the judge; None where the profile needs none."""
+    registry, past = ProfileStore(stores.ledger).registry(), ScoreStore(stores.ledger).past([day])
+    model = stores.settings.judge_model or ""
+
+    def judged(window: Window, profile_id: str | None, version: int | None) -> DueState | None:
+        if profile_id is None:
+            return None
+        profile = registry.find(profile_id, version).profile
+        if profile.method == "heuristic":
+            return None
+        key: WindowKey = window_key(window)
+        # The words of the rubric matter only to runs that ask for obsolete scores.
+        judging = judge_setup(profile, prompt_hash="", model=model)
+        return due_state(window, judging, past.get((*key, profile_id), []), now)
+
+    return judged
+
+
+_SESSION = ["organization_id", "session_key"]
+_CONTENT = [*_SESSION, "content_hash"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Tables of a day in the lake; ``filed`` is the number of landed events in the manifest."""
+
+    filed: int
+    landed: pl.DataFrame
+    events: pl.DataFrame
+    windows: pl.DataFrame
+    performance: pl.DataFrame
+    evaluations: pl.DataFrame
+    card_ids: list[str]
+
+    @classmethod
+    def read(cls, stores: Stores, day: date) -> "_Tables":
+        lake, landed = stores.lake, AGENT_EVENTS_LANDED
+        parts = Manifest(stores.ledger).current(landed.name, day)
+        nothing = landed.schema.to_frame().select(EVENT_COLUMNS)
+        frames = [lake.read_part(each, landed, EVENT_COLUMNS) for each in parts]
+        return cls(
+            sum(each.row_count for each in parts),
+            pl.concat([nothing, *frames]),
+            lake.read(AGENT_EVENTS, [day], EVENT_COLUMNS),
+            lake.read(AGENT_SESSIONS, [day], [*_CONTENT, "session_id"]),
+            lake.read(SESSION_PERFORMANCE, [day], _CONTENT),
+            lake.read(SESSION_EVALUATIONS, [day]),
+            lake.read(SCORECARDS, [day], ["card_id"])["card_id"].to_list(),
+        )
+
+    def count_sessions(self) -> SessionCounts:
+        return count_sessions(
+            self.events, self.windows, self.performance, self.evaluations, self.card_ids
+        )
+
+
+def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
+    """Make the books of a day from its tables and the ledger; nothing is written.
+
+    The caller must keep builds of the day away.
+
+    Raises:
+        LakeError: a table cannot be read.
+        ProfileError: an evaluation names a profile that the ledger does not know.
+        LedgerError: the ledger cannot be used.
+    """
+    tables = _Tables.read(stores, day)
+    # After the parts: whatever landed before they were read has touched the date.
+    touched = RebuildQueue(stores.ledger).get(day)
+    waiting = None if touched is None or touched.is_built else touched
+    scorings = _scorings(stores, day)
+    present = tables.evaluations.join(tables.windows, on=_CONTENT, how="semi")
+    sessions = book_rows(present, bookings(stores, day, present, now), scorings)
+    vanished = scorings.join(tables.windows, on=_SESSION, how="anti")
+    return DayBooks(
+        day,
+        now,
+        sessions,
+        equations(
+            _filed(stores, now, tables.filed, waiting),
+            count_events(tables.landed, tables.events),
+            tables.count_sessions(),
+            count_states(sessions),
+            Scorings(_number(scorings), _number(sessions), _number(vanished)),
+        ),
+        unattributed_counts(stores, day, now, _number(vanished)),
+        _sum_or_unknown(scorings["judge_cost_usd"]),
+        None if waiting is None else _why_it_waits(waiting),
+    )
+
+
+def _filed(stores: Stores, now: datetime, of_date: int, waiting: QueuedDate | None) -> IngestTotals:
+    first, last = stores.settings.start_date, now.date()
+    balance = IngestBatches(stores.ledger).balance(AGENT_EVENTS_LANDED.name, first, last)
+    # What a date that was given up waits for is never built: that is no balance.
+    is_due = waiting is not None and not waiting.parked
+    return IngestTotals(balance.counted, balance.within, balance.outside, of_date, is_due)
+
+
+def _scorings(stores: Stores, day: date) -> pl.DataFrame:
+    rows = [
+        (each.organization_id, each.session_key, each.scorings, each.cost_usd)
+        for each in ScoreStore(stores.ledger).by_window(day)
+    ]
+    return pl.DataFrame(rows, schema=SCORINGS, orient="row")
+
+
+def _number(scorings: pl.DataFrame) -> int:
+    return int(scorings["scorings"].sum())
+
+
+def _sum_or_unknown(costs: pl.Series) -> float | None:
+    return None if costs.null_count() else float(costs.sum())
+
+
+def _why_it_waits(date: QueuedDate) -> str:
+    state = "parked after failed builds" if date.parked else "due to be built"
+    return f"{state}: {date.last_error}" if date.last_error else state
+
+
+CHECKS = (keys_are_unique, books_balance)
+
+
+def evaluation_books(stores: Stores, day: date, now: datetime) -> BuiltPartition:
+    """Return the books of a date as a partition of their table."""
+    books, table = day_books(stores, day, now), EVALUATION_BOOKS
+    return BuiltPartition(
+        table,
+        books.sessions,
+        (keys_are_unique(books.sessions, table), books_balance(books.equations)),
+        {f"sessions {state}": number for state, number in books.states.items()},
+        shown=books.shown(),
+    )
+
+
+def settled_books(stores: Stores, day: date, now: datetime) -> DayBooks:
+    """Return the books of a day while it is not being built.
+
+    Raises:
+        LakeError: a table cannot be read, or another process builds the day for too long.
+        ProfileError: an evaluation names a profile that the ledger does not know.
+        LedgerError: the ledger cannot be used.
+    """
+    path = stores.lake.locks / f"build-{day}.lock"
+    try:
+        with file_lock(path, stores.settings.lease_seconds):
+            return day_books(stores, day, now)
+    except LockTimeoutError as error:
+        raise LakeError(f"{day} is being built: {error}") from error
