@@ -42,7 +42,7 @@ def rewrite(
     change(pl.read_parquet(path)).write_parquet(path)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     with stores.ledger.engine.begin() as connection:
-        of_part = sa.update(PARTS).where(PARTS.c.part_id == part.part_id)
+        of_part = sa.update(PARTS).where(PARTS.c.path == part.path)
         connection.execute(of_part.values(sha256=sha256))
 
 

@@ -25,6 +25,7 @@ from evaluation_pipelines.storage.daily_table import (
     BuiltPartition,
     CheckFailedError,
     DailyTable,
+    announced,
     make_partitions,
 )
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
@@ -34,6 +35,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
+from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
 
 _MIB = 1024 * 1024
@@ -130,7 +132,7 @@ class Build:
         stores: Lake, ledger and settings.
         tables: Names of the tables to build; the others are read as they are.
         on_published: Called with the partitions of one table, by date, after those of all dates
-            that are built together are published.
+            that are built together have become current.
         clock: Returns the current time.
     """
 
@@ -156,14 +158,15 @@ class Build:
         batches = plan_batches(self.stores, dates)
         # One thread more than cores: a thread sometimes waits for the disk.
         threads = max(1, min(sum(map(len, batches)), _core_count() + 1, _MAX_THREADS))
-        empty = Batch(self.stores, (), self.clock(), self.tables)
+        staging = StagingLake(self.stores.lake, self.stores.ledger)
+        empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
         start = partial(self._start, empty, may_wait=True)
         try_start = partial(self._start, empty, may_wait=False)
         is_large = attrgetter("is_large")
         with closing(prefetch(batches, start, try_start, is_large, threads)) as prefetched:
             for groups in prefetched:
                 with closing(_joined(groups)) as started:
-                    results += self._finish(started)
+                    results += self._finish(started, staging)
                 progress.advance(len(started.queued))
         sweep_superseded(self.stores, self.clock())
         return results
@@ -212,57 +215,93 @@ class Build:
             return error
         return None
 
-    def _finish(self, started: "_StartedDates") -> list[DateBuilt | DateFailed]:
-        """Report the tables that were built by ``_start``, and build the others."""
+    def _finish(
+        self, started: "_StartedDates", staging: StagingLake
+    ) -> list[DateBuilt | DateFailed]:
+        """Build the tables that ``_start`` has not built, and make those of each date current.
+
+        All tables of a date become current together, or none. Tables that are built after a date
+        counts as built follow together.
+        """
         dates = {day: _DateProgress(day, queued) for day, queued in started.queued.items()}
         started.batch.now = self.clock()
-        # Table by table: the report of a table looks up the versions of its inputs for all dates.
-        for daily in self._selected():
-            self._record(dates, daily, started.built_of(daily))
-            if not daily.alone:
-                batch = started.batch.without(day for day, each in dates.items() if each.failed)
-                built: dict[date, BuiltPartition | Exception] = {}
-                try:
-                    built.update(make_partitions(daily, batch))
-                finally:  # an interrupted run reports what it has published
-                    self._record(dates, daily, built)
+        after = [each for each in self._selected() if each in AFTER_BUILD]
+        counted = [each for each in self._selected() if each not in AFTER_BUILD]
+        for tables in (counted, after):
+            for daily in tables:
+                self._make(daily, started, dates)
+            self._publish(tables, dates, staging)
+            if tables is counted:
+                self._update_queue(dates.values())
         return [
             each.failed or DateBuilt(each.day, each.rows, each.facts) for each in dates.values()
         ]
 
-    def _record(
-        self,
-        dates: Mapping[date, "_DateProgress"],
-        daily: DailyTable,
-        results: Mapping[date, BuiltPartition | Exception],
+    def _make(
+        self, daily: DailyTable, started: "_StartedDates", dates: Mapping[date, "_DateProgress"]
     ) -> None:
-        """Report the published partitions of a table, and record each result with its date."""
-        published = {day: each for day, each in results.items() if isinstance(each, BuiltPartition)}
-        if published:
-            self.on_published(published)
+        """Stage a table of the dates that have not failed, and record each result."""
+        results = started.built_of(daily)
+        if not daily.alone:
+            batch = started.batch.without(day for day, each in dates.items() if each.failed)
+            results = dict(make_partitions(daily, batch))
         for day, result in results.items():
-            each = dates[day]
             if isinstance(result, Exception):
-                each.failed = self._failed(day, daily, each.queued, result)
+                dates[day].failed = self._failed(day, daily, dates[day].queued, result)
+            else:
+                dates[day].staged[daily.table.name] = result
+
+    def _publish(
+        self,
+        tables: Sequence[DailyTable],
+        dates: Mapping[date, "_DateProgress"],
+        staging: StagingLake,
+    ) -> None:
+        """Make the staged tables current, date by date, and report them table by table.
+
+        The report of a table looks up the versions of its inputs for all dates.
+        """
+        published: dict[str, dict[date, BuiltPartition]] = {each.table.name: {} for each in tables}
+        try:
+            for day, each in dates.items():
+                for name, built in self._commit(tables, each, staging).items():
+                    published[name][day] = built
+        finally:  # an interrupted run reports what it has published
+            for of_table in filter(None, published.values()):
+                self.on_published(of_table)
+
+    def _commit(
+        self, tables: Sequence[DailyTable], date_progress: "_DateProgress", staging: StagingLake
+    ) -> dict[str, BuiltPartition]:
+        """Make the staged tables of a date current; return them, or nothing if it has failed."""
+        day, staged = date_progress.day, date_progress.staged
+        if date_progress.failed or not staged:
+            staging.discard(day)
+            return {}
+        daily = tables[-1]
+        try:
+            staging.commit(day)
+            for daily in tables:
+                built = announced(daily, self.stores, day, staged[daily.table.name], self.clock())
+                staged[daily.table.name] = built
+        except Exception as error:  # noqa: BLE001 - one date must not stop the others
+            staging.discard(day)
+            date_progress.failed = self._failed(day, daily, date_progress.queued, error)
+            return {}
+        date_progress.take_published()
+        return staged
+
+    def _update_queue(self, dates: Iterable["_DateProgress"]) -> None:
+        """Mark dates as built whose tables were all built, before later tables are."""
+        queue = RebuildQueue(self.stores.ledger)
+        for each in dates:
+            if each.queued is None or each.failed or not each.rows:
                 continue
-            each.rows[result.table.name] = result.row_count
-            each.facts |= result.facts
-            if each.queued is not None and daily is self._last_counted():
-                self._update_queue(each.queued, each.rows)
-
-    def _last_counted(self) -> DailyTable | None:
-        """Return the last selected table that a date needs to count as built."""
-        counted = [each for each in self._selected() if each not in AFTER_BUILD]
-        return counted[-1] if counted else None
-
-    def _update_queue(self, queued: QueuedDate, rows: Mapping[str, int]) -> None:
-        """Mark a date as built if all its tables were built, before later tables are."""
-        day = queued.session_date
-        if rows.keys() >= {each.table.name for each in TELEMETRY_TABLES}:
-            RebuildQueue(self.stores.ledger).mark_built(day, queued.version)
-        elif queued.parked:
-            # One of its tables could be built again: the others may be, too.
-            RebuildQueue(self.stores.ledger).revive(day)
+            if each.rows.keys() >= {daily.table.name for daily in TELEMETRY_TABLES}:
+                queue.mark_built(each.day, each.queued.version)
+            elif each.queued.parked:
+                # One of its tables could be built again: the others may be, too.
+                queue.revive(each.day)
 
     def _selected(self) -> list[DailyTable]:
         return [each for each in DAILY_TABLES if each.table.name in self.tables]
@@ -327,9 +366,17 @@ class _DateProgress:
 
     day: date
     queued: QueuedDate | None
+    staged: dict[str, BuiltPartition] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     facts: dict[str, int] = field(default_factory=dict)
     failed: DateFailed | None = None
+
+    def take_published(self) -> None:
+        """Count the rows of the staged tables, which are now current."""
+        for name, built in self.staged.items():
+            self.rows[name] = built.row_count
+            self.facts |= built.facts
+        self.staged = {}
 
 
 def record_failed_run(

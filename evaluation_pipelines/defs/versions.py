@@ -18,7 +18,7 @@ from evaluation_pipelines.defs.dagster_private import (
     INPUT_EVENT_POINTER_TAG_PREFIX,
     NULL_EVENT_POINTER,
 )
-from evaluation_pipelines.storage.parts import Part
+from evaluation_pipelines.storage.parts import NewPart
 
 _KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
 
@@ -28,7 +28,7 @@ def landed_version(rows: int) -> str:
     return f"{rows}-rows"
 
 
-def parts_version(parts: Sequence[Part]) -> str:
+def parts_version(parts: Sequence[NewPart]) -> str:
     """Return the version of a partition: a hash of its parts, which depend on its rows only."""
     hashes = sorted(f"{each.slot} {each.sha256}" for each in parts)
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:32]

@@ -4,7 +4,6 @@ The queries read lake files or frames, so that ``score`` and ``as_of`` use the s
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -36,7 +35,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.compaction import compact_landed_events
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.parts import Part
-from evaluation_pipelines.storage.queries import QueryError, Source, run_queries, run_query
+from evaluation_pipelines.storage.queries import Source, run_queries, run_query
 from evaluation_pipelines.storage.stores import Stores
 
 KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
@@ -151,12 +150,10 @@ def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
 def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
     """Return the windows, and keep the tool calls in the batch if it builds tool reports."""
     settings, small = batch.stores.settings, batch.is_small
-    if TOOL_REPORTS.name in batch.tables:
-        # An error in the tool calls alone must not fail the windows: the reports will raise it.
-        with suppress(QueryError):
-            windows, batch.tool_calls = query_sessions_and_calls(events, settings, small=small)
-            return windows
-    return query_sessions(events, settings, small=small)
+    if TOOL_REPORTS.name not in batch.tables:
+        return query_sessions(events, settings, small=small)
+    windows, batch.tool_calls = query_sessions_and_calls(events, settings, small=small)
+    return windows
 
 
 def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> BuiltPartition:

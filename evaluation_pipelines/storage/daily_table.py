@@ -109,7 +109,7 @@ class DailyTable:
     ``upstream`` has the assets it is made from, ``preview`` the columns for a first look.
     ``code_version`` changes with its SQL or formula: the interface then marks older dates.
     A table with an ``own_step`` is a separate asset: new telemetry alone does not rebuild it.
-    ``announce`` is called after a partition was published, to record events for other systems.
+    ``announce`` is called after a partition has become current, to record events for other systems.
     """
 
     table: Table
@@ -141,7 +141,7 @@ def date_by_date(
 def make_partitions(
     daily: DailyTable, batch: Batch
 ) -> Iterator[tuple[date, BuiltPartition | Exception]]:
-    """Build and publish partitions of one table; yield each partition or its error.
+    """Build and stage partitions of one table; yield each partition or its error.
 
     Errors are CheckFailedError (a check failed), LakeError (an input cannot be read, or the result
     not be written), QueryError (the SQL failed) or any other: nothing of that date was written, and
@@ -158,7 +158,7 @@ def make_partitions(
         return
     for day in batch.days:
         try:
-            yield day, _published(daily, batch.stores, day, made[day], batch.now)
+            yield day, _staged(daily, batch.stores, day, made[day])
         except _ANY_ERROR as error:
             yield day, _as_exception(error)
 
@@ -167,9 +167,7 @@ def _as_exception(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(f"Polars panicked: {error}")
 
 
-def _published(
-    daily: DailyTable, stores: Stores, day: date, made: BuiltPartition, now: datetime
-) -> BuiltPartition:
+def _staged(daily: DailyTable, stores: Stores, day: date, made: BuiltPartition) -> BuiltPartition:
     if any(not each.passed and each.severity == "error" for each in made.checks):
         raise CheckFailedError(made)
     if daily.table.several_files:
@@ -177,6 +175,13 @@ def _published(
             stores.lake.write_slot(rows, daily.table, day, name)
     else:
         stores.lake.write(made.frame, daily.table, day)
+    return made
+
+
+def announced(
+    daily: DailyTable, stores: Stores, day: date, made: BuiltPartition, now: datetime
+) -> BuiltPartition:
+    """Call ``announce`` of a table for a partition that has become current."""
     if daily.announce is None:
         return made
     return replace(made, announcements=daily.announce(stores, day, made, now))

@@ -21,7 +21,7 @@ import polars as pl
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.parts import NewPart
 
 _STAGING = "_tmp"
 _LOCKS = "_locks"
@@ -61,7 +61,7 @@ class Lake:
         folder = self.root / table.name
         return folder if session_date is None else folder / f"session_date={session_date}"
 
-    def parts(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Part]:
+    def parts(self, table: Table, dates: Iterable[date | None] | None = None) -> list[NewPart]:
         """Return the current parts of some partitions (None: without date), or of all.
 
         A part that can be built again and whose file was deleted is left out, as if it had never
@@ -69,24 +69,31 @@ class Lake:
         """
         return [part for part in self._named(table, dates) if not self._was_deleted(part)]
 
-    def missing(self, table: Table) -> list[Part]:
+    def missing(self, table: Table) -> list[NewPart]:
         """Return the parts that can be built again and whose files were deleted."""
         return [part for part in self._named(table, None) if self._was_deleted(part)]
 
-    def _named(self, table: Table, dates: Iterable[date | None] | None) -> list[Part]:
-        if self._manifest is None:
-            return []
-        if dates is None:
-            return self._manifest.all_current(table.name)
-        days = list(dates)
-        if len(days) == 1:
-            return self._manifest.current(table.name, days[0])
-        found: dict[date | None, list[Part]] = {}
-        for part in self._manifest.all_current(table.name) if days else ():
-            found.setdefault(part.session_date, []).append(part)
-        return [part for day in days for part in found.get(day, ())]
+    def _named(self, table: Table, dates: Iterable[date | None] | None) -> list[NewPart]:
+        """Return the current parts in the order of the dates."""
+        place = None if dates is None else {day: index for index, day in enumerate(dates)}
+        return sorted(
+            self._current(table, place),
+            key=lambda part: (
+                part.session_date or date.min if place is None else place[part.session_date],
+                part.slot or "",
+                part.first_bucket if part.slot else 0,
+            ),
+        )
 
-    def _was_deleted(self, part: Part) -> bool:
+    def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
+        if self._manifest is None or (dates is not None and not dates):
+            return []
+        if dates is not None and len(dates) == 1:
+            return list(self._manifest.current(table.name, *dates))
+        found = self._manifest.all_current(table.name)
+        return [part for part in found if dates is None or part.session_date in dates]
+
+    def _was_deleted(self, part: NewPart) -> bool:
         return part.slot is not None and not (self.root / part.path).exists()
 
     def files(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Path]:
@@ -181,14 +188,14 @@ class Lake:
         return pl.concat([table.schema.to_frame(), *frames])
 
     def read_part(
-        self, part: NewPart | Part, table: Table, columns: Sequence[str] | None = None
+        self, part: NewPart, table: Table, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
         """Read one part; raises as ``read``."""
         return self._read(part, table, columns)
 
     def _read(
         self,
-        part: NewPart | Part,
+        part: NewPart,
         table: Table,
         columns: Sequence[str] | None,
         conditions: Sequence[pl.Expr] = (),
@@ -205,7 +212,7 @@ class Lake:
             path = self.root / part.path
             raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
 
-    def _verified(self, part: NewPart | Part) -> bytes:
+    def _verified(self, part: NewPart) -> bytes:
         """Return the content of a part after it was compared with its checksum."""
         path = self.root / part.path
         try:
@@ -214,7 +221,7 @@ class Lake:
             raise DamagedPartError(f"{path} is missing. {_advice(part)}") from error
         except OSError as error:
             raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
-        if part.sha256 is not None and _sha256(content) != part.sha256:
+        if _sha256(content) != part.sha256:
             raise DamagedPartError(
                 f"{path} is damaged: its content does not have the checksum in the ledger. "
                 f"{_advice(part)}"
@@ -265,7 +272,7 @@ class Lake:
         return len(content), _sha256(content)
 
 
-def _advice(part: NewPart | Part) -> str:
+def _advice(part: NewPart) -> str:
     """Return what to do about a part that cannot be read."""
     if part.slot is None:
         return "Nothing makes it again: restore it from a backup."

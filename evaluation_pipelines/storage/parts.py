@@ -3,14 +3,17 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS
+
 
 @dataclass(frozen=True, slots=True)
 class NewPart:
     """A Parquet file to be added to the manifest; ``path`` is relative to the lake.
 
     ``session_date`` is None for a table without partitions. ``sha256`` is the hash of the file as
-    hexadecimal digits. A part with a ``slot`` replaces the current part of the same table, date and
-    slot; one without is added to the others.
+    hexadecimal digits. All sessions of the rows are in the buckets ``first_bucket`` to
+    ``last_bucket``. A part without a ``slot`` is added to the others; one with a slot replaces
+    others, see ``replaces``.
     """
 
     table_name: str
@@ -20,30 +23,34 @@ class NewPart:
     size_bytes: int
     sha256: str
     slot: str | None = None
+    first_bucket: int = ALL_BUCKETS.first
+    last_bucket: int = ALL_BUCKETS.last
+
+    def replaces(self, other: "NewPart") -> bool:
+        """Return True if ``other`` is a part of the same slot and shares buckets with this one."""
+        return (
+            self.slot is not None
+            and (self.table_name, self.session_date, self.slot)
+            == (other.table_name, other.session_date, other.slot)
+            and self.first_bucket <= other.last_bucket
+            and other.first_bucket <= self.last_bucket
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(NewPart):
     """A Parquet file in the manifest.
 
     ``file_id`` and the offsets give the bytes it was built from; they are None for a merged part.
-    ``superseded_at`` is None while the part is current, ``sha256`` if it was written before
-    checksums were kept.
+    ``superseded_at`` is None while the part is current.
     """
 
     part_id: int
-    table_name: str
-    session_date: date | None
-    path: str
     file_id: str | None
     from_offset: int | None
     to_offset: int | None
-    row_count: int
-    size_bytes: int
-    sha256: str | None
     created_at: datetime
     superseded_at: datetime | None
-    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

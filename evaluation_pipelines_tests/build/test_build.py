@@ -1,8 +1,8 @@
 """Build: dates are built together, with the same result as one by one, from any number of parts."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from datetime import date, timedelta
+from collections.abc import Collection, Mapping
+from datetime import date, datetime, timedelta
 
 import polars as pl
 import pytest
@@ -15,6 +15,7 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    EVALUATION_BOOKS,
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
@@ -24,6 +25,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
 from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
@@ -199,7 +201,7 @@ def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
     assert part.scores is batch.scores
 
 
-def test_unreadable_calls_fail_the_reports_and_not_the_windows(
+def test_a_date_with_unreadable_calls_keeps_all_tables_it_had(
     two_dates: Workplace,
 ) -> None:
     (part,) = Manifest(two_dates.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
@@ -210,8 +212,9 @@ def test_unreadable_calls_fail_the_reports_and_not_the_windows(
     failed, second = two_dates.build()
     assert isinstance(second, DateBuilt)
     assert isinstance(failed, DateFailed)
-    assert failed.table == "tool_reports"
-    assert two_dates.sessions()["session_date"].to_list() == [FIRST, SECOND]
+    assert (failed.table, "tool_calls" in failed.error) == ("agent_sessions", True)
+    assert two_dates.sessions()["session_date"].to_list() == [SECOND]
+    assert two_dates.events()["session_date"].unique().to_list() == [SECOND]
 
 
 def test_a_late_event_makes_its_date_due_and_is_added_to_its_session(
@@ -289,3 +292,42 @@ def test_the_percentile_ranks_among_the_28_days_before(
     ranked = workplace.lake.read(SESSION_PERFORMANCE, [new])
     # 100 * (10 lower + 5 equal / 2) / 20
     assert ranked["percentile_in_class"].to_list() == [62.5, 62.5]
+
+
+def test_all_tables_of_a_date_become_current_in_one_transaction(
+    two_dates: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At no time does a reader see one table of the new build beside another of the old one."""
+    two_dates.build()
+    two_dates.land("more.jsonl", session("more"))
+    two_dates.ingest()
+    seen: list[dict[str, datetime]] = []
+    switch = Manifest.switch
+
+    def watch(manifest: Manifest, parts: Collection[NewPart], now: datetime) -> None:
+        seen.append(written_at(two_dates))
+        switch(manifest, parts, now)
+        seen.append(written_at(two_dates))
+
+    monkeypatch.setattr(Manifest, "switch", watch)
+    (built,) = two_dates.build()
+    assert isinstance(built, DateBuilt)
+    before, after, books_before, books_after = seen
+    assert set(before) == set(built.rows)
+    tables = before.keys() - {EVALUATION_BOOKS.name}
+    assert len({after[table] for table in tables}) == 1
+    assert all(before[table] < after[table] for table in tables)
+    assert books_before == after
+    assert {name for name, time in books_after.items() if time != after[name]} == {
+        EVALUATION_BOOKS.name
+    }
+
+
+def written_at(workplace: Workplace) -> dict[str, datetime]:
+    """Return when the current parts of the first date entered the manifest, by table."""
+    manifest = Manifest(workplace.ledger)
+    return {
+        daily.table.name: part.created_at
+        for daily in DAILY_TABLES
+        for part in manifest.current(daily.table.name, FIRST)
+    }

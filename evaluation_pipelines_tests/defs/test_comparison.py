@@ -7,7 +7,6 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.checks import CHECKS
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.defs.comparison import assets
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
@@ -88,7 +87,9 @@ def test_a_comparison_that_fails_a_check_keeps_the_previous_one(
         name = "every_session_is_accounted_for"
         return CheckResult("model_comparison", name, passed=False, expected="81", found="80")
 
-    monkeypatch.setattr(assets, "CHECKS", (*CHECKS[:2], broken, CHECKS[3]))
+    monkeypatch.setattr(
+        "evaluation_pipelines.defs.comparison.assets.CHECKS", (*CHECKS[:2], broken, CHECKS[3])
+    )
     with pytest.raises(dg.Failure, match="every_session_is_accounted_for: 80"):
         location.execute_assets(*names)
     assert location.workplace.lake.read_whole(MODEL_COMPARISON).equals(before)

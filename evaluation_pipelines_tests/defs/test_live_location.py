@@ -8,6 +8,7 @@ import pytest
 
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.defs.code_location import day, session_line
 from evaluation_pipelines_tests.defs.date_failures import let_time_pass, queued_dates
 from evaluation_pipelines_tests.defs.lake_reader import reading
@@ -150,7 +151,7 @@ def is_scored(workplace: Workplace, session: str) -> bool:
 
 def written(workplace: Workplace, number: int) -> int:
     """Return the id of the part with the scores of a day, which grows with each write."""
-    (part,) = workplace.lake.parts(SESSION_PERFORMANCE, [day(number)])
+    (part,) = Manifest(workplace.ledger).current(SESSION_PERFORMANCE.name, day(number))
     return part.part_id
 
 

@@ -17,7 +17,7 @@ from evaluation_pipelines.schemas import UTC_TIME, Column, Table
 from evaluation_pipelines.storage.lake import DamagedPartError, Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines_tests.lake_files import put_file
 
 NUMBERS = Table(
@@ -236,12 +236,6 @@ def test_every_flipped_bit_of_a_part_is_noticed(lake: Lake) -> None:
             lake.read_part(part, NUMBERS)
     path.write_bytes(content)
     assert lake.read_part(part, NUMBERS).equals(rows(*range(100)))
-
-
-def test_a_part_from_before_checksums_is_read_as_it_is(lake: Lake) -> None:
-    new = lake.write_part(rows(1), NUMBERS, DAY, "part")
-    part = Part(1, "numbers", DAY, new.path, None, None, None, 1, 1, None, NOW, None)
-    assert lake.read_part(part, NUMBERS).equals(rows(1))
 
 
 def test_a_file_of_other_types_is_not_taken_for_the_tables(lake: Lake) -> None:

@@ -88,7 +88,7 @@ class Manifest:
         return sorted(found, key=lambda each: each.session_date or date.min)
 
     def switch(self, parts: Collection[NewPart], now: datetime) -> None:
-        """Make parts current in place of those with the same table, date and slot, all at once."""
+        """Make parts current in place of those that they replace (``NewPart``), all at once."""
         with writing(self._engine) as connection:
             # Two writers of a slot that see each other's part too late would both stay current.
             lock_for_manifest(connection)
@@ -97,6 +97,8 @@ class Manifest:
                     _PART.table_name == part.table_name,
                     _PART.session_date.is_not_distinct_from(part.session_date),
                     _PART.slot == part.slot,
+                    _PART.first_bucket <= part.last_bucket,
+                    _PART.last_bucket >= part.first_bucket,
                     _IS_CURRENT,
                 )
                 connection.execute(sa.update(PARTS).where(*same).values(superseded_at=now))

@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.ledger.tables import METADATA
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST_REVISION = "slots"
+NEWEST_REVISION = "buckets"
 """The last revision in ``migrations/versions``, known here to avoid importing alembic."""
 
 VERSION_TABLE = "ledger_version"

@@ -9,7 +9,6 @@ from alembic.script import ScriptDirectory
 from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
 from evaluation_pipelines.storage.ledger.errors import UnknownRevisionError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.revision import (
     NEWEST_REVISION,
     VERSION_TABLE,
@@ -19,7 +18,6 @@ from evaluation_pipelines.storage.ledger.revision import (
 )
 from evaluation_pipelines.storage.ledger.tables import METADATA
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 
 
 def table_names(engine: sa.Engine) -> set[str]:
@@ -88,7 +86,7 @@ def test_the_newest_revision_is_known_without_alembic(ledger: Ledger) -> None:
         assert stored_revision(connection) == NEWEST_REVISION
 
 
-@pytest.mark.parametrize("revision", ["0007", "9999"])
+@pytest.mark.parametrize("revision", ["0007", "slots", "9999"])
 def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(url: str, revision: str) -> None:
     ledger = open_ledger(url)
     set_revision(ledger.engine, revision)
@@ -101,27 +99,6 @@ def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(url: str, rev
     with reading(engine) as connection:
         assert stored_revision(connection) == revision
     engine.dispose()
-
-
-def test_a_ledger_of_the_first_revision_is_migrated_and_its_dates_are_built_again(url: str) -> None:
-    """Its derived tables are not in the manifest: without a build they would look empty."""
-    ledger = open_ledger(url)
-    RebuildQueue(ledger).touch([MARCH_1], NOON)
-    RebuildQueue(ledger).mark_built(MARCH_1, 1)
-    with writing(ledger.engine) as connection:
-        connection.execute(sa.text("drop index parts_by_superseded"))
-        connection.execute(sa.text("drop table published_databases"))
-        for column in ("slot", "sha256"):
-            connection.execute(sa.text(f"alter table parts drop column {column}"))
-    set_revision(ledger.engine, "initial")
-    ledger.close()
-
-    migrated = open_ledger(url)
-    assert differences(migrated.engine) == []
-    with reading(migrated.engine) as connection:
-        assert stored_revision(connection) == NEWEST_REVISION
-    assert [each.session_date for each in RebuildQueue(migrated).pending(NOON)] == [MARCH_1]
-    migrated.close()
 
 
 def test_a_folder_name_with_a_percent_sign_is_no_problem(tmp_path: Path) -> None:

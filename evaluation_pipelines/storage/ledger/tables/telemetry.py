@@ -46,6 +46,8 @@ PARTS = sa.Table(
     column(
         "slot", sa.String, "a new part of the same slot replaces it; null = added", nullable=True
     ),
+    column("first_bucket", sa.SmallInteger, "first bucket of its sessions, 0 to 255"),
+    column("last_bucket", sa.SmallInteger, "last bucket of its sessions"),
     column("path", sa.String, "relative to the lake", unique=True),
     column(
         "file_id",
@@ -58,7 +60,7 @@ PARTS = sa.Table(
     column("to_offset", sa.BigInteger, "byte after the last; null if merged", nullable=True),
     column("row_count", sa.BigInteger, "rows of the part"),
     column("size_bytes", sa.BigInteger, "size of the Parquet file"),
-    column("sha256", sa.String, "hash of the file; null = written before 0002", nullable=True),
+    column("sha256", sa.String, "hash of the file, hexadecimal"),
     column("created_at", UtcTime, "when it entered the manifest"),
     column("superseded_at", UtcTime, "when another part took over; null = current", nullable=True),
     sa.Index("parts_by_date", "table_name", "session_date"),

@@ -1,6 +1,6 @@
 """The tables that a new ledger is created with; later revisions start from here."""
 
-revision = "initial"
+revision = "buckets"
 down_revision = None
 branch_labels = None
 depends_on = None

@@ -1,0 +1,54 @@
+"""Lake of a build: what it writes is current for itself at once, and for all others together."""
+
+from collections.abc import Collection
+from datetime import UTC, date, datetime
+
+from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import NewPart
+
+
+class StagingLake(Lake):
+    """A lake whose new parts only it reads until ``commit`` makes all those of a date current.
+
+    Threads may use it for different dates at the same time.
+    """
+
+    def __init__(self, lake: Lake, ledger: Ledger) -> None:
+        super().__init__(lake.root, Manifest(ledger))
+        self._ledger = ledger
+        self._staged: dict[date | None, list[NewPart]] = {}
+
+    def switch(self, parts: Collection[NewPart]) -> None:
+        """Stage parts in place of the current ones."""
+        for part in parts:
+            others = [each for each in self._of(part.session_date) if not part.replaces(each)]
+            self._staged[part.session_date] = [*others, part]
+
+    def commit(self, day: date) -> None:
+        """Make the staged parts of a date current in one transaction.
+
+        Raises:
+            LedgerError: The ledger cannot be used; nothing has changed.
+        """
+        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC))
+        self.discard(day)
+
+    def discard(self, day: date) -> None:
+        """Forget the staged parts of a date; their files are swept like those of a crash."""
+        self._staged.pop(day, None)
+
+    def _of(self, day: date | None) -> list[NewPart]:
+        return self._staged.get(day, [])
+
+    def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
+        staged = [
+            part
+            for day in (list(self._staged) if dates is None else dates)
+            for part in self._of(day)
+            if part.table_name == table.name
+        ]
+        current = super()._current(table, dates)
+        return [part for part in current if not any(new.replaces(part) for new in staged)] + staged
