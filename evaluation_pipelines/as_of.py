@@ -18,6 +18,7 @@ import polars as pl
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
+    EVENT_TEXTS_LANDED,
     JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
@@ -91,6 +92,7 @@ class _PastLake(Lake):
         self._had_happened = pl.col("event_time") <= time
         self._days: dict[str, Callable[[date], pl.DataFrame]] = {
             AGENT_EVENTS.name: lambda day: self._stored(AGENT_EVENTS, day, self._had_happened),
+            EVENT_TEXTS_LANDED.name: lambda day: self._stored(EVENT_TEXTS_LANDED, day),
             AGENT_SESSIONS.name: cache(self._sessions),
             SESSION_PERFORMANCE.name: cache(self._performance),
             TOOL_REPORTS.name: cache(self._tool_reports),
@@ -112,6 +114,8 @@ class _PastLake(Lake):
             raise _not_kept(table)
         frames = [self._days[table.name](day) for day in dates]
         rows = pl.concat([table.schema.to_frame(), *frames])
+        if not self.shard.is_whole:
+            rows = self.shard.rows_of(rows)
         return (rows if where is None else rows.filter(where)).select(columns or pl.all())
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
@@ -127,7 +131,7 @@ class _PastLake(Lake):
         """Raise LakeError: these tables have no past state."""
         raise _not_kept(table)
 
-    def _write(self, frame: pl.DataFrame, table: Table, path: object) -> tuple[int, str]:
+    def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:
         raise LakeError(f"{table.name}: the past is read-only.")
 
     def _stored(self, table: Table, day: date, which: pl.Expr | None = None) -> pl.DataFrame:
@@ -162,7 +166,8 @@ class _PastLake(Lake):
             return self._stored(TOOL_REPORTS, day)
         complete = self._stored(TOOL_REPORTS, day, ~pl.col("session_id").is_in(continued))
         sessions = self._days[AGENT_SESSIONS.name](day)
-        partial = tool_reports(query_tool_calls(self._events_by_then(day)), sessions)
+        texts = self._stored(EVENT_TEXTS_LANDED, day, pl.col("session_id").is_in(continued))
+        partial = tool_reports(query_tool_calls(self._events_by_then(day), texts), sessions)
         return pl.concat([complete, partial]).sort(TOOL_REPORTS.order)
 
     def _judge_scores(self, day: date, time: pl.Expr) -> pl.DataFrame:

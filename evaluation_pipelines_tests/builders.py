@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENTS_WITH_TEXTS
 
 Row: TypeAlias = dict[str, object]
 
@@ -38,8 +38,8 @@ def event(event_name: str, seconds: float = 0.0, **columns: object) -> Row:
         "source_file_id": "file",
         "source_offset": 0,
     }
-    row = dict.fromkeys(AGENT_EVENTS.schema, None) | defaults | columns
-    if unknown := row.keys() - AGENT_EVENTS.schema.keys():
+    row = dict.fromkeys(EVENTS_WITH_TEXTS, None) | defaults | columns
+    if unknown := row.keys() - EVENTS_WITH_TEXTS.keys():
         raise ValueError(f"no columns of agent_events: {sorted(unknown)}")
     return row | {"event_id": row["event_id"] or _content_id(row)}
 
@@ -88,7 +88,10 @@ def doff(seconds: float, masque: str | None = None, **columns: object) -> Row:
 
 def events_frame(rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     """The rows as a frame with the schema of ``agent_events``."""
-    return pl.DataFrame(list(rows), schema=AGENT_EVENTS.schema, orient="row")
+    return pl.DataFrame(list(rows), schema=EVENTS_WITH_TEXTS, orient="row").with_columns(
+        has_content=pl.col("content").is_not_null(),
+        has_parameters=pl.col("tool_parameters").is_not_null(),
+    )
 
 
 def session(**columns: object) -> Row:

@@ -53,3 +53,9 @@ def contents(lake: Lake, *tables: Table) -> dict[tuple[str, date | None, str | N
         for table in tables
         for part in lake.parts(table)
     }
+
+
+def sorted_rows(lake: Lake, table: Table) -> pl.DataFrame:
+    """Return the rows of all partitions of a table by date and key."""
+    rows = lake.read(table, lake.partitions(table))
+    return rows.sort("session_date", *table.key)

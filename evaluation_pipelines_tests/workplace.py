@@ -14,8 +14,12 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    EVENT_TEXTS_LANDED,
+    EVENTS_WITH_TEXTS,
     QUARANTINE,
     SESSION_PERFORMANCE,
+    TEXT_KEY,
+    TEXTS,
     Table,
 )
 from evaluation_pipelines.settings import Settings
@@ -24,6 +28,7 @@ from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -62,8 +67,11 @@ class Workplace:
         return job.run(job.pending_dates())
 
     def landed(self) -> pl.DataFrame:
-        """All landed events that the manifest names."""
-        return self._parts(AGENT_EVENTS_LANDED)
+        """All landed events that the manifest names, with their texts."""
+        texts = self._parts(EVENT_TEXTS_LANDED).select(*TEXT_KEY, *TEXTS).unique(TEXT_KEY)
+        events = self._parts(AGENT_EVENTS_LANDED)
+        joined = events.join(texts, on=TEXT_KEY, how="left", maintain_order="left")
+        return joined.select(EVENTS_WITH_TEXTS.names())
 
     def quarantined(self) -> pl.DataFrame:
         """All rows of the quarantine."""
@@ -72,8 +80,10 @@ class Workplace:
         return pl.concat([QUARANTINE.schema.to_frame(), *frames])
 
     def events(self) -> pl.DataFrame:
-        """All built events."""
-        return self._built(AGENT_EVENTS)
+        """All built events, with their texts."""
+        dates = self.lake.partitions(AGENT_EVENTS)
+        frames = [read_events_with_texts(self.lake, day) for day in dates]
+        return pl.concat([EVENTS_WITH_TEXTS.to_frame(), *frames])
 
     def sessions(self) -> pl.DataFrame:
         """All session windows."""

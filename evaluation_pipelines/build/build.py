@@ -7,29 +7,36 @@ on memory decides how many dates are built together.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import takewhile
+from itertools import groupby, takewhile
 from operator import attrgetter
 
+from evaluation_pipelines.build.batch_plan import DateGroup, plan_batches
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
 from evaluation_pipelines.build.prefetch import BusyError, prefetch
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.compaction import sweep_orphans, sweep_superseded
+from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard, shards
+from evaluation_pipelines.storage.compaction import (
+    compact_landed_events,
+    sweep_orphans,
+    sweep_superseded,
+)
 from evaluation_pipelines.storage.daily_table import (
+    ANY_ERROR,
     Batch,
     BuiltPartition,
     CheckFailedError,
     DailyTable,
     announced,
+    as_exception,
     make_partitions,
 )
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
-from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -37,63 +44,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
-
-_MIB = 1024 * 1024
-_MAX_GROUP_BYTES = 5 * _MIB
-"""Landed Parquet of a group: dates whose events and sessions are built by the same statements."""
-
-_MAX_BATCH_BYTES = 20 * _MIB
-"""Landed Parquet of a batch: dates whose scores are. Sessions are far fewer than events."""
-
-_MAX_BATCH_DATES = 31
-
-
-@dataclass(frozen=True, slots=True)
-class DateGroup:
-    """Dates whose first tables are built together, and the size of their landed events."""
-
-    days: tuple[date, ...]
-    size_bytes: int
-
-    @property
-    def is_large(self) -> bool:
-        """True for a single date that exceeds the size limit of a group."""
-        return self.size_bytes > _MAX_GROUP_BYTES
-
-
-def plan_batches(stores: Stores, dates: Iterable[date]) -> list[list[DateGroup]]:
-    """Divide dates into batches, and each batch into groups, in the order of the dates.
-
-    Groups and batches are limited in size; a date that exceeds the limit is in one of its own.
-    """
-    single = [DateGroup((day,), _landed_bytes(stores, day)) for day in dates]
-    groups = [
-        DateGroup(tuple(day for each in packed for day in each.days), _size_bytes(packed))
-        for packed in _pack(single, _MAX_GROUP_BYTES)
-    ]
-    return list(_pack(groups, _MAX_BATCH_BYTES))
-
-
-def _pack(groups: Iterable[DateGroup], max_bytes: int) -> Iterator[list[DateGroup]]:
-    packed: list[DateGroup] = []
-    for group in groups:
-        days = sum(len(each.days) for each in (*packed, group))
-        if packed and (_size_bytes((*packed, group)) > max_bytes or days > _MAX_BATCH_DATES):
-            yield packed
-            packed = []
-        packed.append(group)
-    if packed:
-        yield packed
-
-
-def _size_bytes(groups: Sequence[DateGroup]) -> int:
-    return sum(each.size_bytes for each in groups)
-
-
-def _landed_bytes(stores: Stores, day: date) -> int:
-    parts = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
-    return sum(part.size_bytes for part in parts)
-
 
 _MAX_THREADS = 4
 """Groups that are started in parallel, if there are cores: each takes memory."""
@@ -181,26 +131,45 @@ class Build:
         with ExitStack() as locks:
             for day in group.days:
                 if error := self._lock(day, locks, may_wait=may_wait):
-                    started.built.append((self._selected()[0], day, error))
+                    started.built[self._selected()[0].table.name, day] = error
                 # Read before any row: telemetry that lands later is for the next build.
                 started.queued[day] = RebuildQueue(self.stores.ledger).get(day)
                 sweep_orphans(
                     self.stores, [each.table for each in self._selected()], day, self.clock()
                 )
             started.batch.now = self.clock()
-            for daily in takewhile(attrgetter("alone"), self._selected()):
-                batch = started.batch.without(started.failed())
-                # Only previews are kept: many groups are started before the first is reported.
-                started.built += [
-                    (
-                        daily,
-                        day,
-                        built.preview_rows() if isinstance(built, BuiltPartition) else built,
-                    )
-                    for day, built in make_partitions(daily, batch)
-                ]
+            self._compact(started)
+            for shard in self._shards(group.days):
+                self._build_shard(started, shard)
             started.locks = locks.pop_all()
         return started
+
+    def _compact(self, started: "_StartedDates") -> None:
+        """Merge the landed parts of the dates if their events are to be built."""
+        (first, *_) = self._selected()
+        for day in started.batch.days if first.table is AGENT_EVENTS else ():
+            try:
+                compact_landed_events(self.stores, day, self.clock())
+            except ANY_ERROR as error:
+                started.built[first.table.name, day] = as_exception(error)
+
+    def _shards(self, days: Sequence[date]) -> list[Shard]:
+        """Return the shards in which dates are built: those of their events, if these are kept."""
+        wanted = shards(self.stores.settings.shards)
+        if AGENT_EVENTS.name in self.tables:
+            return wanted
+        parts = self.stores.lake.parts(AGENT_EVENTS, days)
+        fits = all(
+            any(shard.contains(part.first_bucket, part.last_bucket) for shard in wanted)
+            for part in parts
+        )
+        return wanted if fits else [ALL_BUCKETS]
+
+    def _build_shard(self, started: "_StartedDates", shard: Shard) -> None:
+        """Build the tables of a shard that read no other date."""
+        of_shard = started.batch.of(shard)
+        for daily in takewhile(attrgetter("alone"), self._selected()):
+            started.add(daily, make_partitions(daily, of_shard.without(started.failed())))
 
     def _lock(self, day: date, locks: ExitStack, *, may_wait: bool) -> Exception | None:
         path = self.stores.lake.locks / f"build-{day}.lock"
@@ -228,8 +197,7 @@ class Build:
         after = [each for each in self._selected() if each in AFTER_BUILD]
         counted = [each for each in self._selected() if each not in AFTER_BUILD]
         for tables in (counted, after):
-            for daily in tables:
-                self._make(daily, started, dates)
+            self._make(tables, started, dates)
             self._publish(tables, dates, staging)
             if tables is counted:
                 self._update_queue(dates.values())
@@ -238,18 +206,38 @@ class Build:
         ]
 
     def _make(
-        self, daily: DailyTable, started: "_StartedDates", dates: Mapping[date, "_DateProgress"]
+        self,
+        tables: Sequence[DailyTable],
+        started: "_StartedDates",
+        dates: Mapping[date, "_DateProgress"],
     ) -> None:
-        """Stage a table of the dates that have not failed, and record each result."""
-        results = started.built_of(daily)
-        if not daily.alone:
-            batch = started.batch.without(day for day, each in dates.items() if each.failed)
-            results = dict(make_partitions(daily, batch))
-        for day, result in results.items():
-            if isinstance(result, Exception):
-                dates[day].failed = self._failed(day, daily, dates[day].queued, result)
-            else:
-                dates[day].staged[daily.table.name] = result
+        """Stage the tables that ``_start`` has not built, and record each result.
+
+        Tables of one kind in a row are built shard by shard, or all of them from whole dates.
+        """
+        for daily in tables:
+            for day, result in started.built_of(daily).items():
+                self._record(dates[day], daily, result)
+        left = (each for each in tables if not each.alone)
+        for by_shard, group in groupby(left, key=attrgetter("by_shard")):
+            alike = list(group)
+            for shard in self._shards(started.batch.days) if by_shard else [ALL_BUCKETS]:
+                of_shard = started.batch.of(shard)
+                for daily in alike:
+                    batch = of_shard.without(day for day, each in dates.items() if each.failed)
+                    for day, result in make_partitions(daily, batch):
+                        self._record(dates[day], daily, result)
+
+    def _record(
+        self, each: "_DateProgress", daily: DailyTable, result: BuiltPartition | Exception
+    ) -> None:
+        """Record the result of a shard of a date."""
+        name = daily.table.name
+        if isinstance(result, Exception):
+            each.failed = self._failed(each.day, daily, each.queued, result)
+        else:
+            before = each.staged.get(name)
+            each.staged[name] = before.joined(result) if before else result
 
     def _publish(
         self,
@@ -333,16 +321,29 @@ class _StartedDates:
 
     batch: Batch
     queued: dict[date, QueuedDate | None] = field(default_factory=dict)
-    built: list[tuple[DailyTable, date, BuiltPartition | Exception]] = field(default_factory=list)
+    built: dict[tuple[str, date], BuiltPartition | Exception] = field(default_factory=dict)
     locks: ExitStack = field(default_factory=ExitStack)
+
+    def add(
+        self, daily: DailyTable, results: Iterable[tuple[date, BuiltPartition | Exception]]
+    ) -> None:
+        """Add the results of a shard to those of the others."""
+        for day, result in results:
+            key = daily.table.name, day
+            before = self.built.get(key)
+            # Only previews are kept: many groups are started before the first is reported.
+            made = result.preview_rows() if isinstance(result, BuiltPartition) else result
+            if isinstance(before, BuiltPartition) and isinstance(made, BuiltPartition):
+                made = before.joined(made)
+            self.built[key] = made
 
     def built_of(self, daily: DailyTable) -> dict[date, BuiltPartition | Exception]:
         """Return the partitions or errors of a table, by date."""
-        return {day: built for table, day, built in self.built if table is daily}
+        return {day: each for (name, day), each in self.built.items() if name == daily.table.name}
 
     def failed(self) -> list[date]:
         """Return the dates with an error."""
-        return [day for _, day, built in self.built if isinstance(built, Exception)]
+        return [day for (_, day), built in self.built.items() if isinstance(built, Exception)]
 
     def close(self) -> None:
         """Unlock the dates."""
@@ -355,7 +356,7 @@ def _joined(groups: Sequence[_StartedDates]) -> _StartedDates:
     joined = _StartedDates(groups[0].batch.only(days))
     for each in groups:
         joined.queued |= each.queued
-        joined.built += each.built
+        joined.built |= each.built
         joined.locks.callback(each.close)
     return joined
 
@@ -377,27 +378,3 @@ class _DateProgress:
             self.rows[name] = built.row_count
             self.facts |= built.facts
         self.staged = {}
-
-
-def record_failed_run(
-    stores: Stores, first: date, last: date, began: datetime, reason: str, now: datetime
-) -> list[QueuedDate]:
-    """Count a run that died as a failed attempt of the dates it did not build.
-
-    Dates are skipped that are built or parked, that the run itself marked as failed after
-    ``began``, or that received new data since.
-
-    Returns:
-        The updated entries of the rebuild queue.
-    """
-    queue = RebuildQueue(stores.ledger)
-    unbuilt = [
-        each
-        for each in queue.all()
-        if first <= each.session_date <= last
-        and not (each.is_built or each.parked)
-        and (each.next_attempt_at is None or each.next_attempt_at <= began)
-        and each.touched_at <= began
-    ]
-    failed = [queue.mark_failed(each.session_date, each.version, reason, now) for each in unbuilt]
-    return [each for each in failed if each is not None]

@@ -135,6 +135,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "error_message",
         ),
         code_version="1",
+        by_shard=False,
         own_step=True,
     ),
     DailyTable(
@@ -212,6 +213,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         ),
         preview=("session_key", "state", "reason", "profile_id", "effective_100"),
         code_version="1",
+        by_shard=False,
         own_step=True,
     ),
 )

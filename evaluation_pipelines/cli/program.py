@@ -3,6 +3,7 @@
 Each command is imported on first use: importing all of them takes longer than most of them run.
 """
 
+import os
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -101,6 +102,7 @@ def program(
 def main() -> None:
     """Run the program; errors that users can fix are printed without a traceback."""
     escape_unencodable_output()
+    os.umask(0o077)  # what commands write is private, as in ``storage/store.py``
     try:
         app()
     except UserError as error:

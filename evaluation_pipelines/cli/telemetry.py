@@ -54,9 +54,17 @@ def build(
         build_tables(stores, date_range)
 
 
-def publish() -> None:
+def publish(
+    with_texts: Annotated[
+        bool,
+        typer.Option("--with-texts", help="Add prompts, replies and parameters: event_texts."),
+    ] = False,
+) -> None:
     """Publish the tables of the lake as one database for analysts."""
-    with open_stores(load_settings()) as stores:
+    settings = load_settings()
+    if with_texts:
+        settings = settings.model_copy(update={"publish_texts": True})
+    with open_stores(settings) as stores:
         publish_database(stores)
 
 

@@ -6,12 +6,13 @@ from datetime import date, datetime
 import polars as pl
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.queries import run_query
+from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 
 WindowKey = tuple[str, str]
 """(organization_id, session_key)"""
@@ -81,15 +82,15 @@ def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[Window
     """Read the events of windows of one date, split in the same way as ``agent_sessions``.
 
     Returns:
-        The events of each window (AGENT_EVENTS, in order). A window is missing if its content in
-        the lake has changed since it was read.
+        The events of each window (EVENTS_WITH_TEXTS, in order). A window is missing if its content
+        in the lake has changed since it was read.
 
     Raises:
         LakeError: The file cannot be read.
         QueryError: The SQL failed.
     """
     session_ids = sorted({each.session_id for each in windows})
-    events = lake.read(AGENT_EVENTS, [day], where=pl.col("session_id").is_in(session_ids))
+    events = read_events_with_texts(lake, day, pl.col("session_id").is_in(session_ids))
     positions = run_query(
         "window_events",
         steps_of=AGENT_SESSIONS.name,
@@ -109,4 +110,4 @@ def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[Window
 
 def _sorted_events(events: pl.DataFrame, positions: pl.DataFrame) -> pl.DataFrame:
     of_window = events.join(positions.select("event_id", "position"), on="event_id", how="inner")
-    return of_window.sort("position").select(AGENT_EVENTS.schema.names())
+    return of_window.sort("position").select(EVENTS_WITH_TEXTS.names())

@@ -18,8 +18,9 @@ from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
+from evaluation_pipelines.storage.store import refuse_link, share
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Changes when a table or column is renamed, removed or changes its meaning."""
 
 _READABLE_FROM = "v1.0.0"
@@ -29,6 +30,7 @@ _KEPT_FILES = 2
 _SQL_TYPES = {
     "String": "varchar",
     "Int64": "bigint",
+    "UInt8": "utinyint",
     "Float64": "double",
     "Boolean": "boolean",
     "Date": "date",
@@ -83,9 +85,13 @@ class Published:
 
 
 def publish(
-    link: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
+    link: Path,
+    sources: Sequence[Source | Given],
+    derived: Sequence[Derived],
+    now: datetime,
+    group_id: int | None = None,
 ) -> Published:
-    """Build a new database and point ``link`` to it.
+    """Build a new database and point ``link`` to it; ``group_id`` may read it as well.
 
     Raises:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
@@ -94,9 +100,12 @@ def publish(
     folder = link.parent / f"{link.stem}_files"
     file = folder / f"{link.stem}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}.duckdb"
     try:
+        refuse_link(folder)
         folder.mkdir(parents=True, exist_ok=True)
         rows = _build(file, sources, derived, now)
-        file.chmod(0o444)
+        share(folder, group_id)
+        share(file, group_id)
+        file.chmod(file.stat().st_mode & 0o444)
         _swap(link, file)
         _tidy(folder, file)
         return Published(link, file, rows, file.stat().st_size)

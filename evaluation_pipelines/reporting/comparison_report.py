@@ -21,6 +21,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
     markdown_report,
 )
 from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
+from evaluation_pipelines.storage.store import share
 from evaluation_pipelines.storage.stores import Stores
 
 NAME = "model_comparison"
@@ -37,8 +38,10 @@ class Report:
     markdown: Path
 
 
-def write_report(folder: Path, comparison: Comparison) -> Report:
+def write_report(folder: Path, comparison: Comparison, group_id: int | None = None) -> Report:
     """Replace the report as HTML and as Markdown; open files stay readable.
+
+    A group may read it as well.
 
     Raises:
         OSError: the folder cannot be written.
@@ -47,6 +50,8 @@ def write_report(folder: Path, comparison: Comparison) -> Report:
     report = Report(folder / f"{NAME}.html", folder / f"{NAME}.md")
     _write(report.html, html_page(comparison))
     _write(report.markdown, markdown_report(comparison))
+    for path in (folder, report.html, report.markdown):
+        share(path, group_id)
     return report
 
 
@@ -59,7 +64,7 @@ def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Repor
     """
     found = compare_models(stores, Question(*last_days(now)), now)
     write_comparison(stores, found)
-    return found, write_report(stores.settings.reports_dir, found)
+    return found, write_report(stores.settings.reports_dir, found, stores.group_id)
 
 
 def html_page(comparison: Comparison) -> str:

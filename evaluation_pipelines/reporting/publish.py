@@ -17,6 +17,7 @@ from evaluation_pipelines.schemas import (
     AGENT_SCORES,
     AGENT_SESSIONS,
     EVALUATION_BOOKS,
+    EVENT_TEXTS_LANDED,
     EXTERNAL_SIGNALS,
     JUDGE_SCORES,
     MASQUE_LIFT,
@@ -31,6 +32,7 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
+    TEXTS,
     TOOL_REPORTS,
     Column,
     Table,
@@ -43,6 +45,7 @@ from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
 
 LEFT_OUT = {
+    EVENT_TEXTS_LANDED.name: "prompts, replies and parameters; EVAL_PUBLISH_TEXTS adds event_texts",
     AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",
     QUARANTINE.name: "what could not be read: evaluation-pipelines quarantine list shows it",
     REPUTATION_EVENTS.name: "kept in ClickHouse; session_evaluations has what it is made from",
@@ -50,6 +53,7 @@ LEFT_OUT = {
 }
 """Tables that are not published, and why."""
 
+_TEXT_COLUMNS = ("event_id", "organization_id", "session_id", "session_date", *TEXTS)
 _COMPARED = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
 
 
@@ -67,7 +71,12 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
         raise AnalyticsError(
             f"{link} was not published: {error} The database of before is still there."
         ) from error
-    published = publish(link, sources, [_sessions(), _current()], now)
+    derived = [_sessions(), _current()]
+    if stores.settings.publish_texts:
+        sources.append(_source(stores.lake, EVENT_TEXTS_LANDED, copied=False))
+        derived.append(_event_texts())
+    group_id = None if stores.settings.publish_texts else stores.group_id
+    published = publish(link, sources, derived, now, group_id)
     kept = [path.name for path in published.file.parent.glob("*.duckdb")]
     Manifest(stores.ledger).note_published(published.file.name, read_at, kept)
     sweep_orphans(stores, [each.table for each in sources], None, now)
@@ -112,6 +121,17 @@ def _current() -> Derived:
         "scorecards of the present content, one of each profile; is_best_match as of now",
         read_sql("current_scorecards"),
         SCORECARDS.columns,
+    )
+
+
+def _event_texts() -> Derived:
+    """Return the texts of the events, each once."""
+    known = {each.name: each for each in EVENT_TEXTS_LANDED.columns}
+    return Derived(
+        "event_texts",
+        "texts of agent_events, joined by event_id: one row per event whose texts were logged",
+        read_sql("event_texts"),
+        tuple(known[name] for name in _TEXT_COLUMNS),
     )
 
 

@@ -4,7 +4,7 @@ They are written as a daily table, and computed for one day on request.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
@@ -16,6 +16,7 @@ from evaluation_pipelines.judging.session_windows import WindowKey, read_windows
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.reconciliation.counts import (
     EVENT_COLUMNS,
+    EventCounts,
     SessionCounts,
     count_events,
     count_sessions,
@@ -44,7 +45,9 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
 )
 from evaluation_pipelines.schemas.table import keys_are_unique
+from evaluation_pipelines.sessions.domain.checks import senders
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.storage.lake import LakeError
@@ -110,17 +113,22 @@ def _outside(stores: Stores, day: date, now: datetime) -> Iterator[Unattributed]
 _EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
 
 
-def bookings(stores: Stores, day: date, evaluations: pl.DataFrame, now: datetime) -> list[Booking]:
+Judged = Callable[[Window, str | None, int | None], DueState | None]
+"""Window, profile and version -> state for the judge; None where the profile needs none."""
+
+
+def bookings(
+    stores: Stores, day: date, evaluations: pl.DataFrame, judged: Judged, now: datetime
+) -> list[Booking]:
     """Return the state of each row of ``session_evaluations`` of a day, in their order.
 
-    Each row must have its window.
+    Each row must have its window in the lake of ``stores``.
 
     Raises:
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
     idle, why_due = stores.settings.session_idle_minutes, _why_due(stores.settings)
     windows = {window_key(each): each for each in read_windows(stores.lake, [day], now, idle)}
-    judged = _judged(stores, day, now)
     found = []
     for row in evaluations.iter_rows(named=True):
         window = windows[row["organization_id"], row["session_key"]]
@@ -143,10 +151,8 @@ def _why_due(settings: Settings) -> str:
     return f"due: no judge run has scored it yet{told}"
 
 
-def _judged(
-    stores: Stores, day: date, now: datetime
-) -> Callable[[Window, str | None, int | None], DueState | None]:
-    """Return the state for the judge; None where the profile needs none."""
+def _judged(stores: Stores, day: date, now: datetime) -> Judged:
+    """Return a function that knows the judge's earlier attempts of the day."""
     registry, past = ProfileStore(stores.ledger).registry(), ScoreStore(stores.ledger).past([day])
     model = stores.settings.judge_model or ""
 
@@ -170,11 +176,15 @@ _CONTENT = [*_SESSION, "content_hash"]
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Tables of a day in the lake; ``filed`` is the number of landed events in the manifest."""
+    """Tables of a day in the lake.
+
+    ``filed`` is the number of landed events in the manifest, ``senders`` are the sessions that sent
+    events. Events are counted shard by shard.
+    """
 
     filed: int
-    landed: pl.DataFrame
-    events: pl.DataFrame
+    events: EventCounts
+    senders: pl.DataFrame
     windows: pl.DataFrame
     performance: pl.DataFrame
     evaluations: pl.DataFrame
@@ -182,14 +192,18 @@ class _Tables:
 
     @classmethod
     def read(cls, stores: Stores, day: date) -> "_Tables":
-        lake, landed = stores.lake, AGENT_EVENTS_LANDED
-        parts = Manifest(stores.ledger).current(landed.name, day)
-        nothing = landed.schema.to_frame().select(EVENT_COLUMNS)
-        frames = [lake.read_part(each, landed, EVENT_COLUMNS) for each in parts]
+        lake = stores.lake
+        filed = sum(part.row_count for part in lake.parts(AGENT_EVENTS_LANDED, [day]))
+        counts, sent = EventCounts(), []
+        for shard in shards(stores.settings.shards):
+            landed = lake.of(shard).read(AGENT_EVENTS_LANDED, [day], EVENT_COLUMNS)
+            events = lake.of(shard).read(AGENT_EVENTS, [day], EVENT_COLUMNS)
+            counts += count_events(landed, events)
+            sent.append(senders(events))
         return cls(
-            sum(each.row_count for each in parts),
-            pl.concat([nothing, *frames]),
-            lake.read(AGENT_EVENTS, [day], EVENT_COLUMNS),
+            filed,
+            counts,
+            pl.concat(sent),
             lake.read(AGENT_SESSIONS, [day], [*_CONTENT, "session_id"]),
             lake.read(SESSION_PERFORMANCE, [day], _CONTENT),
             lake.read(SESSION_EVALUATIONS, [day]),
@@ -198,7 +212,7 @@ class _Tables:
 
     def count_sessions(self) -> SessionCounts:
         return count_sessions(
-            self.events, self.windows, self.performance, self.evaluations, self.card_ids
+            self.senders, self.windows, self.performance, self.evaluations, self.card_ids
         )
 
 
@@ -218,7 +232,7 @@ def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
     waiting = None if touched is None or touched.is_built else touched
     scorings = _scorings(stores, day)
     present = tables.evaluations.join(tables.windows, on=_CONTENT, how="semi")
-    sessions = book_rows(present, bookings(stores, day, present, now), scorings)
+    sessions = _book_sessions(stores, day, present, scorings, now)
     vanished = scorings.join(tables.windows, on=_SESSION, how="anti")
     return DayBooks(
         day,
@@ -226,7 +240,7 @@ def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
         sessions,
         equations(
             _filed(stores, now, tables.filed, waiting),
-            count_events(tables.landed, tables.events),
+            tables.events,
             tables.count_sessions(),
             count_states(sessions),
             Scorings(_number(scorings), _number(sessions), _number(vanished)),
@@ -235,6 +249,19 @@ def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
         _sum_or_unknown(scorings["judge_cost_usd"]),
         None if waiting is None else _why_it_waits(waiting),
     )
+
+
+def _book_sessions(
+    stores: Stores, day: date, evaluations: pl.DataFrame, scorings: pl.DataFrame, now: datetime
+) -> pl.DataFrame:
+    """Return the rows of the books, made shard by shard: EVALUATION_BOOKS."""
+    judged = _judged(stores, day, now)
+    frames = []
+    for shard in shards(stores.settings.shards):
+        of_shard = replace(stores, lake=stores.lake.of(shard))
+        some = evaluations if shard.is_whole else shard.rows_of(evaluations)
+        frames.append(book_rows(some, bookings(of_shard, day, some, judged, now), scorings))
+    return pl.concat(frames)
 
 
 def _filed(stores: Stores, now: datetime, of_date: int, waiting: QueuedDate | None) -> IngestTotals:

@@ -34,13 +34,18 @@ from evaluation_pipelines.schemas.telemetry import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     EVENT_NAMES,
+    EVENT_TEXTS_LANDED,
+    EVENTS_WITH_TEXTS,
     QUARANTINE,
+    TEXT_KEY,
+    TEXTS,
     TOOL_CLASSES,
 )
 from evaluation_pipelines.schemas.tools import TOOL_REPORTS
 
 TABLES = (
     AGENT_EVENTS_LANDED,
+    EVENT_TEXTS_LANDED,
     AGENT_EVENTS,
     AGENT_SESSIONS,
     SESSION_PERFORMANCE,
@@ -71,7 +76,9 @@ __all__ = [
     "AGENT_SESSIONS",
     "CONTENT_KEY",
     "EVALUATION_BOOKS",
+    "EVENTS_WITH_TEXTS",
     "EVENT_NAMES",
+    "EVENT_TEXTS_LANDED",
     "EXTERNAL_SIGNALS",
     "JUDGE_SCORES",
     "LIFT_MEASURES",
@@ -90,6 +97,8 @@ __all__ = [
     "SESSION_PERFORMANCE",
     "SIGNAL_CATEGORIES",
     "TABLES",
+    "TEXTS",
+    "TEXT_KEY",
     "TOOL_CLASSES",
     "TOOL_REPORTS",
     "UTC_TIME",

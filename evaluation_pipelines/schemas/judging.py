@@ -5,6 +5,7 @@ import polars as pl
 from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
 
 JUDGE_SCORES = Table(
+    has_texts=True,
     name="judge_scores",
     grain="one row per scoring of a session window by the judge, as the ledger has it",
     key=("score_id",),
@@ -57,6 +58,7 @@ JUDGE_SCORES = Table(
 TOOL_EXAMPLES = pl.List(pl.Struct({"session_key": pl.String, "rationale": pl.String}))
 
 MISSING_TOOLS = Table(
+    has_texts=True,
     name="missing_tools",
     grain="one row per tool that judges say was missing, and period of 28 days",
     key=("organization_id", "period_start", "tool"),

@@ -17,6 +17,7 @@ HUMAN_OVERRIDE = pl.Struct(
 )
 
 SCORECARDS = Table(
+    has_texts=True,
     name="scorecards",
     grain="one row per session content and profile version",
     key=("card_id",),

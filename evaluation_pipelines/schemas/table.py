@@ -1,6 +1,6 @@
 """Definition of a table of the lake, and the checks that its dates must pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -43,6 +43,7 @@ class Table:
     """A table of the lake; ``name`` is also its asset key, folder and SQL file.
 
     ``key`` has the columns that no two rows share, ``order`` those by which rows are sorted.
+    ``has_texts`` is True if people, models or tools wrote some of it: it is never shared.
     With ``several_files`` a partition consists of several files that are replaced one by one.
     """
 
@@ -52,6 +53,7 @@ class Table:
     order: tuple[str, ...]
     columns: tuple[Column, ...]
     several_files: bool = False
+    has_texts: bool = False
 
     @property
     def schema(self) -> pl.Schema:
@@ -81,6 +83,18 @@ class CheckResult:
     found: str
     examples: tuple[str, ...] = ()
     severity: Severity = "error"
+
+    def joined(self, other: "CheckResult") -> "CheckResult":
+        """Return the result for the rows of both."""
+        if other.found == self.found and other.expected == self.expected:
+            return replace(self, passed=self.passed and other.passed)
+        return replace(
+            self,
+            passed=self.passed and other.passed,
+            expected=f"{self.expected}; {other.expected}",
+            found=f"{self.found}; {other.found}",
+            examples=(*self.examples, *other.examples)[:EXAMPLES],
+        )
 
 
 def keys_are_unique(frame: pl.DataFrame, table: Table) -> CheckResult:

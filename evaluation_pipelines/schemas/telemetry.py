@@ -36,7 +36,6 @@ _EVENT_COLUMNS = columns(
     ("exit_code", pl.Int64, "exit code of a shell call, where shown"),
     ("decision", pl.String, "accept or reject"),
     ("error_type", pl.String, "class of the error as sent"),
-    ("error", pl.String, "text of the error as sent"),
     ("duration_ms", pl.Float64, "how long the call took"),
     ("ttft_ms", pl.Float64, "time to the first token"),
     ("cost_usd", pl.Float64, "price of the API request"),
@@ -46,14 +45,24 @@ _EVENT_COLUMNS = columns(
     ("cache_read_tokens", pl.Int64, "input tokens read from the cache"),
     ("cache_creation_tokens", pl.Int64, "input tokens written to the cache"),
     ("reasoning_tokens", pl.Int64, "output tokens spent on reasoning, where reported"),
-    ("content", pl.String, "prompt, reply, result or request body, when logged"),
-    ("tool_parameters", pl.String, "parameters of the call as JSON text, when logged"),
+    ("has_content", pl.Boolean, "a prompt, reply, result or request body was logged"),
+    ("has_parameters", pl.Boolean, "the parameters of the call were logged"),
     ("classification_label", pl.String, "classification.label as sent"),
-    ("attributes", pl.String, "JSON text of all attributes that have no column"),
     ("time_anomaly", pl.Boolean, "the time sent was impossible; event_time is a substitute"),
     ("source_file_id", pl.String, "identity of the landing file"),
     ("source_offset", pl.Int64, "byte offset of the line in that file"),
 )
+
+_TEXT_COLUMNS = columns(
+    ("content", pl.String, "prompt, reply, result or request body, when logged"),
+    ("tool_parameters", pl.String, "parameters of the call as JSON text, when logged"),
+    ("error", pl.String, "text of the error as sent"),
+    ("attributes", pl.String, "JSON text of all attributes that have no column"),
+)
+TEXTS = tuple(each.name for each in _TEXT_COLUMNS)
+"""Columns with what people, models and tools wrote."""
+
+_BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id; parts are sorted by it"))
 
 EVENT_NAMES = (
     "user_prompt",
@@ -74,12 +83,30 @@ EVENT_NAMES = (
 
 TOOL_CLASSES = ("read", "search", "edit", "write", "shell", "web", "mcp", "agent", "other")
 
+TEXT_KEY = ("event_id", "source_file_id", "source_offset")
+"""Columns that join an event with its texts: of several copies, those of the copy that is kept."""
+
+_OF_TEXTS = (*TEXT_KEY, "organization_id", "session_id", "session_date")
+
 AGENT_EVENTS_LANDED = Table(
     name="agent_events_landed",
     grain="one row per event as filed by ingest; a re-sent event appears again",
     key=(),
     order=(),
-    columns=_EVENT_COLUMNS,
+    columns=(*_EVENT_COLUMNS, *_BUCKET),
+)
+
+EVENT_TEXTS_LANDED = Table(
+    name="event_texts_landed",
+    grain="one row per event with texts as filed by ingest; a re-sent event appears again",
+    key=(),
+    order=(),
+    has_texts=True,
+    columns=(
+        *(each for each in _EVENT_COLUMNS if each.name in _OF_TEXTS),
+        *_TEXT_COLUMNS,
+        *_BUCKET,
+    ),
 )
 
 AGENT_EVENTS = Table(
@@ -90,11 +117,17 @@ AGENT_EVENTS = Table(
     columns=_EVENT_COLUMNS,
 )
 
+EVENTS_WITH_TEXTS = pl.Schema(
+    [(each.name, each.dtype) for each in (*_EVENT_COLUMNS, *_TEXT_COLUMNS)]
+)
+"""Columns of events as they are decoded, and as the judge reads them."""
+
 QUARANTINE = Table(
     name="quarantine",
     grain="one row per line or record that could not be read",
     key=(),
     order=(),
+    has_texts=True,
     columns=columns(
         ("file_id", pl.String, "identity of the landing file"),
         ("path", pl.String, "path of the file when it was read, inside the landing folder"),

@@ -68,6 +68,7 @@ LOOP = pl.Struct(
 )
 
 TOOL_REPORTS = Table(
+    has_texts=True,
     name="tool_reports",
     grain="one row per session window with tool calls: what they were worth",
     key=("organization_id", "session_key"),

@@ -12,7 +12,6 @@ from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import Synced, sync_profiles
 from evaluation_pipelines.schemas import (
-    AGENT_EVENTS,
     AGENT_SESSIONS,
     CONTENT_KEY,
     JUDGE_SCORES,
@@ -55,9 +54,11 @@ from evaluation_pipelines.sessions.domain.checks import every_score_has_its_sess
 from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.session_tables import rows_by_date
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 
 
 class SeveralDatesError(ValueError):
@@ -141,7 +142,7 @@ class WrittenTexts:
 
     def _of(self, day: date) -> pl.DataFrame:
         if day not in self._read:
-            events = self.stores.lake.read(AGENT_EVENTS, [day], EVENT_COLUMNS)
+            events = read_events_with_texts(self.stores.lake, day, columns=EVENT_COLUMNS)
             self._read[day] = written_texts(events, self.sessions.filter(session_date=day))
         return self._read[day]
 
@@ -199,12 +200,20 @@ def scorecards(batch: Batch) -> dict[date, BuiltPartition]:
     idle_minutes = batch.stores.settings.session_idle_minutes
     for day in batch.days:
         # Scheduled before anything is published: an unnecessary rebuild costs only a second.
-        ends_at = first_end(sessions[day], idle_minutes)
+        ends_at = first_end(_open_sessions(batch, day), idle_minutes)
         ScheduledRebuilds(batch.stores.ledger).expect(day, ends_at)
     return {
         day: _cards(parts[day], cards[day], sessions[day], synced, without_profile.count(day))
         for day in batch.days
     }
+
+
+def _open_sessions(batch: Batch, day: date) -> pl.DataFrame:
+    """Return ``is_terminal, ended_at`` of the sessions of a date, of all shards."""
+    columns = ["ended_at", "explicit_end"]
+    sessions = batch.stores.lake.of(ALL_BUCKETS).read(AGENT_SESSIONS, [day], columns)
+    now = pl.lit(batch.now).cast(UTC_TIME)
+    return sessions.with_columns(is_terminal(now, batch.stores.settings.session_idle_minutes))
 
 
 def _parts(batch: Batch, inputs: ScoringInputs) -> dict[date, dict[str, pl.DataFrame]]:
@@ -216,7 +225,20 @@ def _parts(batch: Batch, inputs: ScoringInputs) -> dict[date, dict[str, pl.DataF
         days = sessions["session_date"].unique().sort().to_list()
         for day, of_day in rows_by_date(cards, days).items():
             parts[day][f"{profile.id}-v{profile.version}"] = of_day
+    if not batch.stores.lake.shard.is_whole:
+        _add_old_parts(parts, inputs.cards)
     return parts
+
+
+def _add_old_parts(parts: Mapping[date, dict[str, pl.DataFrame]], cards: pl.DataFrame) -> None:
+    """Add the files of versions that score no session any more.
+
+    A file of all sessions is replaced by those of shards: each must have its rows.
+    """
+    by_version = cards.partition_by("session_date", "profile_id", "profile_version", as_dict=True)
+    for (day, profile_id, version), rows in by_version.items():
+        if isinstance(day, date):
+            parts[day].setdefault(f"{profile_id}-v{version}", rows.sort(SCORECARDS.order))
 
 
 def _cards_of(

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import polars as pl
 
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, SESSION_KEY
+from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_KEY
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
@@ -65,13 +65,15 @@ def score_files(
         session: A session key or session id. Lines that cannot belong to it are not decoded.
     """
     scored = ScoredTelemetry([], IngestCounts())
-    batches = [AGENT_EVENTS_LANDED.schema.to_frame()]
+    # Without texts, the events of a large file fit in memory.
+    batches = [AGENT_EVENTS.schema.to_frame()]
     with infrequent_gc():
         for name, handle in files:
             for batch in _batches(name, handle, settings, progress or Silent(), session):
                 scored.counts.add(batch.counts)
                 scored.quarantined += [(name, line) for line in batch.quarantined]
-                batches.append(_without_texts(_of_session(batch.events, session)))
+                events = _of_session(batch.events, session)
+                batches.append(events.select(AGENT_EVENTS.schema.names()))
     dated = assign_session_dates(pl.concat(batches), None, settings.start_date)
     sessions = query_sessions(query_events(dated.events), settings)
     scored.sessions = session_rows(sessions, score_sessions(sessions))
@@ -133,17 +135,6 @@ def _of_session(events: pl.DataFrame, session: str | None) -> pl.DataFrame:
     if session is None:
         return events
     return events.filter(pl.col("session_id").is_in(sorted(session_ids_of(session))))
-
-
-def _without_texts(events: pl.DataFrame) -> pl.DataFrame:
-    """Return the events with empty texts, so that those of a large file fit in memory.
-
-    Sessions and scores depend on whether a text was logged, not on what it says.
-    """
-    texts = ("content", "tool_parameters")
-    blank = [pl.when(pl.col(name).is_not_null()).then(pl.lit("")).alias(name) for name in texts]
-    null = [pl.lit(None, pl.String).alias(name) for name in ("attributes", "error")]
-    return events.with_columns(*blank, *null)
 
 
 def open_telemetry(path: str, standard_input: BinaryIO) -> tuple[str, BinaryIO]:

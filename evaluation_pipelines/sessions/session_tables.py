@@ -13,6 +13,7 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
+    EVENT_TEXTS_LANDED,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
@@ -32,10 +33,11 @@ from evaluation_pipelines.sessions.domain.performance import (
 )
 from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.compaction import compact_landed_events
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
-from evaluation_pipelines.storage.parts import Part
-from evaluation_pipelines.storage.queries import Source, run_queries, run_query
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.queries import FilesOfShard, Source, run_queries, run_query
 from evaluation_pipelines.storage.stores import Stores
 
 KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
@@ -74,11 +76,11 @@ def query_sessions(events: Source, settings: Settings, *, small: bool = False) -
     )
 
 
-def query_tool_calls(events: Source) -> pl.DataFrame:
-    """Return tool calls (TOOL_CALLS) of deduplicated events in lake files or a frame."""
+def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
+    """Return tool calls (TOOL_CALLS) of deduplicated events and their texts."""
     return run_query(
         _TOOL_CALLS,
-        views={AGENT_EVENTS.name: events},
+        views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
         schema=TOOL_CALLS,
         steps_of=AGENT_SESSIONS.name,
         last_step="call_outcomes",
@@ -86,12 +88,12 @@ def query_tool_calls(events: Source) -> pl.DataFrame:
 
 
 def query_sessions_and_calls(
-    events: Source, settings: Settings, *, small: bool = False
+    events: Source, texts: Source, settings: Settings, *, small: bool = False
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return session windows and tool calls; the steps that both need run once."""
     sessions, calls = run_queries(
         {AGENT_SESSIONS.name: AGENT_SESSIONS.schema, _TOOL_CALLS: TOOL_CALLS},
-        views={AGENT_EVENTS.name: events},
+        views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
         params=_session_params(settings),
         steps_of=AGENT_SESSIONS.name,
         small=small,
@@ -119,18 +121,32 @@ def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.D
 
 def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the landed events of the batch, deduplicated."""
-    stores = batch.stores
-    parts = {day: compact_landed_events(stores, day, batch.now) for day in batch.days}
-    frames = [
-        stores.lake.read_part(part, AGENT_EVENTS_LANDED) for each in parts.values() for part in each
-    ]
-    landed = pl.concat([AGENT_EVENTS.schema.to_frame(), *frames])
-    kept = rows_by_date(kept_events(landed, small=batch.is_small), batch.days)
-    return {day: _events(landed[rows["row_no"]], parts[day]) for day, rows in kept.items()}
+    lake, days = batch.stores.lake, batch.days
+    # Listed once: more parts can land between the two times that they are read.
+    parts = {day: lake.parts(AGENT_EVENTS_LANDED, [day]) for day in days}
+    # First without the other columns, which take far more memory.
+    order = {day: _landed(lake, parts[day], _DEDUPLICATION_COLUMNS) for day in days}
+    rows_landed = {day: each.height for day, each in order.items()}
+    kept = rows_by_date(kept_events(pl.concat(order.values()), small=batch.is_small), days)
+    del order
+    landed = pl.concat(_landed(lake, each, AGENT_EVENTS.schema.names()) for each in parts.values())
+    if len(days) == 1:
+        return {days[0]: _events(_taken(landed, kept[days[0]]["row_no"]), rows_landed[days[0]])}
+    return {day: _events(landed[rows["row_no"]], rows_landed[day]) for day, rows in kept.items()}
 
 
-def _events(events: pl.DataFrame, parts: Sequence[Part]) -> BuiltPartition:
-    landed = sum(part.row_count for part in parts)
+def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.DataFrame:
+    frames = [lake.read_part(part, AGENT_EVENTS_LANDED, columns) for part in parts]
+    return pl.concat([AGENT_EVENTS.schema.to_frame().select(columns), *frames])
+
+
+def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> pl.DataFrame:
+    """Return some rows of a frame, which is left empty: a large one does not fit twice."""
+    names = frame.columns
+    return pl.DataFrame([frame.drop_in_place(name).gather(row_numbers) for name in names])
+
+
+def _events(events: pl.DataFrame, landed: int) -> BuiltPartition:
     return BuiltPartition(
         AGENT_EVENTS,
         events,
@@ -152,8 +168,15 @@ def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
     settings, small = batch.stores.settings, batch.is_small
     if TOOL_REPORTS.name not in batch.tables:
         return query_sessions(events, settings, small=small)
-    windows, batch.tool_calls = query_sessions_and_calls(events, settings, small=small)
+    texts = text_files(batch.stores.lake, batch.days)
+    windows, batch.tool_calls = query_sessions_and_calls(events, texts, settings, small=small)
     return windows
+
+
+def text_files(lake: Lake, days: Sequence[date]) -> Source:
+    """Return the files with the texts of some dates, or no rows if nothing was logged."""
+    files = lake.files(EVENT_TEXTS_LANDED, days)
+    return FilesOfShard(files, lake.shard) if files else EVENT_TEXTS_LANDED.schema.to_frame()
 
 
 def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> BuiltPartition:
@@ -175,8 +198,10 @@ def session_performance(batch: Batch) -> dict[date, BuiltPartition]:
     sessions = batch.stores.lake.read(AGENT_SESSIONS, batch.days)
     of_day = rows_by_date(sessions, batch.days)
     scores = rows_by_date(score_sessions(sessions), batch.days)
-    batch.scores.update((day, rows.select(RANKED)) for day, rows in scores.items())
-    known = _past_scores(batch) | batch.scores
+    if batch.stores.lake.shard.is_whole:
+        batch.scores.update((day, rows.select(RANKED)) for day, rows in scores.items())
+    batch.scores |= _past_scores(batch)
+    known = batch.scores
     return {day: _performance(of_day[day], scores[day], _history(known, day)) for day in batch.days}
 
 
@@ -198,10 +223,14 @@ def _performance(
 
 
 def _past_scores(batch: Batch) -> dict[date, pl.DataFrame]:
-    """Return scores of earlier dates that the run has not built, by the current formulas."""
+    """Return scores of earlier dates, of all shards, that the run does not have yet.
+
+    They are by the current formulas.
+    """
     needed = {before for day in batch.days for before in _weeks_before(day)}
     days = sorted(needed - batch.scores.keys())
-    scores = score_sessions(batch.stores.lake.read(AGENT_SESSIONS, days))
+    lake = batch.stores.lake.of(ALL_BUCKETS)
+    scores = score_sessions(lake.read(AGENT_SESSIONS, days))
     found = rows_by_date(scores.select("session_date", *RANKED), days)
     return {day: rows.select(RANKED) for day, rows in found.items()}
 

@@ -15,7 +15,7 @@ from evaluation_pipelines.sessions.domain.find_session import (
     match_window,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
-from evaluation_pipelines.sessions.session_tables import query_tool_calls, rows_by_date
+from evaluation_pipelines.sessions.session_tables import query_tool_calls, rows_by_date, text_files
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 
@@ -24,7 +24,8 @@ def tool_reports(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the tool reports of the session windows of the batch."""
     lake, calls, batch.tool_calls = batch.stores.lake, batch.tool_calls, None
     if calls is None:
-        calls = query_tool_calls(lake.files(AGENT_EVENTS, batch.days))
+        texts = text_files(lake, batch.days)
+        calls = query_tool_calls(lake.files(AGENT_EVENTS, batch.days), texts)
     sessions = lake.read(AGENT_SESSIONS, batch.days)
     reports = rows_by_date(report(calls, sessions), batch.days)
     return {day: _built(rows, sessions.filter(session_date=day)) for day, rows in reports.items()}

@@ -1,7 +1,6 @@
 """Settings of the judge: endpoint, limits, budget, and what is judged."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -14,6 +13,8 @@ from pydantic import (
     field_validator,
 )
 from pydantic_settings import BaseSettings
+
+from evaluation_pipelines.settings.folder import LocalPath
 
 _OPENAI = "https://api.openai.com/v1"
 
@@ -40,7 +41,6 @@ def _none_of(text: object) -> object:
     return None if isinstance(text, str) and text.strip().lower() == "none" else text
 
 
-_Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
 
 
@@ -178,7 +178,7 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         min_length=1,
         description="judge: rubric of sessions without a profile that has one",
     )
-    judge_rubrics_dir: _Folder | None = Field(
+    judge_rubrics_dir: LocalPath | None = Field(
         default=None,
         description="judge: folder of your own rubrics, in addition to the shipped ones",
     )

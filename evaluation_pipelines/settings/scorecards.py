@@ -1,12 +1,12 @@
 """Settings of judge profiles and scorecards."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings
 
 from evaluation_pipelines.settings.exclusions import check_rules
+from evaluation_pipelines.settings.folder import LocalPath
 
 
 def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
@@ -17,7 +17,7 @@ def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 class ScorecardSettings(BaseSettings):
     """Folder of profiles, placeholder cards, exclusions, audit sample."""
 
-    profiles_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+    profiles_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "profiles",
         description="folder of your own judge profiles, YAML; one with the id of a shipped profile "
         "replaces it; `profiles` in the data folder unless set",

@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings
 
+from evaluation_pipelines.settings.folder import LocalPath
+
 _LEDGER_SCHEMES = ("sqlite", "postgresql")
 
 
@@ -18,23 +20,19 @@ def _ledger_url(url: str) -> str:
     return url
 
 
-# No shell expands "~" in .env: it would become a folder of that name.
-_Path = Annotated[Path, AfterValidator(Path.expanduser)]
-
-
 class StoreSettings(BaseSettings):
     """Folders, databases and the range of the partitions."""
 
-    data_dir: _Path = Field(
+    data_dir: LocalPath = Field(
         default=Path("data"),
         description="folder of all data; relative to the working directory",
     )
-    landing_dir: _Path = Field(
+    landing_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "landing",
         description="folder that collectors write telemetry to; only read; `landing` in the "
         "data folder unless set",
     )
-    lake_dir: _Path = Field(
+    lake_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "lake",
         description="folder of the Parquet tables; `lake` in the data folder unless set",
     )
@@ -44,15 +42,25 @@ class StoreSettings(BaseSettings):
         "`postgresql+<driver>://...`; `ledger.db` in the data folder unless set",
         repr=False,
     )
-    analytics_path: _Path = Field(
+    analytics_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "analytics.duckdb",
         description="link to the analysts' database; `analytics.duckdb` in the data folder unless "
         "set",
     )
-    reports_dir: _Path = Field(
+    publish_texts: bool = Field(
+        default=False,
+        description="add prompts, replies and parameters to the analysts' database, as the view "
+        "`event_texts`",
+    )
+    reports_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "reports",
         description="folder of the reports, HTML and markdown; `reports` in the data folder unless "
         "set",
+    )
+    shared_group: str | None = Field(
+        default=None,
+        description="Unix group that may read the tables of figures, the analysts' database (while "
+        "it has no texts) and the reports; all other files are private to their owner",
     )
     start_date: date = Field(
         default=date(2025, 1, 1),

@@ -31,9 +31,17 @@ class Shard:
         """True if the shard has all buckets."""
         return (self.first, self.last) == (0, BUCKETS - 1)
 
-    def has(self, bucket: pl.Expr) -> pl.Expr:
-        """Return whether a column of buckets is in the shard."""
-        return bucket.is_between(self.first, self.last)
+    def contains(self, first: int, last: int) -> bool:
+        """Return True if all of the buckets ``first`` to ``last`` are in the shard."""
+        return self.first <= first and last <= self.last
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Return True if any of the buckets ``first`` to ``last`` is in the shard."""
+        return first <= self.last and self.first <= last
+
+    def rows_of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with a ``session_id`` in the shard."""
+        return rows.filter(buckets_of(rows["session_id"]).is_between(self.first, self.last))
 
 
 ALL_BUCKETS = Shard(0, BUCKETS - 1)

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, Table
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE, Table
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
@@ -23,8 +23,9 @@ def compact_landed_events(stores: Stores, day: date, now: datetime) -> list[Part
     All rows are kept, so the number of landed events does not change.
 
     Returns:
-        The current parts.
+        The current parts with the events; those with their texts are merged as well.
     """
+    _compact(stores, EVENT_TEXTS_LANDED, day, now)
     return _compact(stores, AGENT_EVENTS_LANDED, day, now)
 
 

@@ -9,10 +9,11 @@ import polars as pl
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.schemas.announcement import Announcement
 from evaluation_pipelines.schemas.table import CheckResult
+from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.stores import Stores
 
 _PREVIEW_ROWS = 8
-_ANY_ERROR = (Exception, pl.exceptions.PanicException)
+ANY_ERROR = (Exception, pl.exceptions.PanicException)
 """One broken date must not stop the others; a panic of Polars is not an Exception."""
 
 
@@ -45,6 +46,23 @@ class BuiltPartition:
         """Number of rows of the partition."""
         return self.frame.height if self.total_rows is None else self.total_rows
 
+    def joined(self, other: "BuiltPartition") -> "BuiltPartition":
+        """Return the partition of both shards, with the rows of both if they have all of them."""
+        sums = {
+            name: self.facts.get(name, 0) + other.facts.get(name, 0)
+            for name in {**self.facts, **other.facts}
+        }
+        checks = tuple(
+            first.joined(second) for first, second in zip(self.checks, other.checks, strict=True)
+        )
+        total = self.row_count + other.row_count
+        has_all = self.total_rows is None and other.total_rows is None
+        frame = pl.concat([self.frame, other.frame]) if has_all else self.frame
+        total_rows = None if has_all else total
+        return replace(
+            self, frame=frame, checks=checks, facts=sums, parts={}, total_rows=total_rows
+        )
+
     def preview_rows(self) -> "BuiltPartition":
         """Return a copy with only a few rows, for logging."""
         first = self.frame.head(_PREVIEW_ROWS)
@@ -62,7 +80,7 @@ class Batch:
     ``tables`` are the names of the tables to build. With ``is_small`` queries use one thread.
     ``tool_calls`` are TOOL_CALLS of the dates, computed together with session windows and passed to
     tool reports. ``evidence`` is the input of scorecards and effective scores.
-    ``scores`` are the scores built so far by this run, by date: percentiles rank among them.
+    ``scores`` are the scores that percentiles rank among, by date: built or read by this run.
     """
 
     stores: Stores
@@ -73,6 +91,11 @@ class Batch:
     tool_calls: pl.DataFrame | None = None
     scores: dict[date, pl.DataFrame] = field(default_factory=dict)
     evidence: pl.DataFrame | None = None
+
+    def of(self, shard: Shard) -> "Batch":
+        """Return the batch with the sessions of a shard, without what was passed on for all."""
+        stores = replace(self.stores, lake=self.stores.lake.of(shard))
+        return replace(self, stores=stores, tool_calls=None, evidence=None)
 
     def without(self, days: Iterable[date]) -> "Batch":
         """Return the batch without some of its dates; itself if there are none."""
@@ -109,6 +132,7 @@ class DailyTable:
     ``upstream`` has the assets it is made from, ``preview`` the columns for a first look.
     ``code_version`` changes with its SQL or formula: the interface then marks older dates.
     A table with an ``own_step`` is a separate asset: new telemetry alone does not rebuild it.
+    A table that is not built ``by_shard`` is built from all sessions of a date at once.
     ``announce`` is called after a partition has become current, to record events for other systems.
     """
 
@@ -125,6 +149,7 @@ class DailyTable:
     ) = None
     own_step: bool = False
     alone: bool = False
+    by_shard: bool = True
 
     def check_descriptions(self) -> dict[str, str]:
         """Return the name of each check and what it says."""
@@ -149,9 +174,9 @@ def make_partitions(
     """
     try:
         made = daily.make(batch) if batch.days else {}
-    except _ANY_ERROR as error:
+    except ANY_ERROR as error:
         if len(batch.days) == 1:
-            yield batch.days[0], _as_exception(error)
+            yield batch.days[0], as_exception(error)
         else:  # build each date separately to find the one at fault
             for day in batch.days:
                 yield from make_partitions(daily, batch.only([day]))
@@ -159,11 +184,12 @@ def make_partitions(
     for day in batch.days:
         try:
             yield day, _staged(daily, batch.stores, day, made[day])
-        except _ANY_ERROR as error:
-            yield day, _as_exception(error)
+        except ANY_ERROR as error:
+            yield day, as_exception(error)
 
 
-def _as_exception(error: BaseException) -> Exception:
+def as_exception(error: BaseException) -> Exception:
+    """Return an error that can be recorded with its date."""
     return error if isinstance(error, Exception) else RuntimeError(f"Polars panicked: {error}")
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from evaluation_pipelines.storage.store import refuse_link
+
 
 class LockTimeoutError(Exception):
     """Another process held the lock for too long; the message names it and says what to do."""
@@ -20,8 +22,10 @@ def file_lock(path: Path, timeout_s: float) -> Iterator[None]:
 
     Raises:
         LockTimeoutError: the lock was not free within ``timeout_s`` seconds.
-        OSError: the lock file cannot be created.
+        OSError: the lock file cannot be created, or is a symbolic link.
     """
+    refuse_link(path.parent)
+    refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path, timeout=timeout_s, thread_local=False)
     try:

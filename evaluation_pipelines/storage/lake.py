@@ -6,25 +6,27 @@ its place. Readers take the list of files from the manifest, never from the fold
 """
 
 import hashlib
-import os
-import shutil
 import uuid
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from io import BytesIO
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS, BUCKET, Shard
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.store import LinkError, LocalStore
 
-_STAGING = "_tmp"
 _LOCKS = "_locks"
+_LANDED_GROUP_ROWS = 32_768
+"""Rows of landed parts that are read together: a shard needs few of a large part."""
 
 
 class LakeError(UserError):
@@ -38,18 +40,22 @@ class DamagedPartError(LakeError):
 class Lake:
     """Reader and writer of the Parquet files under ``root`` that the manifest names.
 
-    Without a manifest, nothing was ever written: the lake is empty and read-only.
+    Without a manifest, nothing was ever written: the lake is empty and read-only. ``shard`` has the
+    buckets of the sessions whose rows it reads and writes; see ``of``.
     """
 
-    def __init__(self, root: Path, manifest: Manifest | None) -> None:
+    shard: Shard = ALL_BUCKETS
+
+    def __init__(self, root: Path, manifest: Manifest | None, group_id: int | None = None) -> None:
         self.root = root
         self._manifest = manifest
-        self._being_written: set[Path] = set()
+        self.store = LocalStore(root, group_id)
 
-    @property
-    def staging(self) -> Path:
-        """Folder of files that are being written."""
-        return self.root / _STAGING
+    def of(self, shard: Shard) -> Self:
+        """Return the same lake with the sessions of a shard only."""
+        part_of_lake = copy(self)
+        part_of_lake.shard = shard
+        return part_of_lake
 
     @property
     def locks(self) -> Path:
@@ -76,8 +82,9 @@ class Lake:
     def _named(self, table: Table, dates: Iterable[date | None] | None) -> list[NewPart]:
         """Return the current parts in the order of the dates."""
         place = None if dates is None else {day: index for index, day in enumerate(dates)}
+        found = self._current(table, place)
         return sorted(
-            self._current(table, place),
+            (part for part in found if self.shard.overlaps(part.first_bucket, part.last_bucket)),
             key=lambda part: (
                 part.session_date or date.min if place is None else place[part.session_date],
                 part.slot or "",
@@ -98,6 +105,8 @@ class Lake:
 
     def files(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Path]:
         """Return the files of ``parts`` after their content was verified.
+
+        Files of landed tables may have rows of other shards as well.
 
         Raises:
             DamagedPartError: A file is missing, or its content has changed.
@@ -137,7 +146,9 @@ class Lake:
     ) -> NewPart:
         """Write a file that will take the place of a slot once ``switch`` is called."""
         name = f"{slot}-{uuid.uuid4().hex[:12]}"
-        return replace(self.write_part(frame, table, session_date, name), slot=slot)
+        part = self.write_part(frame, table, session_date, name)
+        shard = self.shard
+        return replace(part, slot=slot, first_bucket=shard.first, last_bucket=shard.last)
 
     def switch(self, parts: Collection[NewPart]) -> None:
         """Make staged parts the current ones, all of them in one transaction."""
@@ -149,10 +160,14 @@ class Lake:
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
     ) -> NewPart:
         """Write a file under a fresh name; it counts once the manifest names it."""
-        path = self.folder(table, session_date) / f"{name}.parquet"
+        folder = self.folder(table, session_date).relative_to(self.root)
+        path = (folder / f"{name}.parquet").as_posix()
         size_bytes, sha256 = self._write(frame, table, path)
-        in_lake = path.relative_to(self.root).as_posix()
-        return NewPart(table.name, session_date, in_lake, frame.height, size_bytes, sha256)
+        part = NewPart(table.name, session_date, path, frame.height, size_bytes, sha256)
+        if BUCKET not in frame.columns or frame.is_empty():
+            return part
+        first, last = frame.select(pl.col(BUCKET).min(), last=pl.col(BUCKET).max()).row(0)
+        return replace(part, first_bucket=first, last_bucket=last)
 
     def read(
         self,
@@ -206,7 +221,15 @@ class Lake:
             rows = pl.scan_parquet(
                 source, schema=table.schema, missing_columns="insert", glob=False
             )
-            return rows.filter(*conditions).select(columns or pl.all()).collect()
+            found = rows.filter(*conditions)
+            if self.shard.contains(part.first_bucket, part.last_bucket):
+                return found.select(columns or pl.all()).collect()
+            if BUCKET in table.schema:
+                of_shard = pl.col(BUCKET).is_between(self.shard.first, self.shard.last)
+                return found.filter(of_shard).select(columns or pl.all()).collect()
+            needed = None if columns is None else {"session_id", *columns}
+            with_id = found.select(needed or pl.all()).collect()
+            return self.shard.rows_of(with_id).select(columns or pl.all())
         # A panic of the native reader is no Exception, and its message does not name the file.
         except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             path = self.root / part.path
@@ -216,7 +239,7 @@ class Lake:
         """Return the content of a part after it was compared with its checksum."""
         path = self.root / part.path
         try:
-            content = path.read_bytes()
+            content = self.store.get(part.path)
         except FileNotFoundError as error:
             raise DamagedPartError(f"{path} is missing. {_advice(part)}") from error
         except OSError as error:
@@ -234,42 +257,44 @@ class Lake:
         """Delete what crashes left: parts that no manifest names, and staged files.
 
         Only files last changed before ``before`` are deleted: a newer one may still be in use.
-        Files that this lake is writing are never deleted.
 
         Returns:
             The number of parts deleted.
         """
-        known = {self.root / path for path in known_paths}
-        parts = set(self.folder(table, session_date).glob("*.parquet")) - known
-        orphans = [path for path in parts if _changed_before(path, before)]
-        staged = set(self.staging.glob("*.parquet")) - self._being_written
-        for path in (*orphans, *(path for path in staged if _changed_before(path, before))):
-            path.unlink(missing_ok=True)
+        known = set(known_paths)
+        folder = self.folder(table, session_date).relative_to(self.root).as_posix()
+        orphans = [
+            file.path
+            for file in self.store.list(f"{folder}/")
+            if file.path not in known
+            and file.changed_at < before.timestamp()
+            # A table without partitions has its files in the folder of all dates of others.
+            and file.path.rpartition("/")[0] == folder
+        ]
+        for path in orphans:
+            self.store.delete(path)
+        self.store.delete_staged(before)
         return len(orphans)
 
-    def _write(self, frame: pl.DataFrame, table: Table, path: Path) -> tuple[int, str]:
-        """Write a file under its name, all at once; return its size in bytes and its SHA-256."""
+    def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:
+        """Write a file all at once; return its size in bytes and its SHA-256."""
         if frame.schema != table.schema:
             raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
-        staged = self.staging / f"{uuid.uuid4().hex}.parquet"
-        self._being_written.add(staged)
+        content = BytesIO()
+        rows = _LANDED_GROUP_ROWS if BUCKET in table.schema else None
+        frame.write_parquet(content, compression="zstd", compression_level=1, row_group_size=rows)
+        written = content.getbuffer()
         try:
-            staged.parent.mkdir(parents=True, exist_ok=True)
-            if not path.parent.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _flush(path.parent.parent)  # the new folder, too, survives a power cut
-            frame.write_parquet(staged, compression="zstd", compression_level=1)
-            _flush(staged)
-            content = staged.read_bytes()
-            staged.replace(path)
-            _flush(path.parent)
-        except (OSError, pl.exceptions.ComputeError) as error:
-            with suppress(OSError):  # the folder itself may be the problem
-                staged.unlink(missing_ok=True)
-            raise LakeError(f"cannot write {path}: {error}. {_space(self.root)}") from error
-        finally:
-            self._being_written.discard(staged)
-        return len(content), _sha256(content)
+            self.store.put(path, written, shared=not table.has_texts)
+        except LinkError as error:
+            raise LakeError(f"cannot write {self.root / path}: {error}") from error
+        except OSError as error:
+            free = self.store.free_bytes() // 2**20
+            raise LakeError(
+                f"cannot write {self.root / path}: {error}. The disk has {free} MiB free; check "
+                "space and permissions, then run again."
+            ) from error
+        return len(written), _sha256(written)
 
 
 def _advice(part: NewPart) -> str:
@@ -281,23 +306,8 @@ def _advice(part: NewPart) -> str:
     return f"Build its date again: evaluation-pipelines build --date {part.session_date}"
 
 
-def _sha256(content: bytes) -> str:
+def _sha256(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _changed_before(path: Path, time: datetime) -> bool:
-    try:
-        return path.stat().st_mtime < time.timestamp()
-    except FileNotFoundError:  # renamed or deleted by another process
-        return False
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
@@ -307,8 +317,3 @@ def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
         if given.get(name) != wanted.get(name)
     ]
     return "; ".join(wrong) or "the columns are in another order"
-
-
-def _space(root: Path) -> str:
-    free = shutil.disk_usage(root if root.exists() else Path.cwd()).free
-    return f"The disk has {free // 2**20} MiB free; check space and permissions, then run again."

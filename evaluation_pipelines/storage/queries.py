@@ -10,6 +10,7 @@ import atexit
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -20,9 +21,19 @@ import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.storage.arrow_rows import ArrowRows
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard
 from evaluation_pipelines.storage.sql_files import read_sql, read_steps
 
-Source: TypeAlias = pl.DataFrame | Sequence[Path]
+
+@dataclass(frozen=True, slots=True)
+class FilesOfShard:
+    """Parquet files with a column ``bucket``, of which only the rows of a shard are read."""
+
+    paths: Sequence[Path]
+    shard: Shard
+
+
+Source: TypeAlias = pl.DataFrame | Sequence[Path] | FilesOfShard
 
 _ROW_NUMBER = "row_no"
 _MOST_ROWS_OF_A_FILE = 2**40
@@ -109,15 +120,20 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
     if isinstance(source, pl.DataFrame):
         connection.register(view, ArrowRows(source.with_row_index(_ROW_NUMBER)))
         return
-    if not source:
+    paths, shard = (
+        (source.paths, source.shard) if isinstance(source, FilesOfShard) else (source, ALL_BUCKETS)
+    )
+    if not paths:
         raise ValueError(f"view {view} has no Parquet files")
     # A view takes no parameters and must be temporary: a variable has its files.
-    files = [_as_literal_glob(path) for path in source]
+    files = [_as_literal_glob(path) for path in paths]
+    rows_wanted = "" if shard.is_whole else f" where bucket between {shard.first} and {shard.last}"
     connection.execute(f"set variable files_of_{view} = $files", {"files": files})
     connection.execute(
         f"create temp view {view} as from read_parquet("
         f"getvariable('files_of_{view}'), union_by_name => true, hive_partitioning => false) "
         f"select *, file_index * {_MOST_ROWS_OF_A_FILE} + file_row_number as {_ROW_NUMBER}"
+        f"{rows_wanted}"
     )
 
 

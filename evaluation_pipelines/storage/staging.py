@@ -18,6 +18,7 @@ class StagingLake(Lake):
 
     def __init__(self, lake: Lake, ledger: Ledger) -> None:
         super().__init__(lake.root, Manifest(ledger))
+        self.store = lake.store
         self._ledger = ledger
         self._staged: dict[date | None, list[NewPart]] = {}
 
@@ -49,6 +50,7 @@ class StagingLake(Lake):
             for day in (list(self._staged) if dates is None else dates)
             for part in self._of(day)
             if part.table_name == table.name
+            and self.shard.overlaps(part.first_bucket, part.last_bucket)
         ]
         current = super()._current(table, dates)
         return [part for part in current if not any(new.replaces(part) for new in staged)] + staged

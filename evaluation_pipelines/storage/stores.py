@@ -1,34 +1,45 @@
 """The stores of one installation."""
 
+import grp
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.store import keep_private
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Landing folder, lake and ledger of the settings."""
+    """Landing folder, lake and ledger of the settings; ``group_id`` may read figures."""
 
     settings: Settings
     landing: Landing
     lake: Lake
     ledger: Ledger
+    group_id: int | None = None
+
+
+class SharedGroupError(UserError):
+    """``EVAL_SHARED_GROUP`` names no group of this machine."""
 
 
 @contextmanager
 def open_stores(settings: Settings) -> Iterator[Stores]:
-    """Open the stores; create or migrate the ledger if needed.
+    """Open the stores; create the ledger if needed. New files of this process are private.
 
     Raises:
+        SharedGroupError: the group of the settings does not exist.
         LedgerError: the ledger cannot be used.
     """
+    keep_private()
     with closing(open_ledger(settings.ledger_url)) as ledger:
         yield _stores(settings, ledger)
 
@@ -41,6 +52,7 @@ def read_stores(settings: Settings) -> Iterator[Stores]:
         NoLedgerError: nothing was ever ingested here.
         LedgerError: the ledger cannot be used.
     """
+    keep_private()
     try:
         opened = open_ledger(settings.ledger_url, create=False)
     except NoLedgerError as error:
@@ -53,6 +65,20 @@ def read_stores(settings: Settings) -> Iterator[Stores]:
 
 
 def _stores(settings: Settings, ledger: Ledger) -> Stores:
-    return Stores(
-        settings, Landing(settings.landing_dir), Lake(settings.lake_dir, Manifest(ledger)), ledger
-    )
+    group_id = _group_id(settings)
+    if group_id is not None and settings.data_dir.is_dir():
+        os.chown(settings.data_dir, -1, group_id)
+        settings.data_dir.chmod(0o710)  # to pass through, not to list
+    lake = Lake(settings.lake_dir, Manifest(ledger), group_id)
+    return Stores(settings, Landing(settings.landing_dir), lake, ledger, group_id)
+
+
+def _group_id(settings: Settings) -> int | None:
+    if settings.shared_group is None:
+        return None
+    try:
+        return grp.getgrnam(settings.shared_group).gr_gid
+    except KeyError as error:
+        raise SharedGroupError(
+            f"EVAL_SHARED_GROUP: there is no group {settings.shared_group} on this machine."
+        ) from error

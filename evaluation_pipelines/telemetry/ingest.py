@@ -8,6 +8,7 @@ that transaction leaves files that no reader sees; a kill after it leaves nothin
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import count
 from typing import BinaryIO
 
 import polars as pl
@@ -184,11 +185,14 @@ class Ingest:
         head = read_head(handle, byte_range.end)
         if not is_same_file(handle, source):  # checked last: it was the same file until now
             raise OSError(FILE_REPLACED)
-        while True:
+        for attempt in count():
             dated = assign_session_dates(
                 batch.events, self.stores.ledger, self.stores.settings.start_date
             )
-            parts = (*write_events(self.stores.lake, dated.events, name), *quarantined)
+            parts = (
+                *write_events(self.stores.lake, dated.events, f"{name}.{attempt}"),
+                *quarantined,
+            )
             batch.counts.out_of_range = dated.out_of_range
             try:
                 IngestBatches(self.stores.ledger).commit_batch(

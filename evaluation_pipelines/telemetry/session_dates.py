@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, TEXTS, Table
+from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
@@ -43,7 +44,7 @@ def assign_session_dates(
     """Set the column ``session_date``.
 
     Args:
-        events: AGENT_EVENTS columns in the order read.
+        events: EVENTS_WITH_TEXTS in the order read.
         ledger: Source of known session dates; None without a ledger (the stateless command).
         start_date: First partition; sessions that began earlier are assigned to it.
     """
@@ -69,15 +70,28 @@ def assign_session_dates(
 
 
 def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewPart]:
-    """Write dated events as one new part per date; the parts are not yet in the manifest.
+    """Write dated events, and their texts apart, as new parts per date, sorted by bucket.
+
+    The parts are not yet in the manifest.
 
     Raises:
         LakeError: a part cannot be written.
     """
-    table = AGENT_EVENTS_LANDED
-    for part in events.partition_by("session_date", maintain_order=True):
+    has_text = pl.any_horizontal(pl.col(TEXTS).is_not_null())
+    bucketed = events.with_columns(buckets_of(events["session_id"]))
+    for part in bucketed.partition_by("session_date", maintain_order=True):
         day: date = part.item(0, "session_date")
-        yield lake.write_part(part, table, day, name)
+        rows = part.sort(BUCKET, maintain_order=True)
+        yield lake.write_part(_columns(rows, AGENT_EVENTS_LANDED), AGENT_EVENTS_LANDED, day, name)
+        texts = rows.filter(has_text)
+        if not texts.is_empty():
+            yield lake.write_part(
+                _columns(texts, EVENT_TEXTS_LANDED), EVENT_TEXTS_LANDED, day, name
+            )
+
+
+def _columns(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+    return rows.select(table.schema.names())
 
 
 def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:

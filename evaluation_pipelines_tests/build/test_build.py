@@ -7,7 +7,8 @@ from datetime import date, datetime, timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed, plan_batches
+from evaluation_pipelines.build.batch_plan import plan_batches
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
@@ -16,9 +17,11 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVALUATION_BOOKS,
+    EVENT_TEXTS_LANDED,
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
+    TEXTS,
     TOOL_REPORTS,
     Table,
 )
@@ -104,7 +107,7 @@ def test_as_many_dates_are_built_together_as_fit(
     finished: list[int],
 ) -> None:
     for limit, value in limits.items():
-        monkeypatch.setattr(f"evaluation_pipelines.build.build.{limit}", value)
+        monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
     steps = Steps()
     batches = plan_batches(two_dates.stores, [FIRST, SECOND])
     assert [[len(group.days) for group in groups] for groups in batches] == started
@@ -134,7 +137,7 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
             reported[each.table.name].append(day)
 
     for limit, value in limits.items():
-        monkeypatch.setattr(f"evaluation_pipelines.build.build.{limit}", value)
+        monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
     monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
     results = Build(workplace.stores, on_published=report, clock=lambda: NOW).run(days)
@@ -204,11 +207,12 @@ def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
 def test_a_date_with_unreadable_calls_keeps_all_tables_it_had(
     two_dates: Workplace,
 ) -> None:
+    lake = two_dates.lake
     (part,) = Manifest(two_dates.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
-    events = two_dates.lake.read_part(part, AGENT_EVENTS_LANDED)
-    torn = events.with_columns(attributes=pl.lit("not JSON"))
-    new = two_dates.lake.write_part(torn, AGENT_EVENTS_LANDED, FIRST, "torn")
-    Manifest(two_dates.ledger).replace([part.part_id], new, NOW)
+    events = lake.read_part(part, AGENT_EVENTS_LANDED)
+    torn = events.with_columns(pl.lit("not JSON").alias(name) for name in TEXTS)
+    texts = torn.select(EVENT_TEXTS_LANDED.schema.names())
+    lake.switch([lake.write_part(texts, EVENT_TEXTS_LANDED, FIRST, "torn")])
     failed, second = two_dates.build()
     assert isinstance(second, DateBuilt)
     assert isinstance(failed, DateFailed)
@@ -265,7 +269,7 @@ def test_the_percentile_ranks_among_the_28_days_before(
     (0.30 * quality + 0.25 * 2 * calls + 0.20 * productivity) / 0.75:
     one failed call 0.67, one good call 7.33, two good calls 8.00.
     """
-    monkeypatch.setattr("evaluation_pipelines.build.build._MAX_BATCH_DATES", together)
+    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", together)
     monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
     good, day = ["true"], 40
     workplace.land(

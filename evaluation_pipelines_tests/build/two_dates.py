@@ -1,20 +1,28 @@
 """Two dates with a session each, and builds of them."""
 
+from collections.abc import Collection
 from datetime import date, timedelta
 from pathlib import Path
 
 from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
+ALL_TABLES = tuple(each.table.name for each in DAILY_TABLES)
 FIRST = date(2026, 6, 1)
 SECOND = date(2026, 6, 2)
 
 
-def build(workplace: Workplace, *dates: date, later: timedelta = timedelta()) -> list[object]:
+def build(
+    workplace: Workplace,
+    *dates: date,
+    later: timedelta = timedelta(),
+    tables: Collection[str] = ALL_TABLES,
+) -> list[object]:
     """Build dates, or the pending ones if none are given, at NOW plus ``later``."""
-    job = Build(workplace.stores, clock=lambda: NOW + later)
+    job = Build(workplace.stores, tables, clock=lambda: NOW + later)
     return list(job.run(dates or job.pending_dates()))
 
 

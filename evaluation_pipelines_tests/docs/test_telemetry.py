@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines.schemas import AGENT_EVENTS, EVENT_NAMES, TOOL_CLASSES
+from evaluation_pipelines.schemas import EVENT_NAMES, EVENTS_WITH_TEXTS, TOOL_CLASSES
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
@@ -34,7 +34,7 @@ SHARED = """
     event_id event_time observed_time session_id session_date organization_id agent_id masque
     user_id team_id source_cli service_name service_version event_name source_event_name sequence
     prompt_id request_id subagent model provider classification_label attributes time_anomaly
-    source_file_id source_offset
+    source_file_id source_offset has_content has_parameters
 """.split()
 
 
@@ -103,7 +103,7 @@ def test_no_event_fills_a_column_that_its_line_does_not_name() -> None:
         filled[str(row["event_name"])] |= {name for name, value in row.items() if value is not None}
     filled.pop("other")
 
-    assert set().union(*written.values()) <= set(AGENT_EVENTS.schema)
+    assert set().union(*written.values()) <= set(EVENTS_WITH_TEXTS)
     assert written.keys() == set(EVENT_NAMES) - {"masque_don", "masque_doff", "other"}
     surplus = {name: columns - written[name] - set(SHARED) for name, columns in filled.items()}
     assert {name: columns for name, columns in surplus.items() if columns} == {}

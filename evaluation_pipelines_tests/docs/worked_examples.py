@@ -18,8 +18,8 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.schemas import (
-    AGENT_EVENTS,
     AGENT_SESSIONS,
+    EVENTS_WITH_TEXTS,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
@@ -99,7 +99,7 @@ def windows_of(events: list[Row]) -> dict[str, Mapping[str, Any]]:
         assign_session_dates(events_frame(events), None, settings.start_date).events
     )
     sessions = query_sessions(filed, settings)
-    reports = tool_reports(query_tool_calls(filed), sessions)
+    reports = tool_reports(query_tool_calls(filed, filed), sessions)
     told = {row["session_key"]: row for row in reports.iter_rows(named=True)}
     return {
         row["session_key"]: {**row, **told.get(row["session_key"], {})}
@@ -119,7 +119,7 @@ def _event(line: str) -> Row:
     clock, name, *pairs = line.split()
     given = dict(pair.split("=", 1) for pair in pairs)
     columns: dict[str, Any] = {
-        key: _value(text, AGENT_EVENTS.schema[key]) for key, text in given.items()
+        key: _value(text, EVENTS_WITH_TEXTS[key]) for key, text in given.items()
     }
     columns["event_time"] = _time(clock)
     columns.setdefault("event_id", hashlib.sha256(line.encode()).digest()[:16])

@@ -53,7 +53,12 @@ def sessions(events: pl.DataFrame) -> pl.DataFrame:
     return query_sessions(events, Settings(_env_file=None))
 
 
-@pytest.mark.parametrize("made", [query_events, sessions, query_tool_calls])
+def tool_calls(events: pl.DataFrame) -> pl.DataFrame:
+    """The tool calls of events that have their texts."""
+    return query_tool_calls(events, events)
+
+
+@pytest.mark.parametrize("made", [query_events, sessions, tool_calls])
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**32))
 def test_a_date_is_the_same_alone_and_among_others(
@@ -77,10 +82,10 @@ def test_windows_and_calls_are_the_same_together_and_by_themselves(seed: int) ->
     random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
     events = query_events(events_frame([random_event(random) for _ in range(40)]))
 
-    windows, calls = query_sessions_and_calls(events, Settings(_env_file=None))
+    windows, calls = query_sessions_and_calls(events, events, Settings(_env_file=None))
 
     assert windows.equals(sessions(events))
-    assert calls.equals(query_tool_calls(events))
+    assert calls.equals(query_tool_calls(events, events))
     assert calls.height > 0
 
 
@@ -93,7 +98,7 @@ def test_a_session_of_two_dates_is_two() -> None:
     assert found["prompts"].to_list() == [1, 1]
 
 
-@pytest.mark.parametrize("made", [query_events, sessions, query_tool_calls])
+@pytest.mark.parametrize("made", [query_events, sessions, tool_calls])
 def test_rows_of_several_dates_come_date_by_date(
     made: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> None:

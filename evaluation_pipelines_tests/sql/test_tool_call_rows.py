@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,8 @@ from evaluation_pipelines_tests.sql.session_queries import session_rows
 
 def tool_calls(rows: list[Row]) -> list[dict[str, Any]]:
     """Rows of the query, in the order of their session."""
-    return query_tool_calls(events_frame(rows)).to_dicts()
+    events = events_frame(rows)
+    return query_tool_calls(events, events).to_dicts()
 
 
 def shown(rows: list[Row], *columns: str) -> list[tuple[Any, ...]]:
@@ -167,3 +169,11 @@ def test_both_count_the_same_calls_in_every_window(seed: int) -> None:
         found[row["session_key"]][row["outcome"]] += 1
 
     assert found == counted
+
+
+def test_texts_that_landed_twice_count_once() -> None:
+    """A line that was retried lands again, with the texts of records that had been stored."""
+    events = events_frame([tool(0, tool_parameters='{"file_path": "a"}', content="text")])
+    once = query_tool_calls(events, events)
+    assert query_tool_calls(events, pl.concat([events, events])).equals(once)
+    assert once["parameters"].to_list() == ['{"file_path": "a"}']

@@ -121,6 +121,7 @@ def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a power cut may leave an empty file under the name, or no file at all."""
+    lake.write_part(rows(1), PILES, DAY, "part")  # creates the folders of the lake
     path = lake.root / "numbers" / "session_date=2026-06-01" / "part.parquet"
     sync = os.fsync
     synced = []
@@ -133,6 +134,7 @@ def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
     lake.write_part(rows(1), NUMBERS, DAY, "part")
 
     assert synced == [
+        (lake.root.stat().st_ino, False),
         (path.parent.parent.stat().st_ino, False),
         (path.stat().st_ino, False),
         (path.parent.stat().st_ino, True),

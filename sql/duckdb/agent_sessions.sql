@@ -11,7 +11,7 @@ with events as (
         event_windows.is_work,
         event_windows.is_lifecycle,
         event_windows.has_content,
-        events.tool_parameters is not null as has_parameters,
+        events.has_parameters,
         events.user_id,
         events.team_id,
         events.agent_id,

@@ -1,6 +1,6 @@
 -- Grain: one row per tool call of a session; in sessions whose results are logged also one per
 -- prompt and reply that has its text.
--- Reads: agent_events, and what the files in agent_sessions/ make of it.
+-- Reads: agent_events, event_texts_landed, and what the files in agent_sessions/ make of them.
 with sessions_with_text as (
     select
         session_no,
@@ -44,6 +44,22 @@ rows_wanted as (
         texts.has_results
         and events.event_name in ('user_prompt', 'assistant_response', 'api_request')
         and events.has_content
+),
+
+-- The same copy of an event can have its texts twice: a line that was retried lands again.
+texts_wanted as (
+    select
+        rows_wanted.row_no,
+        min(texts.row_no) as text_row_no
+    from rows_wanted
+    inner join agent_events as events
+        on rows_wanted.row_no = events.row_no
+    inner join event_texts_landed as texts
+        on
+            events.event_id = texts.event_id
+            and events.source_file_id = texts.source_file_id
+            and events.source_offset = texts.source_offset
+    group by rows_wanted.row_no
 )
 
 select
@@ -59,22 +75,22 @@ select
     coalesce(events.tool_name, '(unnamed)') as tool,
     coalesce(events.tool_class, 'other') as tool_class,
     events.duration_ms,
-    events.tool_parameters as parameters,
+    event_texts.tool_parameters as parameters,
     -- What a failed call gave back is its error.
     case
         when rows_wanted.kind <> 'call' or texts.has_results
-            then coalesce(events.content, events.error)
+            then coalesce(event_texts.content, event_texts.error)
     end as said,
     case
         when rows_wanted.call_outcome = 'failed'
-            then left(coalesce(events.error, events.content), 200)
+            then left(coalesce(event_texts.error, event_texts.content), 200)
     end as error,
     event_windows.has_content,
     texts.hides_replies,
     coalesce(
-        try_cast(events.attributes ->> '$.tool_result_size_bytes' as bigint),
-        try_cast(events.attributes ->> '$.content_length' as bigint),
-        strlen(coalesce(events.content, events.error))
+        try_cast(event_texts.attributes ->> '$.tool_result_size_bytes' as bigint),
+        try_cast(event_texts.attributes ->> '$.content_length' as bigint),
+        strlen(coalesce(event_texts.content, event_texts.error))
     ) as returned_bytes
 from rows_wanted
 inner join event_windows
@@ -89,6 +105,10 @@ inner join session_windows as windows
         and event_windows.window_no = windows.window_no
 inner join agent_events as events
     on rows_wanted.row_no = events.row_no
+left join texts_wanted
+    on rows_wanted.row_no = texts_wanted.row_no
+left join event_texts_landed as event_texts
+    on texts_wanted.text_row_no = event_texts.row_no
 left join turns
     on
         event_windows.session_no = turns.session_no

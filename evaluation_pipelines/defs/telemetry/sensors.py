@@ -8,7 +8,6 @@ import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.build.build import record_failed_run
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition, range_tags, tagged_range
 from evaluation_pipelines.defs.runs import (
@@ -99,7 +98,7 @@ def failed_build_sensor(
     reason = f"run {context.dagster_run.run_id} failed: {context.failure_event.message}"
     began = _start_time(context.instance, context.dagster_run.run_id)
     now = datetime.now(UTC)
-    for each in record_failed_run(stores, *dates, began, reason, now):
+    for each in RebuildQueue(stores.ledger).mark_run_failed(*dates, began, reason, now):
         if each.parked:
             raise_alert(
                 stores,

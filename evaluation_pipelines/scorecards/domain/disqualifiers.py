@@ -19,7 +19,7 @@ EVENT_COLUMNS = (
     "content",
     "tool_parameters",
 )
-"""Columns of ``agent_events`` that hold the texts."""
+"""Columns of events with texts that say what was written, and in which session."""
 
 TRIGGERED = pl.Schema(
     {
@@ -48,7 +48,7 @@ def written_texts(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     the first window if none had started.
 
     Args:
-        events: EVENT_COLUMNS of ``agent_events``.
+        events: EVENT_COLUMNS.
         sessions: All windows, with ``organization_id, session_id, session_key, started_at``.
 
     Returns:

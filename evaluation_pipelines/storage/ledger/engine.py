@@ -26,6 +26,7 @@ from evaluation_pipelines.storage.ledger.errors import (
     NoLedgerError,
     NotALedgerError,
 )
+from evaluation_pipelines.storage.store import refuse_link
 
 _Value = TypeVar("_Value")
 
@@ -153,6 +154,7 @@ def _lock(connection: sa.Connection, number: int) -> None:
 
 def _sqlite_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
     folder = Path(str(url.database)).parent
+    refuse_link(Path(str(url.database)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -119,6 +119,28 @@ class RebuildQueue:
             row = connection.execute(update.returning(TOUCHED_DATES)).mappings().one()
             return QueuedDate(**row)
 
+    def mark_run_failed(
+        self, first: date, last: date, began: datetime, error: str, now: datetime
+    ) -> list[QueuedDate]:
+        """Count a run that died as a failed attempt of the dates it did not build.
+
+        Dates are skipped that are built or parked, that the run itself marked as failed after
+        ``began``, or that received new data since.
+
+        Returns:
+            The updated dates.
+        """
+        unbuilt = [
+            each
+            for each in self.all()
+            if first <= each.session_date <= last
+            and not (each.is_built or each.parked)
+            and (each.next_attempt_at is None or each.next_attempt_at <= began)
+            and each.touched_at <= began
+        ]
+        failed = [self.mark_failed(each.session_date, each.version, error, now) for each in unbuilt]
+        return [each for each in failed if each is not None]
+
     def revive(self, session_date: date) -> bool:
         """Give a date all its attempts again, due immediately; its last error is kept.
 

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines import times
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
@@ -70,7 +70,7 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
     ]
 
 
-_SCHEMA = AGENT_EVENTS_LANDED.schema
+_SCHEMA = EVENTS_WITH_TEXTS
 _RECORDS_PER_CONVERSION = 512
 """Records of a shape converted together: fewer cost more calls, more exceed the processor cache."""
 
@@ -96,7 +96,7 @@ class EventBatch:
     """Content of one byte range of a file.
 
     Attributes:
-        events: AGENT_EVENTS columns, in the order read; ``session_date`` is still null.
+        events: EVENTS_WITH_TEXTS, in the order read; ``session_date`` is still null.
         quarantined: Lines and records that could not be read.
         counts: Counts of all lines and records.
         names: (source_cli or scope, event name) -> records that were not stored.
@@ -166,7 +166,10 @@ class EventReader:
         events = pl.DataFrame(
             [pl.Series(name, values, dtype=_SCHEMA[name]) for name, values in self._columns.items()]
         )
-        events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()]
+        events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()].with_columns(
+            has_content=pl.col("content").is_not_null(),
+            has_parameters=pl.col("tool_parameters").is_not_null(),
+        )
         self._counts.bytes = size_bytes
         self._counts.events = events.height
         self._counts.time_anomalies = int(events["time_anomaly"].sum())

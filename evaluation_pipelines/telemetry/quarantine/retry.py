@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from itertools import groupby
+from itertools import count, groupby
 from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE
+from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS, QUARANTINE
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import LandingFile, RawLine
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
@@ -56,7 +56,7 @@ class RetriedLine:
     Attributes:
         entries: Retried entries.
         verdicts: One for each of them.
-        events: AGENT_EVENTS columns of events that were not stored before.
+        events: EVENTS_WITH_TEXTS of events that were not stored before.
         newly_quarantined: QUARANTINE columns: broken records of a line that could not be read at
             all before.
         gained: Change of the counts of the ingest that read the line first.
@@ -174,7 +174,7 @@ def _unreadable(of_line: Sequence[QuarantineEntry], reason: str) -> RetriedLine:
     return RetriedLine(
         of_line,
         [RetryVerdict(each.offset, each.record_index, reason) for each in of_line],
-        AGENT_EVENTS_LANDED.schema.to_frame(),
+        EVENTS_WITH_TEXTS.to_frame(),
         QUARANTINE.schema.to_frame(),
         IngestCounts(),
         Counter(),
@@ -344,11 +344,12 @@ class Retry:
             gained=tuple((each.offset, each.gained) for each in lines),
             names=_sum_names(lines),
         )
-        while True:
+        for attempt in count():
             dated = assign_session_dates(
                 events, self.stores.ledger, self.stores.settings.start_date
             )
-            parts = (*write_events(self.stores.lake, dated.events, name), *quarantined)
+            written = write_events(self.stores.lake, dated.events, f"{name}.{attempt}")
+            parts = (*written, *quarantined)
             lines[0].gained.out_of_range = dated.out_of_range
             stored = replace(retried, parts=parts, sessions=dated.new_sessions)
             try:

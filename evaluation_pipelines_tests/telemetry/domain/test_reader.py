@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW, NOW_US, read, read_one
 
@@ -20,8 +20,8 @@ def test_the_constants_of_these_tests_are_consistent() -> None:
 
 
 def test_an_empty_batch_has_the_columns_of_the_table() -> None:
-    assert read().events.schema == AGENT_EVENTS_LANDED.schema
-    assert read(line(claude("user_prompt"))).events.schema == AGENT_EVENTS_LANDED.schema
+    assert read().events.schema == EVENTS_WITH_TEXTS
+    assert read(line(claude("user_prompt"))).events.schema == EVENTS_WITH_TEXTS
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ select
     events.sequence,
     events.masque,
     events.success,
-    events.content is not null as has_content
+    events.has_content
 from events
 inner join sessions
     on

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import examples_of
-from evaluation_pipelines.sessions.domain.checks import senders
+from evaluation_pipelines.schemas.table import EXAMPLES, examples_of
 
 EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "request_id"]
 """Columns of events that are read."""
@@ -28,13 +27,25 @@ class EventCounts:
         never_landed: Kept events that are in no landed file.
     """
 
-    landed: int
-    kept: int
-    copies: int
-    not_kept: int
-    never_landed: int
+    landed: int = 0
+    kept: int = 0
+    copies: int = 0
+    not_kept: int = 0
+    never_landed: int = 0
     examples_not_kept: tuple[str, ...] = ()
     examples_never_landed: tuple[str, ...] = ()
+
+    def __add__(self, other: "EventCounts") -> "EventCounts":
+        """Return the counts of both, for example of two shards of a day."""
+        return EventCounts(
+            self.landed + other.landed,
+            self.kept + other.kept,
+            self.copies + other.copies,
+            self.not_kept + other.not_kept,
+            self.never_landed + other.never_landed,
+            (*self.examples_not_kept, *other.examples_not_kept)[:EXAMPLES],
+            (*self.examples_never_landed, *other.examples_never_landed)[:EXAMPLES],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +101,7 @@ def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
 
 
 def count_sessions(
-    events: pl.DataFrame,
+    sent: pl.DataFrame,
     windows: pl.DataFrame,
     performance: pl.DataFrame,
     evaluations: pl.DataFrame,
@@ -99,13 +110,12 @@ def count_sessions(
     """Compare the tables of sessions.
 
     Args:
-        events: EVENT_COLUMNS of ``agent_events``.
+        sent: ``organization_id, session_id`` of the sessions that sent events.
         windows: ``organization_id, session_id, session_key, content_hash`` of ``agent_sessions``.
         performance: rows of ``session_performance`` with session and content.
         evaluations: the same of ``session_evaluations``, with ``card_id``.
         card_ids: of all cards of the day.
     """
-    sent = senders(events)
     vanished = sent.join(windows, on=["organization_id", "session_id"], how="anti")
     not_performed = windows.join(performance, on=_CONTENT, how="anti")
     not_evaluated = windows.join(evaluations, on=_CONTENT, how="anti")

@@ -10,6 +10,7 @@ from evaluation_pipelines.reporting.domain.reconciliation.counts import (
 from evaluation_pipelines.reporting.domain.reconciliation.rows import SCORINGS, book_rows
 from evaluation_pipelines.reporting.domain.reconciliation.states import Booking
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.sessions.domain.checks import senders
 from evaluation_pipelines_tests.builders import Row, api_request, don, events_frame, prompt, tool
 
 
@@ -51,7 +52,7 @@ def test_an_event_that_was_dropped_and_one_from_nowhere_are_named() -> None:
 def test_tables_with_the_same_sessions_leave_nothing_over() -> None:
     both = windows("s1", "s2")
     sent = events(prompt(0), prompt(0, session_id="s2"), don("Codesmith", 0, session_id="s3"))
-    counted = count_sessions(sent, both, both, both, ["card-s1", "card-s2"])
+    counted = count_sessions(senders(sent), both, both, both, ["card-s1", "card-s2"])
     assert (counted.senders, counted.with_window, counted.windows) == (2, 2, 2)
     assert (counted.performed, counted.strays, counted.carded, counted.cards) == (2, 0, 2, 2)
 
@@ -59,7 +60,7 @@ def test_tables_with_the_same_sessions_leave_nothing_over() -> None:
 def test_what_is_missing_on_either_side_is_counted_and_named() -> None:
     sent = events(prompt(0), prompt(0, session_id="s9"))
     scored = pl.concat([windows("s1"), windows("s5")])
-    counted = count_sessions(sent, windows("s1", "s2"), windows("s1"), scored, ["card-s5"])
+    counted = count_sessions(senders(sent), windows("s1", "s2"), windows("s1"), scored, ["card-s5"])
     assert (counted.senders, counted.with_window) == (2, 1)
     assert counted.examples_without_window == ("default, s9",)
     assert (counted.performed, counted.examples_not_performed) == (1, ("default, s2#baseline-1",))
@@ -71,7 +72,7 @@ def test_what_is_missing_on_either_side_is_counted_and_named() -> None:
 
 def test_a_score_of_other_content_is_a_stray_and_its_window_has_none() -> None:
     older = windows("s1", content="old")
-    counted = count_sessions(events(prompt(0)), windows("s1"), older, older, ["card-s1"])
+    counted = count_sessions(senders(events(prompt(0))), windows("s1"), older, older, ["card-s1"])
     assert (counted.performed, counted.strays) == (0, 2)
 
 

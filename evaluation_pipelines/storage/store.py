@@ -1,0 +1,192 @@
+"""Store of the lake's files: a small protocol, and the folder of this machine that implements it.
+
+Files are written once and never changed: under a temporary name first, synced, then under their
+own, so that a reader or a crash never meets half a file. Folders are private to their owner;
+figures can be shared with a group. Symbolic links inside the store are never followed: whoever can
+create a file there could otherwise have another one overwritten or read.
+"""
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from evaluation_pipelines.errors import UserError
+
+_STAGING = "_tmp"
+_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_SHARED_FOLDER, _SHARED_FILE = 0o750, 0o640
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class LinkError(UserError, OSError):
+    """A symbolic link is where the program keeps its files; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a store: its path, with ``/`` on every system, and its last change."""
+
+    path: str
+    changed_at: float
+
+
+class Store(Protocol):
+    """Files by path, each written once."""
+
+    def put(self, path: str, content: bytes | memoryview, *, shared: bool) -> None:
+        """Write a file that does not exist yet, all at once and durably.
+
+        With ``shared`` the group of the store may read it.
+
+        Raises:
+            FileExistsError: There is such a file.
+            OSError: It cannot be written; nothing is left of it.
+        """
+
+    def get(self, path: str, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes ``start`` to ``end`` of a file, to its end by default.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            OSError: It cannot be read.
+        """
+
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield the files whose path begins with a prefix that ends in ``/``."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
+
+
+class LocalStore:
+    """A folder of this machine; ``group_id`` is the Unix group that may read shared files."""
+
+    def __init__(self, root: Path, group_id: int | None = None) -> None:
+        self.root = root
+        self._group_id = group_id
+        self._being_written: set[Path] = set()
+
+    def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
+        """Write a file; see ``Store.put``."""
+        target = self.root / path
+        shared = shared and self._group_id is not None
+        staged = self.root / _STAGING / uuid.uuid4().hex
+        self._being_written.add(staged)
+        try:
+            self._make_folder(staged.parent, shared=False)
+            self._make_folder(target.parent, shared=shared)
+            self._write(staged, content, shared=shared)
+            _name(staged, target)
+            _sync(target.parent)
+        finally:
+            with suppress(OSError):  # the folder itself may be the problem
+                staged.unlink(missing_ok=True)
+            self._being_written.discard(staged)
+
+    def get(self, path: str, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes of a file; see ``Store.get``."""
+        target = self.root / path
+        self.refuse_links(target.parent)
+        # A link in the place of the file is an error of the system: too many levels of links.
+        with os.fdopen(os.open(target, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            file.seek(start)
+            return file.read() if end is None else file.read(end - start)
+
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield the files below a folder; see ``Store.list``."""
+        for path in sorted((self.root / prefix).glob("**/*")):
+            with suppress(FileNotFoundError):  # deleted by another process
+                if path.is_file() and not path.is_symlink():
+                    in_store = path.relative_to(self.root).as_posix()
+                    yield StoredFile(in_store, path.stat().st_mtime)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; see ``Store.delete``."""
+        (self.root / path).unlink(missing_ok=True)
+
+    def delete_staged(self, before: datetime) -> None:
+        """Delete what crashes left of files that were being written, last changed before a time."""
+        for file in self.list(f"{_STAGING}/"):
+            path = self.root / file.path
+            if file.changed_at < before.timestamp() and path not in self._being_written:
+                self.delete(file.path)
+
+    def free_bytes(self) -> int:
+        """Return the free space of the disk."""
+        return shutil.disk_usage(self.root if self.root.exists() else Path.cwd()).free
+
+    def refuse_links(self, path: Path) -> None:
+        """Raise LinkError if a folder between the root and a path is a symbolic link."""
+        parts = path.relative_to(self.root).parts
+        for length in range(1, len(parts) + 1):
+            refuse_link(self.root.joinpath(*parts[:length]))
+
+    def _make_folder(self, folder: Path, *, shared: bool) -> None:
+        """Create a folder and those above it in the store; each survives a power cut."""
+        self.refuse_links(folder)
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+            _sync(each.parent)
+        if shared:
+            for each in (folder, *folder.parents):
+                if each.is_relative_to(self.root):
+                    share(each, self._group_id)
+
+    def _write(self, path: Path, content: bytes | memoryview, *, shared: bool) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(path, flags, _PRIVATE_FILE), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if shared:
+            share(path, self._group_id)
+
+
+def refuse_link(path: Path) -> None:
+    """Raise LinkError if a path is a symbolic link."""
+    if path.is_symlink():
+        raise LinkError(
+            f"{path} is a symbolic link, which is not followed. Remove it; to keep files "
+            "elsewhere, set EVAL_DATA_DIR or EVAL_LAKE_DIR."
+        )
+
+
+def share(path: Path, group_id: int | None) -> None:
+    """Let a group read a file or a folder; without a group nothing changes."""
+    mode = _SHARED_FOLDER if path.is_dir() else _SHARED_FILE
+    if group_id is not None and path.stat().st_mode & 0o777 != mode:
+        os.chown(path, -1, group_id)
+        path.chmod(mode)
+
+
+def keep_private() -> None:
+    """Give new files of this process no permissions for the group and others."""
+    os.umask(0o077)
+
+
+def _name(staged: Path, target: Path) -> None:
+    """Give a file its name; raises FileExistsError if there is such a file."""
+    try:
+        os.link(staged, target)  # unlike a rename, it replaces no file
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, "exists", str(target)) from error
+        staged.rename(target)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,41 @@
+"""Events together with their texts, for the few readers that need what was written."""
+
+from collections.abc import Sequence
+from datetime import date
+
+import polars as pl
+
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    EVENT_TEXTS_LANDED,
+    EVENTS_WITH_TEXTS,
+    TEXT_KEY,
+    TEXTS,
+)
+from evaluation_pipelines.storage.lake import Lake
+
+
+def read_events_with_texts(
+    lake: Lake,
+    day: date,
+    where: pl.Expr | None = None,
+    columns: Sequence[str] = tuple(EVENTS_WITH_TEXTS),
+) -> pl.DataFrame:
+    """Read events of a date with their texts, in the order of ``agent_events``.
+
+    Args:
+        lake: The lake.
+        day: Session date.
+        where: Condition on organization_id, session_id or event_id; all events without.
+        columns: Columns of EVENTS_WITH_TEXTS to return.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    texts = [name for name in columns if name in TEXTS]
+    figures = [name for name in AGENT_EVENTS.schema if name in columns or name in TEXT_KEY]
+    events = lake.read(AGENT_EVENTS, [day], figures, where)
+    logged = lake.read(EVENT_TEXTS_LANDED, [day], [*TEXT_KEY, *texts], where)
+    logged = logged.unique(TEXT_KEY, keep="any")  # a line that was retried lands again
+    joined = events.join(logged, on=TEXT_KEY, how="left", maintain_order="left")
+    return joined.select(columns)

@@ -1,0 +1,185 @@
+"""Shards: the same rows from any number of them, and only sessions of its own in each."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation_pipelines import demo
+from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    EVENT_TEXTS_LANDED,
+    SCORECARDS,
+    TOOL_REPORTS,
+    Table,
+)
+from evaluation_pipelines.storage.buckets import bucket_of, buckets_of, shards
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.build.two_dates import FIRST, build
+from evaluation_pipelines_tests.lake_files import sorted_rows
+from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+NOON = datetime.fromtimestamp(NOON_NS / 1e9, UTC)
+SAMPLES = Path(demo.__file__).parent / "samples"
+
+
+def test_the_bucket_is_the_hash_of_the_session_id() -> None:
+    """BLAKE2b with 8 bytes, read as a big-endian number, modulo 256: its last byte."""
+    for name in ("s1", "", "ü", "0199f0c2-5b7e"):
+        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+        assert bucket_of(name) == digest[-1]
+    series = pl.Series(["s1", "s2", "s1"])
+    assert buckets_of(series).to_list() == [bucket_of("s1"), bucket_of("s2"), bucket_of("s1")]
+
+
+@given(st.integers(1, 256))
+def test_shards_divide_the_buckets(count: int) -> None:
+    divided = shards(count)
+    assert [bucket for each in divided for bucket in range(each.first, each.last + 1)] == list(
+        range(256)
+    )
+    assert len(divided) == count
+
+
+def test_four_shards_have_64_buckets_each() -> None:
+    assert [(each.first, each.last) for each in shards(4)] == [
+        (0, 63),
+        (64, 127),
+        (128, 191),
+        (192, 255),
+    ]
+
+
+def generated_session(number: int) -> bytes:
+    """A session with other outcomes than the next one, on one of three dates."""
+    calls = [
+        claude(
+            "tool_result",
+            number % 3 * DAY_S + second,
+            session__id=f"s{number}",
+            tool_name="Read",
+            success=str(second > number % 7).lower(),
+        )
+        for second in range(1, 9)
+    ]
+    asked = claude("user_prompt", number % 3 * DAY_S, session__id=f"s{number}", prompt="text")
+    return line(asked, *calls)
+
+
+def tables_built(folder: Path, count: int) -> dict[str, pl.DataFrame]:
+    """Build the genuine samples and some sessions in shards; return all daily tables."""
+    with open_workplace(folder / str(count), shards=count) as workplace:
+        for path in sorted(SAMPLES.glob("*/*.jsonl")):
+            workplace.land(f"{path.parent.name}-{path.name}", path.read_bytes())
+        workplace.land("more.jsonl", b"".join(map(generated_session, range(120))))
+        workplace.ingest()
+        results = workplace.build()
+        assert all(isinstance(each, DateBuilt) for each in results)
+        return {
+            # The id of a landing file contains its inode.
+            daily.table.name: sorted_rows(workplace.lake, daily.table).drop(
+                "source_file_id", strict=False
+            )
+            for daily in DAILY_TABLES
+        }
+
+
+def test_all_tables_have_the_same_rows_from_1_4_and_16_shards(tmp_path: Path) -> None:
+    whole = tables_built(tmp_path, 1)
+    assert all(not rows.is_empty() for name, rows in whole.items() if name != "judge_scores")
+    assert whole["session_performance"]["percentile_in_class"].n_unique() > 5
+    for count in (4, 16):
+        parts = tables_built(tmp_path, count)
+        for name, rows in whole.items():
+            assert rows.equals(parts[name]), (name, count)
+
+
+@pytest.fixture
+def four_shards(tmp_path: Path) -> Iterator[Workplace]:
+    """40 sessions of one date, built in four shards."""
+    with open_workplace(tmp_path, shards=4) as workplace:
+        prompts = [claude("user_prompt", n, session__id=f"s{n}", prompt="text") for n in range(40)]
+        workplace.land("texts.jsonl", b"".join(map(line, prompts)))
+        workplace.land("logs.jsonl", b"".join(session(f"s{number}") for number in range(40)))
+        workplace.ingest()
+        workplace.build()
+        yield workplace
+
+
+def ranges(workplace: Workplace, table: Table) -> list[tuple[int, int]]:
+    """Return the bucket ranges of the current parts of the first date."""
+    parts = Manifest(workplace.ledger).current(table.name, FIRST)
+    return sorted((part.first_bucket, part.last_bucket) for part in parts)
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, TOOL_REPORTS])
+def test_a_part_has_the_sessions_of_its_shard_alone(four_shards: Workplace, table: Table) -> None:
+    assert ranges(four_shards, table) == [(0, 63), (64, 127), (128, 191), (192, 255)]
+    for part in Manifest(four_shards.ledger).current(table.name, FIRST):
+        ids = four_shards.lake.read_part(part, table)["session_id"]
+        assert all(part.first_bucket <= bucket_of(each) <= part.last_bucket for each in ids)
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED])
+def test_landed_parts_are_sorted_by_bucket_and_carry_their_range(
+    four_shards: Workplace, table: Table
+) -> None:
+    part = Manifest(four_shards.ledger).current(table.name, FIRST)[0]
+    rows = four_shards.lake.read_part(part, table)
+    expected = sorted(bucket_of(each) for each in rows["session_id"])
+    assert rows["bucket"].to_list() == expected
+    assert (part.first_bucket, part.last_bucket) == (expected[0], expected[-1])
+
+
+def test_another_number_of_shards_replaces_all_parts_of_a_date(
+    four_shards: Workplace, tmp_path: Path
+) -> None:
+    before = sorted_rows(four_shards.lake, AGENT_SESSIONS)
+    with open_workplace(tmp_path, shards=3) as again:
+        (built,) = build(again, FIRST, later=timedelta(minutes=1))
+        assert isinstance(built, DateBuilt)
+        assert ranges(again, AGENT_SESSIONS) == [(0, 84), (85, 169), (170, 255)]
+        assert sorted_rows(again.lake, AGENT_SESSIONS).equals(before)
+
+
+def test_some_tables_of_a_date_with_other_shards_are_built_from_all_of_it(
+    four_shards: Workplace, tmp_path: Path
+) -> None:
+    """The events keep their four parts: none of three shards could be read from them alone."""
+    before = sorted_rows(four_shards.lake, TOOL_REPORTS)
+    with open_workplace(tmp_path, shards=3) as again:
+        (built,) = build(again, FIRST, tables=[AGENT_SESSIONS.name, TOOL_REPORTS.name])
+        assert isinstance(built, DateBuilt)
+        assert ranges(again, AGENT_EVENTS) == [(0, 63), (64, 127), (128, 191), (192, 255)]
+        assert ranges(again, TOOL_REPORTS) == [(0, 255)]
+        assert sorted_rows(again.lake, TOOL_REPORTS).equals(before)
+
+
+def test_old_cards_stay_in_shards_where_their_version_scores_nothing_now(tmp_path: Path) -> None:
+    """Their file had all sessions; the shard with a new card replaces it."""
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("logs.jsonl", b"".join(session(f"s{number}") for number in range(40)))
+        workplace.ingest()
+        workplace.build()
+        cards = sorted_rows(workplace.lake, SCORECARDS)
+        assert cards["session_id"].n_unique() == 40
+        first = session("s0", 60)
+        still_open = [session(f"s{n}", (NOW - NOON).total_seconds() - 60) for n in range(1, 40)]
+        workplace.land("more.jsonl", b"".join([first, *still_open]))
+        workplace.ingest()
+    with open_workplace(tmp_path, shards=4) as workplace:
+        (built,) = build(workplace, FIRST)
+        assert isinstance(built, DateBuilt)
+        after = sorted_rows(workplace.lake, SCORECARDS)
+        assert after.height == cards.height + 1
+        assert after.join(cards, on=["card_id"], how="semi").height == cards.height

@@ -1,0 +1,23 @@
+-- Grain: one row per event whose texts were logged: those of the copy that agent_events has.
+-- Reads: event_texts_landed, agent_events.
+select
+    texts.event_id,
+    texts.organization_id,
+    texts.session_id,
+    texts.session_date,
+    texts.content,
+    texts.tool_parameters,
+    texts.error,
+    texts.attributes
+from event_texts_landed as texts
+semi join agent_events as events
+    on
+        texts.event_id = events.event_id
+        and texts.source_file_id = events.source_file_id
+        and texts.source_offset = events.source_offset
+-- A line that was retried lands again.
+qualify row_number() over (
+    partition by
+        texts.event_id,
+        texts.session_date
+) = 1
