@@ -15,6 +15,11 @@ DATES_TO_BUILD = typer.Option(
     metavar="A[..B]",
     help="Build this UTC date, or the dates from A to B, instead of those with new telemetry.",
 )
+DATES_TO_REREAD = typer.Option(
+    "--date",
+    metavar="A[..B]",
+    help="With --again: the session dates to look at, one or A..B.",
+)
 DATES_TO_LIST = typer.Option(
     "--date",
     metavar="A[..B]",

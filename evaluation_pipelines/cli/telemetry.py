@@ -1,13 +1,20 @@
 """Commands ``ingest``, ``build`` and ``publish``: from telemetry to tables."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated
 
 import typer
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines.cli.dates import DATES_TO_BUILD, DateRange, dates_in, parse_dates
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.cli.dates import (
+    DATES_TO_BUILD,
+    DATES_TO_REREAD,
+    DateRange,
+    dates_in,
+    parse_dates,
+)
 from evaluation_pipelines.cli.output import (
     one_line,
     pluralize,
@@ -24,16 +31,32 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.reread import Reread
 
 
-def ingest() -> None:
+def ingest(
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Read landing files again for landed parts that are damaged or missing."
+        ),
+    ] = False,
+    dates: Annotated[str | None, DATES_TO_REREAD] = None,
+) -> None:
     """Read new telemetry from the landing folder into the lake."""
+    date_range = parse_dates(dates)
+    if date_range is not None and not again:
+        raise typer.BadParameter("--date goes with --again")
     with open_stores(load_settings()) as stores:
-        ingest_landing(stores)
+        if again:
+            reread_damaged(stores, date_range)
+        else:
+            ingest_landing(stores)
 
 
 def build(
@@ -44,6 +67,10 @@ def build(
             "--allow-fallback", help="Make placeholder scorecards where no judge has scored."
         ),
     ] = False,
+    damaged: Annotated[
+        bool,
+        typer.Option("--damaged", help="Build the dates with tables that are damaged or deleted."),
+    ] = False,
 ) -> None:
     """Build events, sessions and scores of all dates with new telemetry, or of some dates."""
     date_range = parse_dates(dates)
@@ -51,7 +78,9 @@ def build(
     if allow_fallback:
         settings = settings.model_copy(update={"allow_fallback": True})
     with open_stores(settings) as stores:
-        build_tables(stores, date_range)
+        if damaged:
+            queue_damaged(stores, date_range)
+        build_tables(stores, None if damaged else date_range)
 
 
 def publish(
@@ -74,6 +103,43 @@ def ingest_landing(stores: Stores) -> IngestReport:
         report = Ingest(stores).run(progress)
     _print_ingest(report, stores.settings)
     return report
+
+
+def reread_damaged(stores: Stores, date_range: DateRange | None) -> None:
+    """Replace damaged landed parts and print each; exit with 1 if one could not be replaced."""
+
+    def wanted(day: date) -> bool:
+        return date_range is None or bool(dates_in([day], date_range))
+
+    results = Reread(stores).run(wanted)
+    if not results:
+        print_line("ingest --again: all landed parts are as they were written")
+    for each in results:
+        what = f"{each.part.path}, {pluralize(each.part.row_count, 'row')}"
+        if each.why_not is None:
+            print_line(f"read again: {what}")
+        else:
+            print_error(f"error: not read again: {what}: {each.why_not}")
+    if any(each.why_not for each in results):
+        raise typer.Exit(1)
+
+
+def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
+    """Queue the dates with a daily table that is damaged or deleted, and print each table."""
+    manifest, lake, dates = Manifest(stores.ledger), stores.lake, set[date]()
+    for table in (each.table for each in DAILY_TABLES):
+        for part in manifest.all_current(table.name):
+            if part.session_date is None or not dates_in([part.session_date], date_range):
+                continue
+            try:
+                lake.verify(part)
+            except LakeError as error:
+                print_line(one_line(str(error)))
+                dates.add(part.session_date)
+                if table.several_files:  # a build reads the old rows, to keep those of before
+                    manifest.withdraw(part.part_id, datetime.now(UTC))
+                    print_line(f"  {table.name} of older content and versions in it are lost")
+    RebuildQueue(stores.ledger).touch(dates, datetime.now(UTC))
 
 
 def build_tables(stores: Stores, date_range: DateRange | None) -> None:

@@ -113,7 +113,7 @@ class Lake:
         """
         found = self.parts(table, dates)
         for part in found:
-            self._verified(part)
+            self.verify(part)
         return [self.root / part.path for part in found]
 
     def place(self, table: Table, session_date: date | None) -> Path:
@@ -235,6 +235,15 @@ class Lake:
             path = self.root / part.path
             raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
 
+    def verify(self, part: NewPart) -> None:
+        """Compare the content of a part with its checksum.
+
+        Raises:
+            DamagedPartError: The file is missing, or its content has changed.
+            LakeError: It cannot be read.
+        """
+        self._verified(part)
+
     def _verified(self, part: NewPart) -> bytes:
         """Return the content of a part after it was compared with its checksum."""
         path = self.root / part.path
@@ -299,8 +308,13 @@ class Lake:
 
 def _advice(part: NewPart) -> str:
     """Return what to do about a part that cannot be read."""
+    if part.slot is None and part.session_date is None:
+        return "Restore it from a backup, or delete it: it has lines that could not be read."
     if part.slot is None:
-        return "Nothing makes it again: restore it from a backup."
+        return (
+            "Read its landing file again: evaluation-pipelines ingest --again "
+            f"--date {part.session_date}. If that file is gone, restore the part from a backup."
+        )
     if part.session_date is None:
         return f"The next run that makes {part.table_name} replaces it."
     return f"Build its date again: evaluation-pipelines build --date {part.session_date}"

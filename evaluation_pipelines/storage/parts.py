@@ -39,18 +39,22 @@ class NewPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(NewPart):
-    """A Parquet file in the manifest.
-
-    ``file_id`` and the offsets give the bytes it was built from; they are None for a merged part.
-    ``superseded_at`` is None while the part is current.
-    """
+    """A Parquet file in the manifest; ``superseded_at`` is None while it is current."""
 
     part_id: int
-    file_id: str | None
-    from_offset: int | None
-    to_offset: int | None
     created_at: datetime
     superseded_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartOrigin:
+    """Bytes of a landing file from which ``row_count`` rows of a landed part were read."""
+
+    file_id: str
+    from_offset: int
+    to_offset: int
+    row_count: int
+    read_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,21 +77,25 @@ def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewP
     Raises:
         LakeError: a part cannot be written.
     """
-    has_text = pl.any_horizontal(pl.col(TEXTS).is_not_null())
-    bucketed = events.with_columns(buckets_of(events["session_id"]))
-    for part in bucketed.partition_by("session_date", maintain_order=True):
+    for part in events.partition_by("session_date", maintain_order=True):
         day: date = part.item(0, "session_date")
-        rows = part.sort(BUCKET, maintain_order=True)
-        yield lake.write_part(_columns(rows, AGENT_EVENTS_LANDED), AGENT_EVENTS_LANDED, day, name)
-        texts = rows.filter(has_text)
-        if not texts.is_empty():
-            yield lake.write_part(
-                _columns(texts, EVENT_TEXTS_LANDED), EVENT_TEXTS_LANDED, day, name
-            )
+        for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED):
+            rows = landed_rows(part, table)
+            if not rows.is_empty():
+                yield lake.write_part(rows, table, day, name)
 
 
-def _columns(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
-    return rows.select(table.schema.names())
+def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Return the rows of AGENT_EVENTS_LANDED or EVENT_TEXTS_LANDED, sorted by bucket.
+
+    Args:
+        events: EVENTS_WITH_TEXTS with ``session_date``.
+        table: The table.
+    """
+    if table is EVENT_TEXTS_LANDED:
+        events = events.filter(pl.any_horizontal(pl.col(TEXTS).is_not_null()))
+    bucketed = events.with_columns(buckets_of(events["session_id"]))
+    return bucketed.sort(BUCKET, maintain_order=True).select(table.schema.names())
 
 
 def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:

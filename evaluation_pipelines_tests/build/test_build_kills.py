@@ -26,17 +26,18 @@ from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
-MERGE_ALWAYS = {"compact_parts": 2}
+MERGE_ALWAYS = {"compact_parts": 2, "shards": 3}
 
 
-@pytest.mark.parametrize(("seed", "rounds"), [(1, 2), pytest.param(2, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 2), pytest.param(2, 100, marks=pytest.mark.slow)])
 def test_a_build_killed_at_any_moment_is_completed_by_the_next_one(
     tmp_path: Path, seed: int, rounds: int
 ) -> None:
     random = seeded(seed)
     # Sessions end on the day they begin: their session date does not depend on when they are read.
     collector = Collector(tmp_path / "landing", seed, dates=4, hours=12)
-    interrupted = 0
+    interrupted = before_commit = 0
+    orphans: set[Path] = set()
     with (
         open_workplace(tmp_path, batch_bytes=6_000) as workplace,
         reading(workplace),
@@ -52,7 +53,11 @@ def test_a_build_killed_at_any_moment_is_completed_by_the_next_one(
             time.sleep(random.uniform(0, 0.01 if number % 2 == 0 else 0.8))
             worker.kill()
             interrupted += len(RebuildQueue(workplace.ledger).pending(datetime.now(UTC))) > 0
+            found = unnamed_files(workplace)
+            before_commit += not found <= orphans
+            orphans |= found
     assert interrupted >= rounds // 2
+    assert before_commit > 0  # after the first part was written, before the switch to it
     collector.finish()
     with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
         finish(workplace, later=timedelta(hours=2))
@@ -128,9 +133,9 @@ def tables_of(workplace: Workplace) -> dict[str, pl.DataFrame]:
     landed = workplace.landed().sort("source_file_id", "source_offset", "event_id")
     return {
         AGENT_EVENTS_LANDED.name: landed,
-        AGENT_EVENTS.name: workplace.events(),
-        AGENT_SESSIONS.name: workplace.sessions(),
-        SESSION_PERFORMANCE.name: workplace.performance(),
+        AGENT_EVENTS.name: workplace.events().sort("session_date", "event_id"),
+        AGENT_SESSIONS.name: workplace.sessions().sort(AGENT_SESSIONS.key),
+        SESSION_PERFORMANCE.name: workplace.performance().sort(SESSION_PERFORMANCE.key),
     }
 
 
@@ -148,8 +153,8 @@ def files_of(workplace: Workplace) -> set[Path]:
 
 def unnamed_files(workplace: Workplace) -> set[Path]:
     """Return the files left by kills: parts that no manifest names, and incomplete files."""
-    manifest, lake, table = Manifest(workplace.ledger), workplace.lake, AGENT_EVENTS_LANDED
-    days = [each.session_date for each in manifest.dates(table.name)]
+    manifest, lake = Manifest(workplace.ledger), workplace.lake
+    days = [each.session_date for each in manifest.dates(AGENT_EVENTS_LANDED.name)]
     named = {lake.root / path for day in days for path in manifest.known_paths(day)}
-    parts = set(lake.folder(table, None).glob("*/*.parquet"))
+    parts = set(lake.root.glob("*/session_date=*/*.parquet"))
     return parts - named | set((lake.root / "_tmp").iterdir())

@@ -67,11 +67,11 @@ def test_a_group_reads_figures_database_and_reports_and_no_texts(
 def test_an_unknown_group_is_an_error_that_names_the_setting(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EVAL_SHARED_GROUP", "nobody-has-this")
+    monkeypatch.setenv("EVAL_SHARED_GROUP", "no-such-group")
     land(program)
     result = program("ingest")
     assert result.code == 1
-    assert "EVAL_SHARED_GROUP: there is no group nobody-has-this" in result.err
+    assert "EVAL_SHARED_GROUP: there is no group no-such-group" in result.err
 
 
 @pytest.mark.parametrize("planted", ["lake/_tmp", "lake/_locks", "analytics_files", "ledger.db"])

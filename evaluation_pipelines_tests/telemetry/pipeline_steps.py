@@ -1,11 +1,14 @@
 """Steps that a worker process repeats, selected by name."""
 
 import os
+from datetime import UTC, datetime, timedelta
 
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.judging.judge import judge as judge_due
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage import compaction
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 
@@ -19,6 +22,14 @@ def build(stores: Stores) -> None:
     """Build all dates that are due."""
     job = Build(stores)
     job.run(job.pending_dates())
+
+
+def rebuild_publish_and_sweep(stores: Stores) -> None:
+    """Build all dates again and publish; replaced files are deleted without a grace period."""
+    compaction.GRACE_PERIOD = timedelta()
+    Build(stores).run(stores.lake.partitions(AGENT_SESSIONS))
+    publish_analytics(stores, datetime.now(UTC))
+    compaction.sweep_superseded(stores, datetime.now(UTC))
 
 
 def judge(stores: Stores) -> None:

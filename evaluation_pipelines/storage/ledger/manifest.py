@@ -1,7 +1,7 @@
 """Manifest: the valid Parquet files of the lake."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import date, datetime
 
 import sqlalchemy as sa
@@ -9,10 +9,15 @@ import sqlalchemy as sa
 from evaluation_pipelines.storage.ledger.engine import chunks, lock_for_manifest, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS, PUBLISHED_DATABASES
-from evaluation_pipelines.storage.parts import NewPart, Part, PartDate
+from evaluation_pipelines.storage.ledger.tables.telemetry import (
+    PART_ORIGINS,
+    PARTS,
+    PUBLISHED_DATABASES,
+)
+from evaluation_pipelines.storage.parts import NewPart, Part, PartDate, PartOrigin
 
 _PART = PARTS.c
+_ORIGIN = PART_ORIGINS.c
 _PUBLISHED = PUBLISHED_DATABASES.c
 _IS_CURRENT = _PART.superseded_at.is_(None)
 
@@ -80,7 +85,24 @@ class Manifest:
                 )
             insert = sa.insert(PARTS).values(**asdict(new), created_at=now)
             part_id: int = connection.execute(insert.returning(_PART.part_id)).scalar_one()
+            for chunk in chunks(old):
+                connection.execute(
+                    sa.update(PART_ORIGINS)
+                    .where(_ORIGIN.part_id.in_(chunk))
+                    .values(part_id=part_id)
+                )
             return part_id
+
+    def origins(self, part_id: int) -> list[PartOrigin]:
+        """Return the bytes that a landed part was read from, in the order of the files."""
+        columns = [_ORIGIN[each.name] for each in fields(PartOrigin)]
+        query = (
+            sa.select(*columns)
+            .where(_ORIGIN.part_id == part_id)
+            .order_by(_ORIGIN.file_id, _ORIGIN.from_offset)
+        )
+        with reading(self._engine) as connection:
+            return [PartOrigin(**row) for row in connection.execute(query).mappings()]
 
     def all_current(self, table_name: str) -> list[Part]:
         """Return the current parts of all partitions of a table, the oldest date first."""
@@ -103,6 +125,12 @@ class Manifest:
                 )
                 connection.execute(sa.update(PARTS).where(*same).values(superseded_at=now))
                 connection.execute(sa.insert(PARTS).values(**asdict(part), created_at=now))
+
+    def withdraw(self, part_id: int, now: datetime) -> None:
+        """Take a part out of its table without another one in its place."""
+        update = sa.update(PARTS).where(_PART.part_id == part_id, _IS_CURRENT)
+        with writing(self._engine) as connection:
+            connection.execute(update.values(superseded_at=now))
 
     def sweepable(self, time: datetime) -> list[Part]:
         """Return parts that were superseded before a time, and that no published database names."""
@@ -127,12 +155,7 @@ class Manifest:
             Number of removed parts; current parts are never removed.
         """
         with writing(self._engine) as connection:
-            return sum(
-                connection.execute(
-                    sa.delete(PARTS).where(_PART.part_id.in_(chunk), ~_IS_CURRENT)
-                ).rowcount
-                for chunk in chunks(part_ids)
-            )
+            return sum(_delete(connection, chunk) for chunk in chunks(part_ids))
 
     def known_paths(self, session_date: date | None) -> set[str]:
         """Return all paths of a date in the manifest, of every table, including superseded ones.
@@ -149,18 +172,29 @@ class Manifest:
             return [Part(**row) for row in connection.execute(query).mappings()]
 
 
+def _delete(connection: sa.Connection, part_ids: Collection[int]) -> int:
+    stale = sa.select(_PART.part_id).where(_PART.part_id.in_(part_ids), ~_IS_CURRENT)
+    connection.execute(sa.delete(PART_ORIGINS).where(_ORIGIN.part_id.in_(stale)))
+    return connection.execute(sa.delete(PARTS).where(_PART.part_id.in_(stale))).rowcount
+
+
 def add_parts(
     connection: sa.Connection,
     parts: Iterable[NewPart],
-    file_id: str,
-    offsets: tuple[int, int],
     now: datetime,
+    origin: tuple[str, int, int] | None = None,
 ) -> None:
-    """Add new parts to the manifest, within the caller's transaction."""
-    origin = {"file_id": file_id, "from_offset": offsets[0], "to_offset": offsets[1]}
-    rows = [{**asdict(part), **origin, "created_at": now} for part in parts]
-    if rows:
-        connection.execute(sa.insert(PARTS), rows)
+    """Add new parts to the manifest, within the caller's transaction.
+
+    ``origin`` has the file and the bytes that they were read from, if these can be read again.
+    """
+    for part in parts:
+        insert = sa.insert(PARTS).values(**asdict(part), created_at=now)
+        part_id = connection.execute(insert.returning(_PART.part_id)).scalar_one()
+        if origin is not None:
+            file_id, start, end = origin
+            row = PartOrigin(file_id, start, end, part.row_count, now)
+            connection.execute(sa.insert(PART_ORIGINS).values(part_id=part_id, **asdict(row)))
 
 
 def _total(column: sa.ColumnElement[int], label: str) -> sa.Label[int]:

@@ -57,10 +57,10 @@ class IngestBatches:
                 f"A batch must consume bytes; got {batch.from_offset} to {batch.to_offset}."
             )
         dates = {part.session_date for part in batch.parts if part.session_date is not None}
-        offsets = (batch.from_offset, batch.to_offset)
         with writing(self._engine) as connection:
             _advance(connection, batch)
-            add_parts(connection, batch.parts, batch.file_id, offsets, batch.ingested_at)
+            origin = (batch.file_id, batch.from_offset, batch.to_offset)
+            add_parts(connection, batch.parts, batch.ingested_at, origin)
             store_sessions(connection, batch.sessions)
             touch(connection, dates, batch.ingested_at)
             _insert_batch(connection, batch)

@@ -91,12 +91,9 @@ class QuarantineRetries:
             SessionDateTakenError: another reader assigned a session to another date.
         """
         dates = {part.session_date for part in lines.parts if part.session_date is not None}
-        offsets = [each.offset for each in lines.verdicts]
         with writing(self._engine) as connection:
             _check_lease(connection, lines)
-            if lines.parts:
-                byte_range = (min(offsets), max(offsets))
-                add_parts(connection, lines.parts, lines.file_id, byte_range, lines.retried_at)
+            add_parts(connection, lines.parts, lines.retried_at)
             store_sessions(connection, lines.sessions)
             touch(connection, dates, lines.retried_at)
             _store_verdicts(connection, lines)

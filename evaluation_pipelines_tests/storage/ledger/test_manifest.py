@@ -8,7 +8,7 @@ from evaluation_pipelines.storage.ledger.errors import LedgerConflictError, Part
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.parts import Part, PartDate
+from evaluation_pipelines.storage.parts import Part, PartDate, PartOrigin
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     LANDED,
@@ -36,9 +36,6 @@ def test_a_part_has_its_byte_range_and_partition(ledger: Ledger) -> None:
             table_name=LANDED,
             session_date=MARCH_1,
             path="a.parquet",
-            file_id="f1",
-            from_offset=0,
-            to_offset=100,
             row_count=10,
             size_bytes=1_000,
             sha256="ab" * 32,
@@ -46,6 +43,7 @@ def test_a_part_has_its_byte_range_and_partition(ledger: Ledger) -> None:
             superseded_at=None,
         )
     ]
+    assert Manifest(ledger).origins(part_id) == [PartOrigin("f1", 0, 100, 10, NOON)]
 
 
 def test_parts_are_in_the_order_they_were_added(ledger: Ledger) -> None:
@@ -84,7 +82,7 @@ def test_a_merged_part_replaces_the_old_parts(ledger: Ledger) -> None:
     late, merged = Manifest(ledger).current(LANDED, MARCH_1)
     assert late.path == "late"
     assert (merged.part_id, merged.path, merged.row_count) == (part_id, "m", 20)
-    assert (merged.file_id, merged.from_offset, merged.to_offset) == (None, None, None)
+    assert Manifest(ledger).origins(part_id) == [PartOrigin("f1", 0, 100, 10, NOON)] * 2
     assert merged.created_at == at(hours=1)
     assert Manifest(ledger).known_paths(MARCH_1) == {"a", "b", "late", "m"}
 

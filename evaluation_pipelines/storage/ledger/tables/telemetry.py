@@ -49,15 +49,6 @@ PARTS = sa.Table(
     column("first_bucket", sa.SmallInteger, "first bucket of its sessions, 0 to 255"),
     column("last_bucket", sa.SmallInteger, "last bucket of its sessions"),
     column("path", sa.String, "relative to the lake", unique=True),
-    column(
-        "file_id",
-        sa.String,
-        "source file; null for a merged or derived part",
-        sa.ForeignKey("source_files.file_id"),
-        nullable=True,
-    ),
-    column("from_offset", sa.BigInteger, "first byte; null for a merged part", nullable=True),
-    column("to_offset", sa.BigInteger, "byte after the last; null if merged", nullable=True),
     column("row_count", sa.BigInteger, "rows of the part"),
     column("size_bytes", sa.BigInteger, "size of the Parquet file"),
     column("sha256", sa.String, "hash of the file, hexadecimal"),
@@ -66,6 +57,20 @@ PARTS = sa.Table(
     sa.Index("parts_by_date", "table_name", "session_date"),
     sa.Index("parts_by_superseded", "superseded_at"),
     sqlite_autoincrement=True,
+)
+
+# The bytes of landing files that landed parts were read from; a merged part has those of all.
+PART_ORIGINS = sa.Table(
+    "part_origins",
+    METADATA,
+    column("origin_id", sa.Integer, "a number", primary_key=True),
+    column("part_id", sa.Integer, "the part", sa.ForeignKey("parts.part_id")),
+    column("file_id", sa.String, "source file", sa.ForeignKey("source_files.file_id")),
+    column("from_offset", sa.BigInteger, "first byte"),
+    column("to_offset", sa.BigInteger, "byte after the last"),
+    column("row_count", sa.BigInteger, "rows of the part that are from there"),
+    column("read_at", UtcTime, "when they were read"),
+    sa.Index("part_origins_by_part", "part_id"),
 )
 
 # Databases whose views name parts: these are kept until newer databases have been published.

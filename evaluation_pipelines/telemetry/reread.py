@@ -1,0 +1,135 @@
+"""Read landing files again for landed parts whose files are damaged or missing.
+
+The manifest knows the bytes that each landed part was read from. A part is replaced only if these
+bytes give as many rows as it had, so that no event is lost or stored twice.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, Table
+from evaluation_pipelines.storage.buckets import BUCKET
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.parts import Part, PartOrigin
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
+from evaluation_pipelines.telemetry.session_dates import assign_session_dates, landed_rows
+from evaluation_pipelines.telemetry.unread_files import is_same_file
+
+
+class NotRereadError(Exception):
+    """A part cannot be read again; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RereadPart:
+    """A damaged part: what is wrong with it, and why it was not replaced (None if it was)."""
+
+    part: Part
+    damage: str
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Reads landing files again for damaged landed parts; ``clock`` returns the time."""
+
+    stores: Stores
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def run(self, wanted: Callable[[date], bool] = lambda _day: True) -> list[RereadPart]:
+        """Verify the landed parts of some dates, and replace the damaged ones.
+
+        Dates with a replaced part are queued for a build.
+
+        Raises:
+            LakeError: A new part cannot be written.
+            LedgerError: The ledger cannot be used.
+        """
+        files, _ = self.stores.landing.list_files()
+        present = {(each.device, each.inode): each for each in files}
+        results = [
+            self._reread(table, part, damage, present)
+            for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
+            for part, damage in self._damaged(table, wanted)
+        ]
+        dates = {each.part.session_date for each in results if each.why_not is None}
+        RebuildQueue(self.stores.ledger).touch({day for day in dates if day}, self.clock())
+        return results
+
+    def _damaged(self, table: Table, wanted: Callable[[date], bool]) -> Iterator[tuple[Part, str]]:
+        for part in Manifest(self.stores.ledger).all_current(table.name):
+            if part.session_date is not None and wanted(part.session_date):
+                try:
+                    self.stores.lake.verify(part)
+                except LakeError as error:
+                    yield part, str(error)
+
+    def _reread(
+        self, table: Table, part: Part, damage: str, present: dict[tuple[int, int], LandingFile]
+    ) -> RereadPart:
+        try:
+            self._replace(table, part, present)
+        except (NotRereadError, PartsNotCurrentError) as error:
+            return RereadPart(part, damage, str(error))
+        return RereadPart(part, damage, None)
+
+    def _replace(
+        self, table: Table, part: Part, present: dict[tuple[int, int], LandingFile]
+    ) -> None:
+        manifest = Manifest(self.stores.ledger)
+        origins = manifest.origins(part.part_id)
+        if sum(each.row_count for each in origins) != part.row_count:
+            raise NotRereadError("it has events of lines that were retried from quarantine")
+        rows = pl.concat([self._rows(table, part, each, present) for each in origins])
+        new = self.stores.lake.write_part(
+            rows.sort(BUCKET, maintain_order=True),
+            table,
+            part.session_date,
+            f"again-{part.part_id}-{uuid.uuid4().hex[:8]}",
+        )
+        manifest.replace([part.part_id], new, self.clock())
+
+    def _rows(
+        self,
+        table: Table,
+        part: Part,
+        origin: PartOrigin,
+        present: dict[tuple[int, int], LandingFile],
+    ) -> pl.DataFrame:
+        """Return the rows of a part that came from some bytes of a landing file."""
+        source = SourceFiles(self.stores.ledger).get(origin.file_id)
+        file = present.get((source.device, source.inode))
+        if file is None:
+            raise NotRereadError(f"{source.path} is no longer in the landing folder")
+        settings = self.stores.settings
+        byte_range = ByteRange(origin.from_offset, origin.to_offset)
+        try:
+            with self.stores.landing.open(file) as handle:
+                if not is_same_file(handle, source):
+                    raise NotRereadError(f"{file.path} was emptied or replaced since it was read")
+                documents = open_documents(handle, file.path, settings)
+                batch = read_byte_range(
+                    documents, origin.file_id, byte_range, settings, origin.read_at
+                )
+        except OSError as error:
+            raise NotRereadError(f"{file.path} cannot be read: {error}") from error
+        dated = assign_session_dates(batch.events, self.stores.ledger, settings.start_date)
+        of_date = dated.events.filter(pl.col("session_date") == part.session_date)
+        rows = landed_rows(of_date, table)
+        if rows.height != origin.row_count:
+            raise NotRereadError(
+                f"bytes {origin.from_offset} to {origin.to_offset} of {file.path} give "
+                f"{rows.height} rows, and gave {origin.row_count}: the file, this program or a "
+                "setting has changed"
+            )
+        return rows

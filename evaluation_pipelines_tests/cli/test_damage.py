@@ -1,0 +1,77 @@
+"""Damaged parts: what the commands say, and how they are made good."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines_tests.program import Program
+
+
+def part_of(program: Program, table: str, day: str = "2026-06-02") -> Path:
+    """Return the only file of a table on a date."""
+    (path,) = (program.folder / "data/lake" / table / f"session_date={day}").glob("*.parquet")
+    return path
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> None:
+    path = part_of(three_days, "agent_events_landed")
+    damage(path)
+    built = three_days("build")
+    assert built.code == 1
+    assert "2026-06-02: agent_events was not built" in built.err
+    assert f"{path.name} is damaged" in built.err
+    assert "evaluation-pipelines ingest --again --date 2026-06-02" in built.err
+    assert "damaged" in three_days("status").out
+
+    again = three_days("ingest", "--again", "--date", "2026-06-02")
+    assert again.code == 0
+    assert again.out.startswith("read again: agent_events_landed/session_date=2026-06-02/")
+    assert three_days("build").code == 0
+    assert "damaged" not in three_days("status").out
+    sessions = three_days("sessions", "--format", "json")
+    assert sessions.out.count('"session_key"') == 3
+
+
+def test_without_damage_nothing_is_read_again(three_days: Program) -> None:
+    result = three_days("ingest", "--again")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "ingest --again: all landed parts are as they were written\n"
+
+
+def test_a_part_that_cannot_be_read_again_is_an_error(three_days: Program) -> None:
+    damage(part_of(three_days, "agent_events_landed"))
+    (three_days.folder / "data/landing/logs.jsonl").unlink()
+    result = three_days("ingest", "--again")
+    assert result.code == 1
+    assert "not read again: " in result.err
+    assert "logs.jsonl is no longer in the landing folder" in result.err
+
+
+def test_a_date_belongs_to_again(three_days: Program) -> None:
+    result = three_days("ingest", "--date", "2026-06-02")
+    assert result.code == 2
+    assert "--date goes with --again" in result.err
+
+
+@pytest.mark.parametrize("how", ["damaged", "deleted"])
+@pytest.mark.parametrize("table", ["agent_events", "session_performance", "scorecards"])
+def test_damaged_tables_are_built_again_by_one_command(
+    three_days: Program, table: str, how: str
+) -> None:
+    three_days("build")
+    path = part_of(three_days, table)
+    if how == "damaged":
+        damage(path)
+    else:
+        path.unlink()
+    result = three_days("build", "--damaged")
+    assert result.code == 0
+    assert path.name in result.out
+    assert [row[0] for row in result.table()] == ["2026-06-02"]
+    assert three_days("build", "--damaged").out == "build: nothing new\n"

@@ -1,0 +1,77 @@
+"""Publishes and sweeps whose process is killed: what is published and current can be read."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.otlp_builders import DAY_S, session
+from evaluation_pipelines_tests.telemetry.collector import seeded
+from evaluation_pipelines_tests.telemetry.pipeline_steps import rebuild_publish_and_sweep
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+SESSIONS = 12
+
+
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 2), pytest.param(2, 100, marks=pytest.mark.slow)])
+def test_a_publish_or_a_sweep_killed_at_any_moment_leaves_all_rows(
+    tmp_path: Path, seed: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = seeded(seed)
+    step = "rebuild_publish_and_sweep"
+    swept = published = 0
+    with (
+        open_workplace(tmp_path, shards=2) as workplace,
+        sequential_workers(rounds, step, tmp_path, shards=2) as workers,
+    ):
+        lines = (session(f"s{number}", number % 3 * DAY_S) for number in range(SESSIONS))
+        workplace.land("logs.jsonl", b"".join(lines))
+        workplace.ingest()
+        workplace.build()
+        link = workplace.stores.settings.analytics_path
+        for number, worker in enumerate(workers):
+            before = link.resolve(), files_of(workplace)
+            worker.go()
+            if number % 2 == 0:  # once it has published, whatever the speed of the machine
+                wait_for_another(link, before[0])
+            time.sleep(random.uniform(0, 0.05 if number % 2 == 0 else 1.5))
+            worker.kill()
+            published += link.resolve() != before[0]
+            swept += not before[1] <= files_of(workplace)
+            assert_all_rows_are_there(workplace, link)
+        assert published >= rounds // 2
+        assert swept > 0
+        monkeypatch.setattr("evaluation_pipelines.storage.compaction.GRACE_PERIOD", None)
+        for _ in range(2):  # the first one still keeps the files of the database before
+            rebuild_publish_and_sweep(workplace.stores)
+        assert_all_rows_are_there(workplace, link)
+        assert len(list(link.parent.glob("analytics_files/*"))) == 2
+
+
+def assert_all_rows_are_there(workplace: Workplace, link: Path) -> None:
+    """Assert that all current parts can be read, and all views of the published database."""
+    for daily in DAILY_TABLES:
+        for part in Manifest(workplace.ledger).all_current(daily.table.name):
+            assert workplace.lake.read_part(part, daily.table).height == part.row_count
+    assert workplace.sessions().height == workplace.performance().height == SESSIONS
+    if link.exists():
+        with closing(duckdb.connect(str(link), read_only=True)) as database:
+            (events,) = database.sql("select count(*) from agent_events").fetchall()
+            (sessions,) = database.sql("select count(*) from sessions").fetchall()
+        assert (events, sessions) == ((2 * SESSIONS,), (SESSIONS,))
+
+
+def wait_for_another(link: Path, file: Path) -> None:
+    deadline = time.monotonic() + 60
+    while link.resolve() == file:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def files_of(workplace: Workplace) -> set[Path]:
+    return set(workplace.lake.root.glob("*/session_date=*/*.parquet"))

@@ -1,0 +1,119 @@
+"""Landed parts that are damaged or missing are read again from their landing files."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, Table
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.parts import Part
+from evaluation_pipelines.telemetry.quarantine.retry import Retry
+from evaluation_pipelines.telemetry.reread import Reread, RereadPart
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+FIRST = date(2026, 6, 1)
+
+
+def prompt(name: str, second: float = 0) -> bytes:
+    return line(claude("user_prompt", second, session__id=name, prompt=f"the text of {name}"))
+
+
+@pytest.fixture
+def landed(tmp_path: Path) -> Iterator[Workplace]:
+    """Two batches of one file, with texts, on two dates; merged from two parts on."""
+    with open_workplace(tmp_path, compact_parts=3) as workplace:
+        workplace.land("logs.jsonl", session("a") + prompt("a", 5) + session("b", DAY_S))
+        workplace.ingest()
+        workplace.land("logs.jsonl", session("c") + prompt("c", 5), "ab")
+        workplace.ingest()
+        yield workplace
+
+
+def parts(workplace: Workplace, table: Table) -> list[Part]:
+    return Manifest(workplace.ledger).current(table.name, FIRST)
+
+
+def damage(workplace: Workplace, part: Part) -> None:
+    path = workplace.lake.root / part.path
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def reread(workplace: Workplace) -> list[RereadPart]:
+    return Reread(workplace.stores, clock=lambda: NOW).run()
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED])
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_a_damaged_part_has_the_same_rows_again(landed: Workplace, table: Table, how: str) -> None:
+    before, old = landed.landed(), parts(landed, table)
+    landed.build()
+    if how == "damaged":
+        damage(landed, old[0])
+    else:
+        (landed.lake.root / old[0].path).unlink()
+    (result,) = reread(landed)
+    assert (result.part, result.why_not) == (old[0], None)
+    assert result.damage.startswith(str(landed.lake.root / old[0].path))
+    assert landed.landed().sort("event_id").equals(before.sort("event_id"))
+    assert [each.session_date for each in RebuildQueue(landed.ledger).pending(NOW)] == [FIRST]
+    landed.build()
+    assert landed.events().height == before.height
+    assert reread(landed) == []
+
+
+def test_a_merged_part_is_read_again_from_all_its_bytes(landed: Workplace) -> None:
+    landed.land("more.jsonl", session("d"))
+    landed.ingest()
+    before = landed.landed()
+    landed.build()
+    (merged,) = parts(landed, AGENT_EVENTS_LANDED)
+    assert "merged" in merged.path
+    damage(landed, merged)
+    (result,) = reread(landed)
+    assert result.why_not is None
+    assert landed.landed().sort("event_id").equals(before.sort("event_id"))
+
+
+def test_parts_that_are_as_they_were_written_stay(landed: Workplace) -> None:
+    before = parts(landed, AGENT_EVENTS_LANDED)
+    assert reread(landed) == []
+    assert parts(landed, AGENT_EVENTS_LANDED) == before
+
+
+def test_a_part_whose_landing_file_is_gone_stays_damaged_and_says_so(landed: Workplace) -> None:
+    (first, _) = parts(landed, AGENT_EVENTS_LANDED)
+    damage(landed, first)
+    (landed.stores.landing.root / "logs.jsonl").unlink()
+    (result,) = reread(landed)
+    assert result.why_not == "logs.jsonl is no longer in the landing folder"
+    assert parts(landed, AGENT_EVENTS_LANDED)[0] == first
+
+
+def test_a_landing_file_with_other_content_replaces_nothing(landed: Workplace) -> None:
+    (first, _) = parts(landed, AGENT_EVENTS_LANDED)
+    damage(landed, first)
+    path = landed.stores.landing.root / "logs.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"user_prompt"', b'"user_PROMPT"'))
+    (result,) = reread(landed)
+    assert result.why_not is not None
+    assert parts(landed, AGENT_EVENTS_LANDED)[0] == first
+
+
+def test_events_of_a_retried_line_cannot_be_read_again(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, max_line_bytes=1024) as workplace:
+        long = line(claude("user_prompt", session__id="a", prompt="x" * 2000))
+        workplace.land("logs.jsonl", session("b") + long)
+        workplace.ingest()
+    with open_workplace(tmp_path) as workplace:
+        assert Retry(workplace.stores, clock=lambda: NOW).run().resolved == 1
+        retried = parts(workplace, AGENT_EVENTS_LANDED)[-1]
+        damage(workplace, retried)
+        (result,) = reread(workplace)
+        assert result.part == retried
+        assert result.why_not == "it has events of lines that were retried from quarantine"
