@@ -122,17 +122,23 @@ def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.D
 def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the landed events of the batch, deduplicated."""
     lake, days = batch.stores.lake, batch.days
+    if not batch.is_small:
+        return {day: _large_events(lake, day) for day in days}
+    names = AGENT_EVENTS.schema.names()
+    frames = {day: _landed(lake, lake.parts(AGENT_EVENTS_LANDED, [day]), names) for day in days}
+    landed = pl.concat(frames.values())
+    kept = rows_by_date(kept_events(landed, small=True), days)
+    return {day: _events(landed[kept[day]["row_no"]], frames[day].height) for day in days}
+
+
+def _large_events(lake: Lake, day: date) -> BuiltPartition:
+    """Return the events of a date, in less memory: the columns are not all read to find copies."""
     # Listed once: more parts can land between the two times that they are read.
-    parts = {day: lake.parts(AGENT_EVENTS_LANDED, [day]) for day in days}
-    # First without the other columns, which take far more memory.
-    order = {day: _landed(lake, parts[day], _DEDUPLICATION_COLUMNS) for day in days}
-    rows_landed = {day: each.height for day, each in order.items()}
-    kept = rows_by_date(kept_events(pl.concat(order.values()), small=batch.is_small), days)
-    del order
-    landed = pl.concat(_landed(lake, each, AGENT_EVENTS.schema.names()) for each in parts.values())
-    if len(days) == 1:
-        return {days[0]: _events(_taken(landed, kept[days[0]]["row_no"]), rows_landed[days[0]])}
-    return {day: _events(landed[rows["row_no"]], rows_landed[day]) for day, rows in kept.items()}
+    parts = lake.parts(AGENT_EVENTS_LANDED, [day])
+    kept = kept_events(_landed(lake, parts, _DEDUPLICATION_COLUMNS))
+    landed = _landed(lake, parts, AGENT_EVENTS.schema.names())
+    rows_landed = landed.height
+    return _events(_taken(landed, rows_by_date(kept, [day])[day]["row_no"]), rows_landed)
 
 
 def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.DataFrame:

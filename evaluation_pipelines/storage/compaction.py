@@ -4,21 +4,25 @@ Small landed parts of a date are merged. Files of replaced parts are deleted aft
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE, Table
+from evaluation_pipelines.storage.buckets import BUCKET
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
+_MERGED_BYTES = 8 * 1024 * 1024
+"""Parts are merged up to this size: more rows would take much memory, and reads gain nothing."""
+
 
 def compact_landed_events(stores: Stores, day: date, now: datetime) -> list[Part]:
-    """Merge the landed parts of a date if it has ``compact_parts`` or more.
+    """Merge the small landed parts of a date if it has ``compact_parts`` or more of them.
 
     All rows are kept, so the number of landed events does not change.
 
@@ -39,21 +43,43 @@ def _compact(stores: Stores, table: Table, day: date | None, now: datetime) -> l
     sweep_superseded(stores, now)
     sweep_orphans(stores, [table], day, now)
     parts = manifest.current(table.name, day)
-    if len(parts) < stores.settings.compact_parts:
+    small = [part for part in parts if part.size_bytes < _MERGED_BYTES // 2]
+    if len(small) < stores.settings.compact_parts:
         return parts
+    for group in _groups(small):
+        _merge(stores, table, day, group, now)
+    return manifest.current(table.name, day)
+
+
+def _groups(parts: Iterable[Part]) -> list[list[Part]]:
+    """Divide parts, in their order, into groups that are merged into one part each."""
+    groups: list[list[Part]] = []
+    group: list[Part] = []
+    for part in parts:
+        if group and sum(each.size_bytes for each in (*group, part)) > _MERGED_BYTES:
+            groups.append(group)
+            group = []
+        group.append(part)
+    return [each for each in (*groups, group) if len(each) > 1]
+
+
+def _merge(
+    stores: Stores, table: Table, day: date | None, parts: Sequence[Part], now: datetime
+) -> None:
     # Users may delete parts of the quarantine.
     existing = [
         part for part in parts if table is not QUARANTINE or (stores.lake.root / part.path).exists()
     ]
     rows = [stores.lake.read_part(part, table) for part in existing]
     merged = pl.concat([table.schema.to_frame(), *rows])
+    if BUCKET in table.schema:
+        merged = merged.sort(BUCKET, maintain_order=True)
     # A unique name: the part of another build may have other rows.
     name = f"merged-{parts[0].part_id}-{parts[-1].part_id}-{uuid.uuid4().hex[:8]}"
     new = stores.lake.write_part(merged, table, day, name)
     # Another process may have merged them first; its result is the same.
     with suppress(PartsNotCurrentError):
-        manifest.replace([part.part_id for part in parts], new, now)
-    return manifest.current(table.name, day)
+        Manifest(stores.ledger).replace([part.part_id for part in parts], new, now)
 
 
 GRACE_PERIOD = timedelta(hours=1)

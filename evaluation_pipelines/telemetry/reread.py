@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, Table
-from evaluation_pipelines.storage.buckets import BUCKET
+from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
@@ -125,7 +125,7 @@ class Reread:
             raise NotRereadError(f"{file.path} cannot be read: {error}") from error
         dated = assign_session_dates(batch.events, self.stores.ledger, settings.start_date)
         of_date = dated.events.filter(pl.col("session_date") == part.session_date)
-        rows = landed_rows(of_date, table)
+        rows = landed_rows(of_date.with_columns(buckets_of(of_date["session_id"])), table)
         if rows.height != origin.row_count:
             raise NotRereadError(
                 f"bytes {origin.from_offset} to {origin.to_offset} of {file.path} give "

@@ -77,25 +77,24 @@ def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewP
     Raises:
         LakeError: a part cannot be written.
     """
-    for part in events.partition_by("session_date", maintain_order=True):
-        day: date = part.item(0, "session_date")
-        for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED):
-            rows = landed_rows(part, table)
-            if not rows.is_empty():
-                yield lake.write_part(rows, table, day, name)
+    bucketed = events.with_columns(buckets_of(events["session_id"]))
+    for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED):
+        rows = landed_rows(bucketed, table)
+        for part in rows.partition_by("session_date", maintain_order=True):
+            yield lake.write_part(part, table, part.item(0, "session_date"), name)
 
 
 def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
     """Return the rows of AGENT_EVENTS_LANDED or EVENT_TEXTS_LANDED, sorted by bucket.
 
     Args:
-        events: EVENTS_WITH_TEXTS with ``session_date``.
+        events: EVENTS_WITH_TEXTS with ``session_date`` and ``bucket``.
         table: The table.
     """
+    rows = events.select(table.schema.names())
     if table is EVENT_TEXTS_LANDED:
-        events = events.filter(pl.any_horizontal(pl.col(TEXTS).is_not_null()))
-    bucketed = events.with_columns(buckets_of(events["session_id"]))
-    return bucketed.sort(BUCKET, maintain_order=True).select(table.schema.names())
+        rows = rows.filter(pl.any_horizontal(pl.col(TEXTS).is_not_null()))
+    return rows.sort(BUCKET, maintain_order=True)
 
 
 def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:

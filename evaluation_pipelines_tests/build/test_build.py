@@ -301,7 +301,7 @@ def test_the_percentile_ranks_among_the_28_days_before(
 def test_all_tables_of_a_date_become_current_in_one_transaction(
     two_dates: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At no time does a reader see one table of the new build beside another of the old one."""
+    """At no time does a reader see a table of the new build together with one of the old build."""
     two_dates.build()
     two_dates.land("more.jsonl", session("more"))
     two_dates.ingest()

@@ -43,7 +43,29 @@ def test_many_parts_become_one_with_every_row(many_parts: Workplace) -> None:
     assert built.facts["duplicates"] == 2
     (part,) = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
     assert (part.row_count, Path(part.path).name.startswith("merged-")) == (12, True)
-    assert many_parts.landed().equals(before)
+    assert (
+        many_parts.landed()
+        .sort("event_id", "source_file_id")
+        .equals(before.sort("event_id", "source_file_id"))
+    )
+    buckets = many_parts.lake.read_part(part, AGENT_EVENTS_LANDED)["bucket"]
+    assert buckets.is_sorted()
+    assert (part.first_bucket, part.last_bucket) == (buckets.min(), buckets.max())
+
+
+def test_parts_are_merged_up_to_a_size(
+    many_parts: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six parts of about the same size, two to three of which fit into one."""
+    before = many_parts.landed()
+    parts = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
+    limit = max(part.size_bytes for part in parts) * 2 + 10
+    monkeypatch.setattr("evaluation_pipelines.storage.compaction._MERGED_BYTES", limit)
+    many_parts.build()
+    merged = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
+    assert len(merged) == 3
+    assert sum(part.row_count for part in merged) == before.height
+    assert many_parts.landed()["event_id"].sort().equals(before["event_id"].sort())
 
 
 def test_merged_parts_stay_for_an_hour_for_readers(many_parts: Workplace) -> None:
@@ -105,7 +127,7 @@ def test_a_damaged_part_among_many_fails_the_merge_and_loses_no_part(
     (failed,) = many_parts.build()
     assert isinstance(failed, DateFailed)
     assert f"{damaged} is damaged" in failed.error
-    assert "restore it from a backup" in failed.error
+    assert "ingest --again --date 2026-06-01" in failed.error
     assert Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST) == parts
     damaged.write_bytes(content)
     (built,) = build(many_parts, later=timedelta(minutes=1))
