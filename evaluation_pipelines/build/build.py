@@ -130,10 +130,11 @@ class Build:
         started = _StartedDates(replace(empty.only(group.days), is_small=not group.is_large))
         with ExitStack() as locks:
             for day in group.days:
-                if error := self._lock(day, locks, may_wait=may_wait):
-                    started.built[self._selected()[0].table.name, day] = error
                 # Read before any row: telemetry that lands later is for the next build.
                 started.queued[day] = RebuildQueue(self.stores.ledger).get(day)
+                if error := self._lock(day, locks, may_wait=may_wait):
+                    started.built[self._selected()[0].table.name, day] = error
+                    continue  # the files that nothing names may be those of the other build
                 sweep_orphans(
                     self.stores, [each.table for each in self._selected()], day, self.clock()
                 )
@@ -147,7 +148,9 @@ class Build:
     def _compact(self, started: "_StartedDates") -> None:
         """Merge the landed parts of the dates if their events are to be built."""
         (first, *_) = self._selected()
-        for day in started.batch.days if first.table is AGENT_EVENTS else ():
+        if first.table is not AGENT_EVENTS:
+            return
+        for day in started.batch.without(started.failed()).days:
             try:
                 compact_landed_events(self.stores, day, self.clock())
             except ANY_ERROR as error:

@@ -5,15 +5,16 @@ from datetime import UTC, datetime
 import polars as pl
 
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, TABLES
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.lake import DamagedPartError
+from evaluation_pipelines.storage.lake import DamagedPartError, Lake, what_to_do
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
     ScheduledRebuilds,
 )
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import all_entries, to_entries
@@ -64,14 +65,24 @@ def _print_dates(stores: Stores) -> None:
         rows.append((part.session_date, _state(due), part.rows, part.parts, part.size_bytes))
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
-    for deleted in (each for table in TABLES for each in stores.lake.missing(table)):
-        of_day = f" of {deleted.session_date}" if deleted.session_date else ""
-        print_line(f"{deleted.table_name}{of_day} was deleted: build it again")
+    _print_missing(stores.lake)
     for due in queued.values():
         if due.last_error and not due.is_built:
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
     for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
+
+
+def _print_missing(lake: Lake) -> None:
+    """Say what to do about the files of the ledger that are not there."""
+    # Lines in quarantine are for people to read: they may delete them when they have.
+    for table in (each for each in TABLES if each is not QUARANTINE):
+        of_advice: dict[str, list[NewPart]] = {}
+        for part in lake.missing(table):
+            of_advice.setdefault(what_to_do(part), []).append(part)
+        for advice, parts in of_advice.items():
+            others = f" and {len(parts) - 1} more of {table.name} are" if len(parts) > 1 else " is"
+            print_line(f"{lake.root / parts[0].path}{others} missing. {advice}")
 
 
 def _state(due: QueuedDate | None) -> str:

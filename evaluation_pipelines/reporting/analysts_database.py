@@ -6,7 +6,7 @@ the old file, and no session can lock the pipeline.
 
 import glob
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -90,8 +90,11 @@ def publish(
     derived: Sequence[Derived],
     now: datetime,
     group_id: int | None = None,
+    before_swap: Callable[[Path], None] = lambda _file: None,
 ) -> Published:
     """Build a new database and point ``link`` to it; ``group_id`` may read it as well.
+
+    ``before_swap`` is called with the finished file, before anyone can open it.
 
     Raises:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
@@ -106,6 +109,7 @@ def publish(
         share(folder, group_id)
         share(file, group_id)
         file.chmod(file.stat().st_mode & 0o444)
+        before_swap(file)
         _swap(link, file)
         _tidy(folder, file)
         return Published(link, file, rows, file.stat().st_size)

@@ -1,6 +1,7 @@
 """Publish the tables of the lake as one database for analysts."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from evaluation_pipelines.reporting.analysts_database import (
     AnalyticsError,
@@ -39,6 +40,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.compaction import sweep_orphans
+from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.sql_files import read_sql
@@ -64,27 +66,39 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
             database stays.
     """
-    link, read_at = stores.settings.analytics_path, datetime.now(UTC)
+    link = stores.settings.analytics_path
+    path = stores.lake.locks / "publish.lock"
     try:
-        sources = _sources(stores)
-    except LakeError as error:
+        # A slower publish must not replace the database of a later one.
+        with file_lock(path, stores.settings.lease_seconds):
+            return _publish(stores, link, now)
+    except (LakeError, LockTimeoutError) as error:
         raise AnalyticsError(
             f"{link} was not published: {error} The database of before is still there."
         ) from error
+
+
+def _publish(stores: Stores, link: Path, now: datetime) -> Published:
+    read_at, manifest = datetime.now(UTC), Manifest(stores.ledger)
+    lake = stores.lake.snapshot()
+    sources = _sources(stores, lake)
     derived = [_sessions(), _current()]
     if stores.settings.publish_texts:
-        sources.append(_source(stores.lake, EVENT_TEXTS_LANDED, copied=False))
+        sources.append(_source(lake, EVENT_TEXTS_LANDED, copied=False))
         derived.append(_event_texts())
     group_id = None if stores.settings.publish_texts else stores.group_id
-    published = publish(link, sources, derived, now, group_id)
-    kept = [path.name for path in published.file.parent.glob("*.duckdb")]
-    Manifest(stores.ledger).note_published(published.file.name, read_at, kept)
+
+    def note(file: Path) -> None:
+        # Before the swap: were this process killed after it, the parts would not be kept.
+        kept = [path.name for path in file.parent.glob("*.duckdb")]
+        manifest.note_published(file.name, read_at, kept)
+
+    published = publish(link, sources, derived, now, group_id, note)
     sweep_orphans(stores, [each.table for each in sources], None, now)
     return published
 
 
-def _sources(stores: Stores) -> list[Source | Given]:
-    lake = stores.lake
+def _sources(stores: Stores, lake: Lake) -> list[Source | Given]:
     return [
         # Many and large: a view of the files, which needs no copy.
         _source(lake, AGENT_EVENTS, copied=False),

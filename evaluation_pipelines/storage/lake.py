@@ -57,6 +57,12 @@ class Lake:
         part_of_lake.shard = shard
         return part_of_lake
 
+    def snapshot(self) -> "Lake":
+        """Return the lake as it is now, for reading: a switch to new parts does not change it."""
+        found = SnapshotLake(self.root, self._manifest)
+        found.store = self.store
+        return found
+
     @property
     def locks(self) -> Path:
         """Folder of lock files."""
@@ -70,17 +76,8 @@ class Lake:
     def parts(self, table: Table, dates: Iterable[date | None] | None = None) -> list[NewPart]:
         """Return the current parts of some partitions (None: without date), or of all.
 
-        A part that can be built again and whose file was deleted is left out, as if it had never
-        been built; ``missing`` has these.
+        They are in the order of the dates; to read one whose file was deleted is an error.
         """
-        return [part for part in self._named(table, dates) if not self._was_deleted(part)]
-
-    def missing(self, table: Table) -> list[NewPart]:
-        """Return the parts that can be built again and whose files were deleted."""
-        return [part for part in self._named(table, None) if self._was_deleted(part)]
-
-    def _named(self, table: Table, dates: Iterable[date | None] | None) -> list[NewPart]:
-        """Return the current parts in the order of the dates."""
         place = None if dates is None else {day: index for index, day in enumerate(dates)}
         found = self._current(table, place)
         return sorted(
@@ -92,6 +89,10 @@ class Lake:
             ),
         )
 
+    def missing(self, table: Table) -> list[NewPart]:
+        """Return the parts whose files were deleted."""
+        return [part for part in self.parts(table) if not (self.root / part.path).exists()]
+
     def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
         if self._manifest is None or (dates is not None and not dates):
             return []
@@ -99,9 +100,6 @@ class Lake:
             return list(self._manifest.current(table.name, *dates))
         found = self._manifest.all_current(table.name)
         return [part for part in found if dates is None or part.session_date in dates]
-
-    def _was_deleted(self, part: NewPart) -> bool:
-        return part.slot is not None and not (self.root / part.path).exists()
 
     def files(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Path]:
         """Return the files of ``parts`` after their content was verified.
@@ -233,7 +231,7 @@ class Lake:
         # A panic of the native reader is no Exception, and its message does not name the file.
         except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             path = self.root / part.path
-            raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
+            raise LakeError(f"cannot read {path}: {error}. {what_to_do(part)}") from error
 
     def verify(self, part: NewPart) -> None:
         """Compare the content of a part with its checksum.
@@ -250,13 +248,13 @@ class Lake:
         try:
             content = self.store.get(part.path)
         except FileNotFoundError as error:
-            raise DamagedPartError(f"{path} is missing. {_advice(part)}") from error
+            raise DamagedPartError(f"{path} is missing. {what_to_do(part)}") from error
         except OSError as error:
-            raise LakeError(f"cannot read {path}: {error}. {_advice(part)}") from error
+            raise LakeError(f"cannot read {path}: {error}. {what_to_do(part)}") from error
         if _sha256(content) != part.sha256:
             raise DamagedPartError(
                 f"{path} is damaged: its content does not have the checksum in the ledger. "
-                f"{_advice(part)}"
+                f"{what_to_do(part)}"
             )
         return content
 
@@ -306,7 +304,22 @@ class Lake:
         return len(written), _sha256(written)
 
 
-def _advice(part: NewPart) -> str:
+class SnapshotLake(Lake):
+    """A lake with the parts that were current when it was made, of all tables together."""
+
+    def __init__(self, root: Path, manifest: Manifest | None) -> None:
+        super().__init__(root, None)
+        self._parts = [] if manifest is None else manifest.all_tables()
+
+    def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
+        return [
+            part
+            for part in self._parts
+            if part.table_name == table.name and (dates is None or part.session_date in dates)
+        ]
+
+
+def what_to_do(part: NewPart) -> str:
     """Return what to do about a part that cannot be read."""
     if part.slot is None and part.session_date is None:
         return "Restore it from a backup, or delete it: it has lines that could not be read."
@@ -317,7 +330,7 @@ def _advice(part: NewPart) -> str:
         )
     if part.session_date is None:
         return f"The next run that makes {part.table_name} replaces it."
-    return f"Build its date again: evaluation-pipelines build --date {part.session_date}"
+    return "Build its date again: evaluation-pipelines build --damaged"
 
 
 def _sha256(content: bytes | memoryview) -> str:

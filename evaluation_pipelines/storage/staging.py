@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, date, datetime
 
 from evaluation_pipelines.schemas import Table
-from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
@@ -32,8 +32,12 @@ class StagingLake(Lake):
         """Make the staged parts of a date current in one transaction.
 
         Raises:
+            LakeError: A staged file is gone, for example since the machine slept for hours while
+                another one swept the date; nothing has changed.
             LedgerError: The ledger cannot be used; nothing has changed.
         """
+        if gone := [part.path for part in self._of(day) if not (self.root / part.path).exists()]:
+            raise LakeError(f"{', '.join(gone)} of {self.root} was deleted while {day} was built.")
         Manifest(self._ledger).switch(self._of(day), datetime.now(UTC))
         self.discard(day)
 

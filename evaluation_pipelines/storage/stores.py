@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.lake_ledger import check_ledger_of_lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
@@ -38,10 +39,13 @@ def open_stores(settings: Settings) -> Iterator[Stores]:
     Raises:
         SharedGroupError: the group of the settings does not exist.
         LedgerError: the ledger cannot be used.
+        OtherLedgerError: the lake belongs to another ledger.
     """
     keep_private()
     with closing(open_ledger(settings.ledger_url)) as ledger:
-        yield _stores(settings, ledger)
+        stores = _stores(settings, ledger)
+        check_ledger_of_lake(stores.lake, ledger, note=True)
+        yield stores
 
 
 @contextmanager
@@ -51,6 +55,7 @@ def read_stores(settings: Settings) -> Iterator[Stores]:
     Raises:
         NoLedgerError: nothing was ever ingested here.
         LedgerError: the ledger cannot be used.
+        OtherLedgerError: the lake belongs to another ledger.
     """
     keep_private()
     try:
@@ -61,7 +66,9 @@ def read_stores(settings: Settings) -> Iterator[Stores]:
             "set EVAL_DATA_DIR, or EVAL_LEDGER_URL for the ledger alone."
         ) from error
     with closing(opened) as ledger:
-        yield _stores(settings, ledger)
+        stores = _stores(settings, ledger)
+        check_ledger_of_lake(stores.lake, ledger, note=False)
+        yield stores
 
 
 def _stores(settings: Settings, ledger: Ledger) -> Stores:

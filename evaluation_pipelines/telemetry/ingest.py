@@ -5,6 +5,7 @@ one ledger transaction moves the read position and adds the parts to the manifes
 that transaction leaves files that no reader sees; a kill after it leaves nothing to do.
 """
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -179,7 +180,9 @@ class Ingest:
         report: IngestReport,
     ) -> None:
         """Write the parts of a batch, then commit it."""
-        name = f"{source.file_id}-{byte_range.start}-{byte_range.end}.{epoch}"
+        # An older copy of the ledger may have been restored: its epochs begin again.
+        unique = f"{epoch}.{uuid.uuid4().hex[:8]}"
+        name = f"{source.file_id}-{byte_range.start}-{byte_range.end}.{unique}"
         quarantined = self._write_quarantine(batch, source, byte_range, name)
         # A writer may append to the file now: only consumed bytes identify it.
         head = read_head(handle, byte_range.end)

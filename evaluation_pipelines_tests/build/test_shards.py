@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines import demo
-from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.build.build import DateBuilt, DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -19,10 +19,12 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     EVENT_TEXTS_LANDED,
     SCORECARDS,
+    SESSION_PERFORMANCE,
     TOOL_REPORTS,
     Table,
 )
 from evaluation_pipelines.storage.buckets import bucket_of, buckets_of, shards
+from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
 from evaluation_pipelines_tests.lake_files import sorted_rows
@@ -183,3 +185,18 @@ def test_old_cards_stay_in_shards_where_their_version_scores_nothing_now(tmp_pat
         after = sorted_rows(workplace.lake, SCORECARDS)
         assert after.height == cards.height + 1
         assert after.join(cards, on=["card_id"], how="semi").height == cards.height
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS])
+def test_a_date_that_lacks_a_shard_cannot_be_read(four_shards: Workplace, table: Table) -> None:
+    """Three of four shards would look like a date with fewer sessions."""
+    lake = four_shards.lake
+    (lake.root / lake.parts(table, [FIRST])[2].path).unlink()
+    with pytest.raises(DamagedPartError, match="is missing"):
+        lake.read(table, [FIRST])
+    (failed,) = build(four_shards, FIRST, tables=[SESSION_PERFORMANCE.name, TOOL_REPORTS.name])
+    assert isinstance(failed, DateFailed)
+    assert "is missing" in failed.error
+    (built,) = build(four_shards, FIRST, later=timedelta(minutes=1))
+    assert isinstance(built, DateBuilt)
+    assert sorted_rows(lake, table)["session_id"].n_unique() == 40

@@ -32,12 +32,19 @@ def test_an_unknown_table_is_refused_with_those_there_are(three_days: Program) -
 def test_a_deleted_table_is_shown_and_can_be_built_again(three_days: Program) -> None:
     three_days("build")
     shutil.rmtree(three_days.folder / "data/lake/agent_sessions")
-    assert three_days("parts", "agent_sessions").out == ""
+    listed = three_days("parts", "agent_sessions")
+    assert (listed.code, listed.out) == (1, "")
+    assert "is missing. Build its date again: evaluation-pipelines build --damaged" in listed.err
     shown = three_days("status").out.splitlines()
-    assert "agent_sessions of 2026-06-02 was deleted: build it again" in shown
-    three_days("build", "--date", "2026-06-01..2026-06-03")
+    (line,) = [each for each in shown if "missing" in each]
+    assert line.startswith("data/lake/agent_sessions/session_date=2026-06-01/")
+    assert line.endswith(
+        " and 2 more of agent_sessions are missing. Build its date again: "
+        "evaluation-pipelines build --damaged"
+    )
+    three_days("build", "--damaged")
     assert len(three_days("parts", "agent_sessions").out.splitlines()) == 3
-    assert "deleted" not in three_days("status").out
+    assert "missing" not in three_days("status").out
 
 
 def test_a_damaged_file_is_named(three_days: Program) -> None:
@@ -49,7 +56,7 @@ def test_a_damaged_file_is_named(three_days: Program) -> None:
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
         f"error: {path} is damaged: its content does not have the checksum in the ledger. "
-        "Build its date again: evaluation-pipelines build --date 2026-06-02\n"
+        "Build its date again: evaluation-pipelines build --damaged\n"
     )
     three_days("build", "--date", "2026-06-02")
     assert three_days("parts", "agent_sessions").code == 0

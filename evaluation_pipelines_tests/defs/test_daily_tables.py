@@ -211,6 +211,13 @@ def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
     location.execute("check_lake")
     check = location.check(*name)
     assert not check.passed
+    assert "is missing. Build its date again" in str(check_texts(check)["found"])
+
+    nothing = SESSION_PERFORMANCE.schema.to_frame()
+    location.workplace.lake.write(nothing, SESSION_PERFORMANCE, day(1))
+    location.execute("check_lake")
+    check = location.check(*name)
+    assert not check.passed
     shown = check_texts(check)
     assert shown["found"] == "1 without the other"
     assert r"s\-1\#baseline\-1" in str(shown["examples"])

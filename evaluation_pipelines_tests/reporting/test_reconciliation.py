@@ -24,7 +24,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
+from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, PARTS
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -66,7 +66,9 @@ def without_one_of(table: Table) -> Callable[[Workplace], None]:
 
 def without_a_part_in_the_manifest(workplace: Workplace) -> None:
     landed = PARTS.c.table_name == AGENT_EVENTS_LANDED.name
+    of_landed = PART_ORIGINS.c.part_id.in_(sa.select(PARTS.c.part_id).where(landed))
     with workplace.ledger.engine.begin() as connection:
+        connection.execute(sa.delete(PART_ORIGINS).where(of_landed))
         connection.execute(sa.delete(PARTS).where(landed))
 
 

@@ -98,15 +98,33 @@ def test_a_file_that_nothing_names_is_not_read(lake: Lake) -> None:
     assert lake.select(NUMBERS).equals(rows(1))
 
 
-def test_a_deleted_file_that_can_be_built_again_is_left_out_and_listed(lake: Lake) -> None:
+def test_a_deleted_file_is_an_error_and_listed_until_it_is_written_again(lake: Lake) -> None:
+    """Left out in silence, its rows would be missing from every sum."""
     lake.write(rows(1), NUMBERS, DAY)
     lake.write(rows(2), NUMBERS, NEXT_DAY).unlink()
-    assert lake.partitions(NUMBERS) == [DAY]
-    assert lake.select(NUMBERS).equals(rows(1))
+    assert lake.read(NUMBERS, [DAY]).equals(rows(1))
+    for read in (lambda: lake.select(NUMBERS), lambda: lake.files(NUMBERS)):
+        with pytest.raises(
+            DamagedPartError, match=r"is missing\. Build its date again: .*--damaged"
+        ):
+            read()
     assert [part.session_date for part in lake.missing(NUMBERS)] == [NEXT_DAY]
     lake.write(rows(3), NUMBERS, NEXT_DAY)
-    assert lake.partitions(NUMBERS) == [DAY, NEXT_DAY]
+    assert lake.select(NUMBERS).equals(rows(1, 3))
     assert lake.missing(NUMBERS) == []
+
+
+def test_a_snapshot_keeps_the_parts_of_its_time_of_all_tables(lake: Lake) -> None:
+    lake.write(rows(1), NUMBERS, DAY)
+    lake.write(rows(1), PILES, DAY)
+    snapshot = lake.snapshot()
+    lake.write(rows(2), NUMBERS, DAY)
+    lake.write(rows(2), PILES, DAY)
+    assert snapshot.read(NUMBERS, [DAY]).equals(rows(1))
+    assert snapshot.select(PILES).equals(rows(1))
+    assert lake.read(NUMBERS, [DAY]).equals(rows(2))
+    with pytest.raises(LakeError, match="opened for reading only"):
+        snapshot.write(rows(3), NUMBERS, DAY)
 
 
 def test_a_lake_without_a_ledger_is_empty_and_read_only(tmp_path: Path) -> None:
@@ -215,7 +233,7 @@ def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | Non
         lake.read(NUMBERS, [DAY])
     assert str(caught.value) == (
         f"{path} is damaged: its content does not have the checksum in the ledger. "
-        "Build its date again: evaluation-pipelines build --date 2026-06-01"
+        "Build its date again: evaluation-pipelines build --damaged"
     )
 
 
@@ -315,7 +333,7 @@ def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
     path = lake.write(rows(1), NUMBERS, DAY)
     path.write_bytes(b"not parquet")
 
-    with pytest.raises(DamagedPartError, match=r"numbers-\w+\.parquet is damaged.*build --date"):
+    with pytest.raises(DamagedPartError, match=r"numbers-\w+\.parquet is damaged.*build --damaged"):
         lake.select(NUMBERS, pl.col("n") > 0)
 
 

@@ -1,11 +1,15 @@
 """Checks of the whole lake; the checks of single dates are in ``check_results``."""
 
+from pathlib import Path
+
 import dagster as dg
 from dagster_duckdb import DuckDBResource
+from duckdb import DuckDBPyConnection
 
 from evaluation_pipelines.defs.metadata import frame_metadata
 from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, Table
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
 
@@ -18,14 +22,17 @@ def scores_match_sessions(
     stores: dg.ResourceParam[Stores], duckdb: DuckDBResource
 ) -> dg.AssetCheckResult:
     """Find dates of which only one table was rebuilt."""
+    try:
+        lake = stores.lake.snapshot()
+        files_of = {table: lake.files(table) for table in (AGENT_SESSIONS, SESSION_PERFORMANCE)}
+    except LakeError as error:
+        return dg.AssetCheckResult(passed=False, metadata={"found": str(error)})
+    if not any(files_of.values()):
+        return dg.AssetCheckResult(passed=True, metadata={"found": "no dates yet"})
     with duckdb.get_connection() as connection:
         try:
-            for table in (AGENT_SESSIONS, SESSION_PERFORMANCE):
-                files = [str(path) for path in stores.lake.files(table)]
-                if not files:
-                    return dg.AssetCheckResult(passed=True, metadata={"found": "no dates yet"})
-                view = connection.read_parquet(files, union_by_name=True, hive_partitioning=False)
-                view.create_view(table.name)
+            for table, files in files_of.items():
+                _create_view(connection, table, files)
             unmatched = connection.sql(read_sql("unmatched_scores")).pl()
         finally:
             connection.close()  # the resource leaves it open after an error
@@ -37,6 +44,15 @@ def scores_match_sessions(
             "examples": frame_metadata(unmatched.head(10)),
         },
     )
+
+
+def _create_view(connection: DuckDBPyConnection, table: Table, files: list[Path]) -> None:
+    if files:
+        names = [str(path) for path in files]
+        view = connection.read_parquet(names, union_by_name=True, hive_partitioning=False)
+        view.create_view(table.name)
+    else:
+        connection.register(table.name, table.schema.to_frame().to_arrow())
 
 
 lake_checks_job = dg.define_asset_job(

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, fields
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -19,6 +19,7 @@ from evaluation_pipelines.storage.parts import NewPart, Part, PartDate, PartOrig
 _PART = PARTS.c
 _ORIGIN = PART_ORIGINS.c
 _PUBLISHED = PUBLISHED_DATABASES.c
+_CLOCK_MARGIN = timedelta(hours=1)
 _IS_CURRENT = _PART.superseded_at.is_(None)
 
 
@@ -109,6 +110,10 @@ class Manifest:
         found = self._select(_PART.table_name == table_name, _IS_CURRENT)
         return sorted(found, key=lambda each: each.session_date or date.min)
 
+    def all_tables(self) -> list[Part]:
+        """Return the current parts of all tables, as of one moment."""
+        return self._select(_IS_CURRENT)
+
     def switch(self, parts: Collection[NewPart], now: datetime) -> None:
         """Make parts current in place of those that they replace (``NewPart``), all at once."""
         with writing(self._engine) as connection:
@@ -133,11 +138,15 @@ class Manifest:
             connection.execute(update.values(superseded_at=now))
 
     def sweepable(self, time: datetime) -> list[Part]:
-        """Return parts that were superseded before a time, and that no published database names."""
-        published = sa.select(sa.func.min(_PUBLISHED.published_at)).scalar_subquery()
-        return self._select(
-            _PART.superseded_at < time, _PART.superseded_at < sa.func.coalesce(published, time)
-        )
+        """Return parts that were superseded before a time, and that no published database names.
+
+        A part can have been current until an hour after ``superseded_at``: its writer waits for the
+        ledger, or merges, after it has looked at the clock.
+        """
+        with reading(self._engine) as connection:
+            published = connection.scalar(sa.select(sa.func.min(_PUBLISHED.published_at)))
+        latest = time if published is None else min(time, published - _CLOCK_MARGIN)
+        return self._select(_PART.superseded_at < latest)
 
     def note_published(self, file: str, published_at: datetime, kept: Collection[str]) -> None:
         """Note that a new database names the parts of a time, and which older ones still exist."""

@@ -1,6 +1,7 @@
 """Schema revision of the ledger: create the tables, or migrate them to the newest revision."""
 
 import threading
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ from evaluation_pipelines.storage.ledger.engine import (
 )
 from evaluation_pipelines.storage.ledger.errors import UnknownRevisionError
 from evaluation_pipelines.storage.ledger.tables import METADATA
+from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST_REVISION = "buckets"
+NEWEST_REVISION = "ledger_id"
 """The last revision in ``migrations/versions``, known here to avoid importing alembic."""
 
 VERSION_TABLE = "ledger_version"
@@ -50,6 +52,7 @@ def bring_up_to_date(engine: sa.Engine, *, create: bool = True) -> None:
             METADATA.create_all(connection, checkfirst=False)
             _VERSION.create(connection)
             connection.execute(sa.insert(_VERSION).values(version_num=NEWEST_REVISION))
+            connection.execute(sa.insert(LEDGER_IDS).values(ledger_id=uuid.uuid4().hex))
         elif stored != NEWEST_REVISION:
             _migrate(connection, stored)
 

@@ -4,6 +4,7 @@ Only those lines are read. Their events and the result of the retry are committe
 transaction, so a second or interrupted retry stores nothing twice.
 """
 
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -333,7 +334,8 @@ class Retry:
         self, file_id: str, epoch: int, lines: list[RetriedLine], report: RetryReport
     ) -> None:
         """Write the parts of some lines, then commit them."""
-        name = f"{file_id}-retry-{lines[0].offset}-{lines[-1].offset}.{epoch}"
+        unique = f"{epoch}.{uuid.uuid4().hex[:8]}"
+        name = f"{file_id}-retry-{lines[0].offset}-{lines[-1].offset}.{unique}"
         events = pl.concat([each.events for each in lines])
         quarantined = self._write_quarantine(lines, name)
         retried = RetriedLines(

@@ -203,15 +203,24 @@ def test_a_switch_that_fails_changes_nothing(ledger: Ledger) -> None:
 
 def test_parts_that_a_published_database_names_are_not_swept(ledger: Ledger) -> None:
     manifest = Manifest(ledger)
-    for minute, name in enumerate("abcd"):
-        manifest.switch([new_part(name, table_name="cards", slot="x")], at(minutes=minute))
+    for index, name in enumerate("abcd"):
+        manifest.switch([new_part(name, table_name="cards", slot="x")], at(hours=2 * index))
 
-    # a is replaced at minute 1, b at 2, c at 3; the databases name b and c.
-    manifest.note_published("first", at(minutes=1, seconds=30), [])
-    manifest.note_published("second", at(minutes=2, seconds=30), ["first"])
-    assert paths(manifest.sweepable(at(hours=2))) == ["a"]
-    manifest.note_published("third", at(minutes=3, seconds=30), ["second"])
-    assert paths(manifest.sweepable(at(hours=2))) == ["a", "b"]
+    # a is replaced at 2 h, b at 4 h, c at 6 h; the databases name b and c.
+    manifest.note_published("first", at(hours=3, minutes=30), [])
+    manifest.note_published("second", at(hours=5, minutes=30), ["first"])
+    assert paths(manifest.sweepable(at(hours=8))) == ["a"]
+    manifest.note_published("third", at(hours=7, minutes=30), ["second"])
+    assert paths(manifest.sweepable(at(hours=8))) == ["a", "b"]
+
+
+def test_parts_replaced_within_an_hour_before_a_publish_are_kept_for_it(ledger: Ledger) -> None:
+    """Their writer may have looked at the clock, and waited while the database was made."""
+    manifest = Manifest(ledger)
+    for hour, name in enumerate("ab"):
+        manifest.switch([new_part(name, table_name="cards", slot="x")], at(hours=hour))
+    manifest.note_published("first", at(hours=1, minutes=59), [])
+    assert paths(manifest.sweepable(at(hours=8))) == []
 
 
 def test_writers_that_replace_the_same_part_at_once_leave_one(ledger: Ledger) -> None:

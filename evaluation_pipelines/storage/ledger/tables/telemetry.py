@@ -11,6 +11,13 @@ def _count(name: str, doc: str) -> sa.Column[Any]:
     return column(name, sa.BigInteger, doc)
 
 
+# Which ledger this is: the lake notes it, so that no other ledger deletes its parts.
+LEDGER_IDS = sa.Table(
+    "ledger_ids",
+    METADATA,
+    column("ledger_id", sa.String, "random, given when the ledger was created", primary_key=True),
+)
+
 # Files of the landing folder and their read positions.
 SOURCE_FILES = sa.Table(
     "source_files",

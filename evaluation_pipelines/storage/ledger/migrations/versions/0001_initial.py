@@ -1,6 +1,6 @@
 """The tables that a new ledger is created with; later revisions start from here."""
 
-revision = "buckets"
+revision = "ledger_id"
 down_revision = None
 branch_labels = None
 depends_on = None

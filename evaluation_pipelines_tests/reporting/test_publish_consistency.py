@@ -1,0 +1,122 @@
+"""A published database is of one moment, keeps its parts, and is not replaced by an older one."""
+
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import pytest
+
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.reporting import analysts_database, publish
+from evaluation_pipelines.reporting.analysts_database import AnalyticsError
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
+from evaluation_pipelines.storage.compaction import sweep_superseded
+from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+
+def counts(workplace: Workplace) -> dict[str, int]:
+    link = str(workplace.stores.settings.analytics_path)
+    with duckdb.connect(link, read_only=True) as database:
+        tables = ("agent_events", "agent_sessions", "session_performance", "session_evaluations")
+        return {name: len(database.table(name).fetchall()) for name in tables}
+
+
+def test_a_build_during_a_publish_does_not_mix_old_and_new_tables(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.land("a.jsonl", session("a"))
+    workplace.ingest()
+    workplace.build()
+    source = publish._source
+
+    def build_between(
+        lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()
+    ) -> analysts_database.Source:
+        found = source(lake, table, copied=copied, as_map=as_map)
+        if table is AGENT_SESSIONS:
+            workplace.land("b.jsonl", session("b"))
+            workplace.ingest()
+            # With the clock of the machine: to that of the tests, the old parts are days old.
+            job = Build(workplace.stores)
+            job.run(job.pending_dates())
+        return found
+
+    monkeypatch.setattr(publish, "_source", build_between)
+    publish_analytics(workplace.stores, NOW)
+    assert counts(workplace) == {
+        "agent_events": 2,
+        "agent_sessions": 1,
+        "session_performance": 1,
+        "session_evaluations": 1,
+    }
+
+
+def test_a_missing_table_keeps_the_database_of_before(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", session("a"))
+    workplace.ingest()
+    workplace.build()
+    publish_analytics(workplace.stores, NOW)
+    (part,) = workplace.lake.parts(AGENT_SESSIONS)
+    (workplace.lake.root / part.path).unlink()
+    with pytest.raises(AnalyticsError, match=r"is missing.*database of before is still there"):
+        publish_analytics(workplace.stores, NOW)
+    assert counts(workplace)["agent_sessions"] == 1
+
+
+def test_the_parts_of_a_publish_that_was_killed_after_the_swap_are_kept(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.land("a.jsonl", session("a"))
+    workplace.ingest()
+    workplace.build()
+    tidy = analysts_database._tidy
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(analysts_database, "_tidy", killed)
+    with pytest.raises(KeyboardInterrupt):
+        publish_analytics(workplace.stores, NOW)
+    monkeypatch.setattr(analysts_database, "_tidy", tidy)
+    workplace.land("b.jsonl", session("b"))
+    workplace.ingest()
+    workplace.build()
+    sweep_superseded(workplace.stores, NOW + timedelta(days=400))
+    assert counts(workplace)["agent_events"] == 2
+
+
+def test_a_part_replaced_while_its_writer_waited_for_the_ledger_is_kept(
+    workplace: Workplace,
+) -> None:
+    """The writer looks at the clock, waits for the lock, and a publish names the old part."""
+    workplace.land("a.jsonl", session("a"))
+    workplace.ingest()
+    workplace.build()
+    (part,) = workplace.lake.parts(AGENT_EVENTS)
+    looked_at_clock = datetime.now(UTC)
+    publish_analytics(workplace.stores, NOW)
+    new = workplace.lake.stage(
+        workplace.lake.select(AGENT_EVENTS),
+        AGENT_EVENTS,
+        part.session_date,
+        part.slot or "",
+    )
+    Manifest(workplace.ledger).switch([new], looked_at_clock)
+    sweep_superseded(workplace.stores, NOW + timedelta(days=400))
+    assert counts(workplace)["agent_events"] == 2
+
+
+def test_a_second_publish_waits_for_the_first(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with open_workplace(tmp_path_factory.mktemp("data"), lease_seconds=1) as workplace:
+        workplace.land("a.jsonl", session("a"))
+        workplace.ingest()
+        workplace.build()
+        with (
+            file_lock(workplace.lake.locks / "publish.lock", 1),
+            pytest.raises(AnalyticsError, match=r"has kept .*publish\.lock locked"),
+        ):
+            publish_analytics(workplace.stores, NOW)
