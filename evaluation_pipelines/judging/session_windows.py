@@ -9,6 +9,7 @@ from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
+from evaluation_pipelines.sessions.session_tables import SESSION_STEPS
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.queries import run_query
@@ -93,9 +94,9 @@ def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[Window
     events = read_events_with_texts(lake, day, pl.col("session_id").is_in(session_ids))
     positions = run_query(
         "window_events",
-        steps_of=AGENT_SESSIONS.name,
         views={AGENT_EVENTS.name: events},
         schema=_POSITIONS,
+        steps=SESSION_STEPS,
         small=True,
     )
     requested = {(*window_key(each), each.content_hash) for each in windows}

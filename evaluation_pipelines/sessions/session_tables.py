@@ -4,6 +4,7 @@ The queries read lake files or frames, so that ``score`` and ``as_of`` use the s
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from evaluation_pipelines.sessions.domain.checks import (
     scores_are_in_range,
     sequences_have_no_gaps,
 )
+from evaluation_pipelines.sessions.domain.masque_wearings import masque_wearings
 from evaluation_pipelines.sessions.domain.performance import (
     HISTORY_DAYS,
     RANKED,
@@ -37,10 +39,20 @@ from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.queries import FilesOfShard, Source, run_queries, run_query
+from evaluation_pipelines.storage.queries import (
+    FilesOfShard,
+    Source,
+    Steps,
+    run_queries,
+    run_query,
+)
 from evaluation_pipelines.storage.stores import Stores
 
 KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
+
+# SQL alone cannot match nested dons and doffs.
+SESSION_STEPS = Steps(AGENT_SESSIONS.name, {"masque_wearings": masque_wearings})
+"""Steps from events to windows of sessions."""
 
 _TOOL_CALLS = "tool_calls"
 _DEDUPLICATION_COLUMNS = (
@@ -72,6 +84,7 @@ def query_sessions(events: Source, settings: Settings, *, small: bool = False) -
         views={AGENT_EVENTS.name: events},
         params=_session_params(settings),
         schema=AGENT_SESSIONS.schema,
+        steps=SESSION_STEPS,
         small=small,
     )
 
@@ -82,8 +95,7 @@ def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
         _TOOL_CALLS,
         views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
         schema=TOOL_CALLS,
-        steps_of=AGENT_SESSIONS.name,
-        last_step="call_outcomes",
+        steps=replace(SESSION_STEPS, last="call_outcomes"),
     )
 
 
@@ -95,7 +107,7 @@ def query_sessions_and_calls(
         {AGENT_SESSIONS.name: AGENT_SESSIONS.schema, _TOOL_CALLS: TOOL_CALLS},
         views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
         params=_session_params(settings),
-        steps_of=AGENT_SESSIONS.name,
+        steps=SESSION_STEPS,
         small=small,
     )
     return sessions, calls

@@ -8,9 +8,9 @@ returns memory only when it is closed, so a large query opens its own.
 
 import atexit
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -35,6 +35,34 @@ class FilesOfShard:
 
 Source: TypeAlias = pl.DataFrame | Sequence[Path] | FilesOfShard
 
+StepFunction: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """SQL files ``sql/duckdb/<of>/<number>_<step>.sql``: each makes a table for those after it.
+
+    Attributes:
+        of: Query that they belong to.
+        functions: Step -> function that makes its table of the rows of its SQL.
+        last: Last step that is needed; all by default.
+    """
+
+    of: str
+    functions: Mapping[str, StepFunction] = field(default_factory=dict)
+    last: str | None = None
+
+    def read(self) -> dict[str, str]:
+        """Return table -> SQL; raises ValueError if there is no step ``last``."""
+        steps = read_steps(self.of)
+        if self.last is None:
+            return steps
+        if self.last not in steps:
+            raise ValueError(f"{self.of} has no step {self.last}, only: {', '.join(steps)}")
+        names = list(steps)
+        return {each: steps[each] for each in names[: names.index(self.last) + 1]}
+
+
 _ROW_NUMBER = "row_no"
 _MOST_ROWS_OF_A_FILE = 2**40
 
@@ -49,8 +77,7 @@ def run_query(
     views: Mapping[str, Source],
     schema: pl.Schema,
     params: Mapping[str, object] | None = None,
-    steps_of: str | None = None,
-    last_step: str | None = None,
+    steps: Steps | None = None,
     small: bool = False,
 ) -> pl.DataFrame:
     """Run ``sql/duckdb/<name>.sql`` after its steps, and return its rows.
@@ -61,8 +88,7 @@ def run_query(
             a column ``row_no`` that identifies a row within the query.
         schema: Columns of the result, in order, with their types.
         params: Values bound to ``$name`` in the SQL; every one must be used.
-        steps_of: Query whose steps are run first; ``name`` by default.
-        last_step: Last of these steps that is needed; all by default.
+        steps: Steps that are run first; those of ``name`` by default.
         small: True for up to some 100 000 rows: see ``duckdb_connection``.
 
     Raises:
@@ -73,8 +99,7 @@ def run_query(
         {name: schema},
         views=views,
         params=params,
-        steps_of=steps_of or name,
-        last_step=last_step,
+        steps=steps or Steps(name),
         small=small,
     )
     return rows
@@ -84,9 +109,8 @@ def run_queries(
     schemas: Mapping[str, pl.Schema],
     *,
     views: Mapping[str, Source],
-    steps_of: str,
+    steps: Steps,
     params: Mapping[str, object] | None = None,
-    last_step: str | None = None,
     small: bool = False,
 ) -> list[pl.DataFrame]:
     """Run several queries over the same steps, which run once; otherwise as ``run_query``.
@@ -97,9 +121,9 @@ def run_queries(
         for view, source in views.items():
             _create_view(connection, view, source)
         statements = _Statements(connection, params or {})
-        for table, sql in _steps(steps_of, last_step).items():
+        for table, sql in steps.read().items():
             with _naming(f"step {table}"):
-                statements.create(table, sql)
+                statements.create(table, sql, steps.functions.get(table))
         found = [
             _fitted(statements.rows(read_sql(name)), schema) for name, schema in schemas.items()
         ]
@@ -142,17 +166,6 @@ def _as_literal_glob(path: Path) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
-def _steps(query: str, last: str | None) -> dict[str, str]:
-    """Return table -> SQL of the steps of a query, up to the last one needed."""
-    steps = read_steps(query)
-    if last is None:
-        return steps
-    if last not in steps:
-        raise ValueError(f"{query} has no step {last}, only: {', '.join(steps)}")
-    names = list(steps)
-    return {each: steps[each] for each in names[: names.index(last) + 1]}
-
-
 _PARAMETERS: dict[str, frozenset[str]] = {}
 """SQL text -> the parameters it names."""
 
@@ -164,10 +177,13 @@ class _Statements:
         self._connection, self._params = connection, params
         self._used: set[str] = set()
 
-    def create(self, table: str, sql: str) -> None:
-        """Create a temporary table from the rows of a statement."""
-        # Only names of our own files become part of a statement.
-        self._connection.execute(f"create temp table {table} as {sql}", self._bound(sql))
+    def create(self, table: str, sql: str, function: StepFunction | None = None) -> None:
+        """Create a temporary table from the rows of a statement, or what a function makes of it."""
+        if function is not None:
+            self._connection.register(table, ArrowRows(function(self.rows(sql))))
+        else:
+            # Only names of our own files become part of a statement.
+            self._connection.execute(f"create temp table {table} as {sql}", self._bound(sql))
 
     def rows(self, sql: str) -> pl.DataFrame:
         """Return the rows of a statement."""

@@ -129,13 +129,15 @@ def test_an_unfinished_build_does_not_delay_an_ingest(location: CodeLocation) ->
 def test_after_a_failed_ingest_the_next_one_waits_a_minute(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert location.execute("ingest_landing").success
     location.workplace.land("logs.jsonl", session_line(0))
-    lake = location.workplace.lake.root
-    lake.write_text("a file where the folder should be")
+    in_the_way = location.workplace.lake.root / "_tmp"
+    in_the_way.rmdir()
+    in_the_way.write_text("a file where the folder should be")
     failed = location.run_requested(LANDING)
     assert not failed.success
     assert "check space and permissions" in failure_of(failed)
-    lake.unlink()
+    in_the_way.unlink()
     assert location.request_count(LANDING) == 0
 
     wait = "evaluation_pipelines.defs.telemetry.sensors._SECONDS_AFTER_FAILURE"

@@ -3,19 +3,15 @@
 from collections.abc import Iterable
 from typing import Any
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.storage.queries import run_query
+from evaluation_pipelines.sessions.session_tables import query_sessions
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.builders import Row, events_frame
 
 
 def session_rows(rows: Iterable[Row], idle_minutes: int = 30) -> list[dict[str, Any]]:
     """Rows of ``agent_sessions`` in the table's order."""
-    return run_query(
-        "agent_sessions",
-        views={"agent_events": events_frame(rows)},
-        params={"session_idle_minutes": idle_minutes},
-        schema=AGENT_SESSIONS.schema,
-    ).to_dicts()
+    settings = Settings(_env_file=None, session_idle_minutes=idle_minutes)
+    return query_sessions(events_frame(rows), settings).to_dicts()
 
 
 def windows(rows: Iterable[Row], idle_minutes: int = 30) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.storage.queries import run_query
+from evaluation_pipelines.sessions.session_tables import query_sessions
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.builders import (
     START,
     Row,
@@ -77,12 +78,7 @@ def test_all_windows_of_a_session_have_its_date() -> None:
 
 
 def test_no_events_are_no_sessions() -> None:
-    frame = run_query(
-        "agent_sessions",
-        views={"agent_events": events_frame([])},
-        params={"session_idle_minutes": 30},
-        schema=AGENT_SESSIONS.schema,
-    )
+    frame = query_sessions(events_frame([]), Settings(_env_file=None))
 
     assert frame.schema == AGENT_SESSIONS.schema
     assert frame.is_empty()

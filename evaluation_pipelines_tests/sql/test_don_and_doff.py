@@ -1,6 +1,8 @@
 """Windows that begin with a don and end with a doff, or something else."""
 
-from evaluation_pipelines_tests.builders import at, doff, don, event, prompt, tool
+import pytest
+
+from evaluation_pipelines_tests.builders import Row, at, doff, don, event, prompt, tool
 from evaluation_pipelines_tests.sql.session_queries import (
     attributions,
     calls,
@@ -8,6 +10,8 @@ from evaluation_pipelines_tests.sql.session_queries import (
     session_rows,
     windows,
 )
+
+MINUTE = 60
 
 
 def test_a_don_opens_a_window_that_ends_at_its_doff() -> None:
@@ -47,10 +51,73 @@ def test_the_first_doff_counts() -> None:
     assert calls(rows) == {"s1#a-1": 1, "s1#baseline-1": 1}
 
 
-def test_a_doff_after_the_next_don_is_not_the_doff_of_the_one_before() -> None:
+def test_a_doff_of_a_masque_while_another_one_covers_it_leaves_that_one_on() -> None:
     rows = [tool(0), don("A", 1), tool(2), don("B", 3), tool(4), doff(5, "A"), tool(6)]
 
     assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#b-1": 2}
+
+
+def test_after_the_doff_of_an_inner_masque_the_outer_one_is_worn_again() -> None:
+    """Work at 10:30 and 10:40 is of O1, worn from 10:05 to 10:45; O2 from 10:15 to 10:25."""
+    rows = [
+        *(don("O1", 5 * MINUTE), doff(45 * MINUTE, "O1")),
+        *(don("O2", 15 * MINUTE), doff(25 * MINUTE, "O2")),
+        *(tool(10 * MINUTE), tool(20 * MINUTE), tool(30 * MINUTE), tool(40 * MINUTE)),
+    ]
+
+    found = windows(rows)
+
+    assert {key: row["total_tools"] for key, row in found.items()} == {
+        "s1#o1-1": 1,
+        "s1#o2-1": 1,
+        "s1#o1-2": 2,
+    }
+    assert [row["explicit_end"] for row in found.values()] == [False, True, True]
+    again = found["s1#o1-2"]
+    assert (again["started_at"], again["ended_at"]) == (at(25 * MINUTE), at(45 * MINUTE))
+    assert {row["attribution"] for row in found.values()} == {"mixed"}
+
+
+@pytest.mark.parametrize(
+    ("dons_and_doffs", "worn"),
+    [
+        pytest.param("A B b a", "A B A -", id="nested"),
+        pytest.param("A B C c b a", "A B C B A -", id="nested twice"),
+        pytest.param("A B . .", "A B A -", id="doffs without a name end the innermost"),
+        pytest.param("A B a b", "A B B -", id="overlapping"),
+        pytest.param("A B b", "A B -", id="an outer one that is never taken off ends at the don"),
+        pytest.param("A B a", "A B B", id="an inner one that is never taken off"),
+        pytest.param("A A a a", "A A A -", id="the same one twice"),
+        pytest.param("A B C a c", "A B C C -", id="what is between has no doff"),
+        pytest.param("A B C b c a", "A B C C A -", id="what is between is taken off first"),
+        pytest.param("A a a B b", "A - - B -", id="a second doff"),
+    ],
+)
+def test_what_is_worn_after_each_don_and_doff(dons_and_doffs: str, worn: str) -> None:
+    """Capital letters are dons, small ones doffs, and a dot is a doff without a name."""
+    rows: list[Row] = []
+    for number, letter in enumerate(dons_and_doffs.split()):
+        name = None if letter == "." else letter.upper()
+        time = 10 * number
+        rows.append(don(name, time) if letter.isupper() else doff(time, name))
+        rows.append(tool(time + 5, tool_use_id=str(number)))
+    expected = ["baseline" if each == "-" else each[0].lower() for each in worn.split()]
+
+    found = windows(rows)
+
+    at_call = [
+        key.removeprefix("s1#").rsplit("-", 1)[0]
+        for number in range(len(expected))
+        for key, row in found.items()
+        if row["started_at"] <= at(10 * number + 5) <= row["ended_at"]
+    ]
+    assert at_call == expected
+
+
+def test_nested_masques_put_on_at_one_time_are_worn_one_after_the_other() -> None:
+    rows = [don("A", 0), don("B", 0), tool(1), doff(5, "B"), tool(6), doff(9, "A"), tool(10)]
+
+    assert calls(rows) == {"s1#b-1": 1, "s1#a-1": 1, "s1#baseline-1": 1}
 
 
 def test_an_event_at_the_time_of_a_don_belongs_to_the_new_window() -> None:

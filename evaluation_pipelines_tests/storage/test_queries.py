@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.storage import sql_files
-from evaluation_pipelines.storage.queries import QueryError, run_queries, run_query
+from evaluation_pipelines.storage.queries import QueryError, Steps, run_queries, run_query
 
 N = pl.Schema({"n": pl.Int64})
 TEXT = pl.Schema({"text": pl.String})
@@ -108,9 +108,16 @@ def test_steps_are_tables_for_those_that_follow(write_sql: WriteSql) -> None:
 def test_only_the_steps_up_to_the_last_that_is_needed_are_run(write_sql: WriteSql) -> None:
     write_sql("select n from one", one="select 1 as n", broken="select * from nowhere")
 
-    assert run_query("q", views={}, schema=N, last_step="one").item() == 1
+    assert run_query("q", views={}, schema=N, steps=Steps("q", last="one")).item() == 1
     with pytest.raises(QueryError, match="query q: q has no step two, only: one, broken"):
-        run_query("q", views={}, schema=N, last_step="two")
+        run_query("q", views={}, schema=N, steps=Steps("q", last="two"))
+
+
+def test_a_step_with_a_function_is_what_the_function_makes_of_its_rows(write_sql: WriteSql) -> None:
+    write_sql("select sum(n)::bigint as n from doubled", doubled="select 21 as n")
+    steps = Steps("q", {"doubled": lambda rows: pl.concat([rows, rows])})
+
+    assert run_query("q", views={}, schema=N, steps=steps).item() == 42
 
 
 def test_queries_over_the_same_steps_find_them_worked_out_once(
@@ -119,7 +126,7 @@ def test_queries_over_the_same_steps_find_them_worked_out_once(
     # Every time it is worked out, it is another number.
     write_sql("select * from dice", dice="select random() as n, $more as more")
     schema = pl.Schema({"n": pl.Float64(), "more": pl.Int64()})
-    options: dict[str, Any] = {"views": {}, "params": {"more": 1}, "steps_of": "q"}
+    options: dict[str, Any] = {"views": {}, "params": {"more": 1}, "steps": Steps("q")}
     (tmp_path / "sql" / "p.sql").write_text("select n from dice", encoding="utf-8")
 
     one, other = run_queries({"q": schema, "p": pl.Schema({"n": pl.Float64()})}, **options)

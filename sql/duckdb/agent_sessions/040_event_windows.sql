@@ -1,6 +1,6 @@
 -- Grain: one row per event of a session (without dons and doffs): the window it belongs to.
 -- Reads: session_events, masque_wearings.
--- Windows are runs of events under the same don, or where a session has no don, under the same
+-- Windows are runs of events under the same wearing, or where a session has no don, under the same
 -- masque by attribute. A window's number is that of its run.
 with sessions_with_dons as (
     select distinct session_no
@@ -29,7 +29,7 @@ worn as (
         dons.session_no is not null as has_dons,
         -- At the time of a don the new masque is worn, at the time of a doff still the old one.
         events.event_time <= coalesce(wearings.doffed_at, 'infinity') as is_worn,
-        wearings.don_position as latest_don_position,
+        wearings.wearing_no as latest_wearing_no,
         wearings.masque as donned_masque,
         events.masque as attribute_masque
     from session_events as events
@@ -38,7 +38,7 @@ worn as (
     asof left join masque_wearings as wearings
         on
             events.session_no = wearings.session_no
-            and events.event_time >= wearings.donned_at
+            and events.event_time >= wearings.worn_from
     where
         not events.is_attribution
         and events.session_no in (select session_no from sessions_with_masques)
@@ -48,7 +48,7 @@ worn as (
 labelled as (
     select
         *,
-        case when is_worn then latest_don_position end as don_position,
+        case when is_worn then latest_wearing_no end as wearing_no,
         case
             when has_dons then case when is_worn then donned_masque end
             else coalesce(
@@ -73,7 +73,7 @@ marked as (
     select
         *,
         (masque is distinct from lag(masque) over in_order)
-        or (don_position is distinct from lag(don_position) over in_order) as starts_run
+        or (wearing_no is distinct from lag(wearing_no) over in_order) as starts_run
     from labelled
     window in_order as (
         partition by session_no
@@ -103,7 +103,7 @@ runs as (
         session_no,
         run_no,
         masque,
-        don_position
+        wearing_no
 ),
 
 -- Next to masques, what holds no prompt and no tool call joins the window after it, the last one
@@ -141,7 +141,7 @@ select
     numbered.is_lifecycle,
     numbered.has_content,
     numbered.masque,
-    numbered.don_position
+    numbered.wearing_no
 from numbered
 inner join run_windows
     on
@@ -162,5 +162,5 @@ select
     is_lifecycle,
     has_content,
     null as masque,
-    null as don_position
+    null as wearing_no
 from plain

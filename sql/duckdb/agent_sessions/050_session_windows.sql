@@ -6,7 +6,7 @@ with spans as (
         window_no,
         -- A run that joined this window has neither.
         max(masque) as masque,
-        max(don_position) as don_position,
+        max(wearing_no) as wearing_no,
         min(position) as first_position,
         min(event_time) as first_event_at,
         max(event_time) as last_event_at
@@ -63,5 +63,5 @@ inner join sessions
 left join masque_wearings as wearings
     on
         named.session_no = wearings.session_no
-        and named.don_position = wearings.don_position
+        and named.wearing_no = wearings.wearing_no
 window whole_session as (partition by named.session_no)
