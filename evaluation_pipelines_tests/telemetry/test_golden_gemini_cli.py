@@ -56,7 +56,8 @@ def test_tokens_and_models_are_those_of_the_server_if_all_were_logged(
         assert row["models"] == sorted({call["model"] for call in calls})
         assert row["cache_read_tokens"] == cached
         assert row["input_tokens"] == sum(usage["promptTokenCount"] for usage in sent) - cached
-        assert row["output_tokens"] == sum(usage["candidatesTokenCount"] for usage in sent)
+        answered = sum(usage["candidatesTokenCount"] for usage in sent)
+        assert row["output_tokens"] == answered + thoughts
         assert (row["reasoning_tokens"] or 0) == thoughts
         compared += 1
     assert compared == 7

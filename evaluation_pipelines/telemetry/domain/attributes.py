@@ -15,6 +15,12 @@ TOO_DEEP = "(nested too deeply)"
 _MAX_DEPTH = 50
 INT64_MAX = 2**63 - 1
 
+# What is larger was not measured. One such value would decide every sum that it is part of.
+MAX_TOKENS = 10**9
+MAX_SEQUENCE = 10**12
+MAX_DURATION_MS = 30 * 24 * 3600 * 1000
+MAX_COST_USD = 10_000
+
 BROKEN: Final = object()
 
 Convert = Callable[[Any], Any]
@@ -136,7 +142,10 @@ def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
 
 def convert_column(values: Sequence[Any], convert: Convert) -> Sequence[Any]:
     """Convert the values of one attribute of many records."""
-    if (convert is text and _are_texts(values)) or (convert is count and _are_counts(values)):
+    if convert is text and _are_texts(values):
+        return values
+    most = _WHOLE.get(convert)
+    if most is not None and _are_whole(values, most):
         return values
     return [convert(value) for value in values]
 
@@ -149,9 +158,9 @@ def _are_texts(values: Sequence[Any]) -> bool:
         return False
 
 
-def _are_counts(values: Sequence[Any]) -> bool:
-    """True if all values are whole numbers that columns can hold."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= INT64_MAX
+def _are_whole(values: Sequence[Any], most: int) -> bool:
+    """True if all values are whole numbers from 0 to ``most``."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= most
 
 
 def text(value: Any) -> str | None:
@@ -163,22 +172,44 @@ def text(value: Any) -> str | None:
     return value.replace("\0", "") or None if "\0" in value else value
 
 
-def count(value: Any) -> Any:
-    """Return a whole number >= 0 (tokens, sequence), sent as a number or as digits."""
+def count(value: Any, most: int = INT64_MAX) -> Any:
+    """Return a whole number from 0 to ``most``, sent as a number or as digits."""
     if value is None or value == "":
         return None
     number = _number(value)
-    if number is None or not 0 <= number <= INT64_MAX or number != int(number):
+    if number is None or not 0 <= number <= most or number != int(number):
         return BROKEN
     return int(number)
 
 
-def amount(value: Any) -> Any:
-    """Return a number >= 0 (durations, money)."""
+def tokens(value: Any) -> Any:
+    """Return a number of tokens."""
+    return count(value, MAX_TOKENS)
+
+
+def sequence(value: Any) -> Any:
+    """Return the number of a record in its process."""
+    return count(value, MAX_SEQUENCE)
+
+
+_WHOLE: dict[Convert, int] = {tokens: MAX_TOKENS, sequence: MAX_SEQUENCE}
+
+
+def milliseconds(value: Any) -> Any:
+    """Return a duration in milliseconds, up to 30 days."""
+    return _amount(value, MAX_DURATION_MS)
+
+
+def dollars(value: Any) -> Any:
+    """Return a cost in USD, up to 10 000."""
+    return _amount(value, MAX_COST_USD)
+
+
+def _amount(value: Any, most: float) -> Any:
     if value is None or value == "":
         return None
     number = _number(value)
-    return BROKEN if number is None or number < 0 else float(number)
+    return BROKEN if number is None or not 0 <= number <= most else float(number)
 
 
 def flag(value: Any) -> Any:

@@ -187,7 +187,7 @@ def _refine(
         row = _row(values)
         kept.append(dialect.refine(row, rest))
         if not dialect.sends_cost and row["event_name"] == "api_request":
-            add_price(row, prices, reasoning_is_output=dialect.reasoning_is_output)
+            add_price(row, prices)
         rows.append(row)
     for name in set(columns).union(*rows):
         columns[name] = [row.get(name) for row in rows]

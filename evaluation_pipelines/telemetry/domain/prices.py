@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol
 
+from evaluation_pipelines.telemetry.domain.attributes import MAX_COST_USD
+
 
 class Prices(Protocol):
     """Providers and list prices of models."""
@@ -24,19 +26,16 @@ class Prices(Protocol):
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def add_price(row: dict[str, Any], prices: Prices, *, reasoning_is_output: bool) -> None:
+def add_price(row: dict[str, Any], prices: Prices) -> None:
     """Set cost and ``cost_source`` of an API request whose program sends no cost.
 
-    Reasoning tokens are billed as output, even if ``output_tokens`` excludes them.
+    A price that no request can have is unknown.
     """
     tokens: list[Any] = [row.get(name) for name in _TOKENS]
-    extra_reasoning = 0 if reasoning_is_output else row.get("reasoning_tokens", 0)
     cost = None
-    if row.get("model") is not None and None not in (*tokens, extra_reasoning):
+    if row.get("model") is not None and None not in tokens:
         uncached, output, read, created = tokens
         at_us = row["event_time"]
-        cost = prices.cost_usd(
-            row["model"], uncached, output + extra_reasoning, read, created, at_us
-        )
-    row["cost_usd"] = cost
-    row["cost_source"] = "unknown" if cost is None else "priced"
+        cost = prices.cost_usd(row["model"], uncached, output, read, created, at_us)
+    row["cost_usd"] = None if cost is None or cost > MAX_COST_USD else cost
+    row["cost_source"] = "unknown" if row["cost_usd"] is None else "priced"

@@ -10,13 +10,18 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     BROKEN,
     INT64_MAX,
     AnyValue,
+    Convert,
     KeyValue,
-    amount,
+    convert_column,
     count,
+    dollars,
     flag,
     json_text,
+    milliseconds,
     read_attributes,
+    sequence,
     text,
+    tokens,
 )
 
 ANYTHING = st.recursive(
@@ -112,8 +117,26 @@ def test_a_count_is_a_whole_number_from_0_on(value: object, column: object) -> N
     ],
 )
 def test_an_amount_is_a_finite_number_from_0_on(value: object, column: object) -> None:
-    assert amount(value) == column
-    assert type(amount(value)) in (float, type(None), object)
+    for amount in (milliseconds, dollars):
+        assert amount(value) == column
+        assert type(amount(value)) in (float, type(None), object)
+
+
+@pytest.mark.parametrize(
+    ("convert", "most", "more"),
+    [
+        (tokens, 10**9, 10**9 + 1),
+        (sequence, 10**12, 10**12 + 1),
+        (milliseconds, 2_592_000_000, 2_592_000_000.5),  # 30 days
+        (dollars, 10_000, 10_000.01),
+        (dollars, 9_999.99, 1e26),
+    ],
+)
+def test_what_was_never_measured_is_broken(convert: Convert, most: float, more: float) -> None:
+    assert [convert(most), convert(str(most))] == [most, most]
+    assert [convert(more), convert(str(more))] == [BROKEN, BROKEN]
+    assert list(convert_column([most, 0], convert)) == [most, 0]
+    assert list(convert_column([most, more], convert)) == [most, BROKEN]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +163,7 @@ def test_every_conversion_returns_a_valid_column_value(value: object) -> None:
     assert converted is None or (converted and "\0" not in converted)
     whole = count(value)
     assert whole in (None, BROKEN) or (type(whole) is int and 0 <= whole <= INT64_MAX)
-    number = amount(value)
+    number = dollars(value)
     assert number in (None, BROKEN) or (type(number) is float and 0 <= number < float("inf"))
     assert flag(value) in (None, BROKEN, True, False)
 

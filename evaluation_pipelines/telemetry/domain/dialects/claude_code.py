@@ -9,7 +9,15 @@ name is in ``tool_parameters``. ``input_tokens`` excludes cached tokens.
 import re
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import amount, count, flag, json_object, text
+from evaluation_pipelines.telemetry.domain.attributes import (
+    dollars,
+    flag,
+    json_object,
+    milliseconds,
+    sequence,
+    text,
+    tokens,
+)
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
@@ -49,22 +57,22 @@ def _unredacted(value: Any) -> str | None:
 
 
 _COLUMNS = {
-    "event.sequence": ("sequence", count),
+    "event.sequence": ("sequence", sequence),
     "prompt.id": ("prompt_id", text),
     "request_id": ("request_id", text),
     "query_source": ("query_source", text),
     "agent.name": ("subagent", text),
     "model": ("model", text),
-    "duration_ms": ("duration_ms", amount),
-    "total_duration_ms": ("duration_ms", amount),
-    "ttft_ms": ("ttft_ms", amount),
+    "duration_ms": ("duration_ms", milliseconds),
+    "total_duration_ms": ("duration_ms", milliseconds),
+    "ttft_ms": ("ttft_ms", milliseconds),
     "error": ("error", text),
     "error_type": ("error_type", text),
-    "cost_usd": ("cost_usd", amount),
-    "input_tokens": ("input_tokens", count),
-    "output_tokens": ("output_tokens", count),
-    "cache_read_tokens": ("cache_read_tokens", count),
-    "cache_creation_tokens": ("cache_creation_tokens", count),
+    "cost_usd": ("cost_usd", dollars),
+    "input_tokens": ("input_tokens", tokens),
+    "output_tokens": ("output_tokens", tokens),
+    "cache_read_tokens": ("cache_read_tokens", tokens),
+    "cache_creation_tokens": ("cache_creation_tokens", tokens),
     "prompt": ("content", _unredacted),
     "response": ("content", _unredacted),
     "body": ("content", _unredacted),

@@ -5,7 +5,8 @@ Records are named by ``event.name``, ``codex.<name>``; there is no body, ``timeU
 many ``codex.sse_event``; the one with token counts represents the call, and its
 ``input_token_count`` includes cached tokens (``tool_token_count`` is the total). In code mode the
 model calls ``exec`` with a program and ``wait`` for its end; the calls of the program are logged
-as well. A call that a user's rule forbids has a result and no decision. No cost is sent.
+as well. A call that a rule forbids has a result and no decision, and the refusal of an MCP call is
+told by its result alone. No cost is sent.
 """
 
 import re
@@ -13,12 +14,17 @@ import shlex
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
-    amount,
     count,
     flag,
     json_object,
     json_text,
+    milliseconds,
     text,
+    tokens,
+)
+from evaluation_pipelines.telemetry.domain.dialects.codex_refusals import (
+    command_was_refused,
+    mcp_call_was_refused,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
@@ -31,7 +37,6 @@ _EXIT_CODE = re.compile(
 )
 _SHELL_PREFIX = re.compile(r"\A\S*sh -l?c ")
 _PATCHES = re.compile(r"\s*(?:cd \S+ && )?apply_patch\b")
-_REFUSED = re.compile(r'\w+ failed: CreateProcess \{ message: "Rejected\(')
 
 _EVENT_NAMES = {
     "user_prompt": "user_prompt",
@@ -53,14 +58,14 @@ _TOOL_CLASSES = {
 _COLUMNS = {
     "user.email": ("user_id", text),
     "model": ("model", text),
-    "duration_ms": ("duration_ms", amount),
-    "ttft_ms": ("ttft_ms", amount),
+    "duration_ms": ("duration_ms", milliseconds),
+    "ttft_ms": ("ttft_ms", milliseconds),
     "error.message": ("error", text),
-    "input_token_count": ("input_tokens", count),
-    "output_token_count": ("output_tokens", count),
-    "cached_token_count": ("cache_read_tokens", count),
-    "cache_write_token_count": ("cache_creation_tokens", count),
-    "reasoning_token_count": ("reasoning_tokens", count),
+    "input_token_count": ("input_tokens", tokens),
+    "output_token_count": ("output_tokens", tokens),
+    "cached_token_count": ("cache_read_tokens", tokens),
+    "cache_write_token_count": ("cache_creation_tokens", tokens),
+    "reasoning_token_count": ("reasoning_tokens", tokens),
     "prompt": ("content", text),
     "output": ("content", text),
     "tool_name": ("tool_name", text),
@@ -105,7 +110,7 @@ def _decision(sent: Any) -> str | None:
     word = text(sent) or ""
     if word.startswith("approved"):
         return "accept"
-    return "reject" if word.startswith(("denied", "abort", "timed_out")) else None
+    return "reject" if word.startswith(("denied", "abort", "timedout", "timed_out")) else None
 
 
 def _refine_result(row: Row, rest: dict[str, Any]) -> None:
@@ -113,7 +118,10 @@ def _refine_result(row: Row, rest: dict[str, Any]) -> None:
     output = row.get("content") or ""
     shows_exit_code = row["tool_name"] in _SHOW_EXIT_CODES
     settle_outcome(row, _exit_code(output) if shows_exit_code else None, command)
-    if row.get("success") is False and shows_exit_code and _REFUSED.match(output):
+    if row.get("success") is False and (
+        (shows_exit_code and command_was_refused(output))
+        or (row["tool_type"] == "mcp" and mcp_call_was_refused(output))
+    ):
         row["event_name"], row["decision"] = "tool_decision", "reject"
         row["success"] = row["success_source"] = None
 

@@ -26,8 +26,6 @@ class Dialect:
             for a record that repeats another one: each call counts once.
         refined: Source names without prefix of the events that ``refine`` is for; None for all.
         sends_cost: True if API requests have their cost; otherwise the price table is used.
-        reasoning_is_output: True if output tokens include reasoning tokens; otherwise these are
-            billed in addition.
     """
 
     source_cli: str
@@ -38,7 +36,6 @@ class Dialect:
     refine: Callable[[Row, dict[str, Any]], bool]
     refined: frozenset[str] | None = None
     sends_cost: bool = True
-    reasoning_is_output: bool = True
 
     def recognizes(self, scope: str, name: str, body: str) -> bool:
         """Return True if this program wrote a record with this scope, name and body.

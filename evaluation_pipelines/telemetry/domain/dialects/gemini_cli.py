@@ -1,11 +1,12 @@
 """Gemini CLI, to 0.61.
 
 Each API call is logged twice, by ``gemini_cli.api_response`` (or ``api_error``) and by a record of
-the OpenTelemetry GenAI conventions. Output tokens exclude thought tokens, which are billed as
-output. A command that exited with an error is a success; its code is in the metadata. Records
-have no sequence and no call id, and the version sent is that of Node.js.
+the OpenTelemetry GenAI conventions. Output tokens exclude thought tokens, which are output like any
+other and are added. A command that exited with an error is a success; its code is rarely in the
+metadata. Records have no sequence and no call id, and the version sent is that of Node.js.
 """
 
+import re
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import text
@@ -13,6 +14,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
     COLUMNS,
     EVENT_NAMES,
+    ended_before_it_ran,
     refine_call,
     refine_request,
 )
@@ -26,11 +28,36 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
     match row["source_event_name"]:
         case "api_response":
             refine_request(row, rest)
+            _add_thoughts(row)
         case "tool_call":
-            refine_call(row, rest)
+            refine_call(row, rest, _was_refused)
         case "gen_ai.client.inference.operation.details":
             return False
     return True
+
+
+def _add_thoughts(row: Row) -> None:
+    output, thoughts = row.get("output_tokens"), row.get("reasoning_tokens", 0)
+    row["output_tokens"] = None if None in (output, thoughts) else output + thoughts
+
+
+_REFUSAL = re.compile(
+    r'Tool execution for ".*" (?:denied by policy\.'
+    r"|requires user confirmation, which is not supported in non-interactive mode\.)\s*\Z"
+    r'|Tool ".*" was canceled by the user\.\s*\Z',
+    re.DOTALL,
+)
+
+
+def _was_refused(row: Row, rest: dict[str, Any]) -> bool:
+    if row.get("error_type") == "policy_violation" or ended_before_it_ran(row, rest):
+        return True
+    if row.get("decision") is None:
+        is_stopped = row.get("error_type") == "stop_execution"
+        return is_stopped or _REFUSAL.match(row.get("error") or "") is not None
+    # With an error it did run: allowed for good, which is sent as a refusal, it failed.
+    has_error = row.get("error") is not None or row.get("error_type") is not None
+    return row["decision"] == "reject" and not has_error
 
 
 GEMINI_CLI = Dialect(
@@ -46,5 +73,4 @@ GEMINI_CLI = Dialect(
     },
     refine=_refine,
     sends_cost=False,
-    reasoning_is_output=False,
 )

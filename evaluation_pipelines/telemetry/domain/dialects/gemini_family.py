@@ -5,15 +5,17 @@ ones, and no cost is sent. A tool call is one record that includes its permissio
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import (
     Convert,
-    amount,
     count,
     flag,
     json_object,
+    milliseconds,
     text,
+    tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Row, leave_out_cached
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
@@ -32,16 +34,16 @@ EVENT_NAMES = {
 COLUMNS: dict[str, tuple[str, Convert]] = {
     "prompt_id": ("prompt_id", text),
     "model": ("model", text),
-    "duration_ms": ("duration_ms", amount),
+    "duration_ms": ("duration_ms", milliseconds),
     "error": ("error", text),
     "error_message": ("error", text),
     "error.message": ("error", text),
     "error_type": ("error_type", text),
     "error.type": ("error_type", text),
-    "input_token_count": ("input_tokens", count),
-    "output_token_count": ("output_tokens", count),
-    "cached_content_token_count": ("cache_read_tokens", count),
-    "thoughts_token_count": ("reasoning_tokens", count),
+    "input_token_count": ("input_tokens", tokens),
+    "output_token_count": ("output_tokens", tokens),
+    "cached_content_token_count": ("cache_read_tokens", tokens),
+    "thoughts_token_count": ("reasoning_tokens", tokens),
     "prompt": ("content", text),
     "request_text": ("content", text),
     "response_text": ("content", text),
@@ -65,23 +67,25 @@ _TOOL_CLASSES = {
     **dict.fromkeys(("delegate_to_agent", "codebase_investigator", "cli_help"), "agent"),
 }
 
-_DECISIONS = {"accept": "accept", "auto_accept": "accept", "modify": "accept", "reject": "reject"}
+_DECISIONS = ("accept", "auto_accept", "modify", "reject")
 
-# The user was not asked: settings or the approval mode forbade the call.
-_REFUSALS = ("policy_violation", "execution_denied")
+WasRefused = Callable[[Row, dict[str, Any]], bool]
+"""Tells whether a call that was not reported as a success was refused before it ran."""
 
 
 def refine_request(row: Row, rest: dict[str, Any]) -> None:
     """Convert the tokens of an answered API call to the columns."""
     leave_out_cached(row)
     # Input from a tool of the API itself (a web search) is counted separately.
-    by_tools = count(rest.get("tool_token_count"))
+    by_tools = tokens(rest.get("tool_token_count"))
     if row["input_tokens"] is not None and isinstance(by_tools, int):
         row["input_tokens"] += by_tools
 
 
-def refine_call(row: Row, rest: dict[str, Any]) -> None:
+def refine_call(row: Row, rest: dict[str, Any], was_refused: WasRefused) -> None:
     """Set name, type, class, outcome and permission of a tool call."""
+    # Before an exit code decides: only what was not reported as a success can be a refusal.
+    refused = row.get("success") is not True and was_refused(row, rest)
     tool = row.get("tool_name")
     row["tool_type"] = "builtin"
     if rest.pop("tool_type", None) == "mcp":
@@ -96,7 +100,7 @@ def refine_call(row: Row, rest: dict[str, Any]) -> None:
     else:
         row["tool_class"] = _TOOL_CLASSES.get(tool or "", "other")
         settle_outcome(row, None, None)
-    _refine_decision(row, rest)
+    _refine_decision(row, rest, refused=refused)
 
 
 def _mcp_name(tool: str | None, server: str | None) -> str | None:
@@ -122,16 +126,24 @@ def _exit_code(row: Row, rest: dict[str, Any]) -> int | None:
     return int(shown[-1]) if shown and shown[-1] != "(none)" else None
 
 
-def _refine_decision(row: Row, rest: dict[str, Any]) -> None:
+def _refine_decision(row: Row, rest: dict[str, Any], *, refused: bool) -> None:
     sent = row.get("decision")
-    decision = _DECISIONS.get(sent or "")
-    if decision == "reject" and row.get("success"):
-        # "Yes, and save that for the future" is sent as a refusal, but the call did run.
-        decision = "accept"
-    elif decision == "reject" or row.get("error_type") in _REFUSALS:
+    # "Yes, and save that for the future" is sent as a refusal, but the call did run.
+    decision = "accept" if sent in _DECISIONS else None
+    if refused:
         decision = "reject"
         row["event_name"] = "tool_decision"
         row["success"] = row["success_source"] = None
     row["decision"] = decision
     if sent is not None and sent != decision:
         rest["decision"] = sent
+
+
+def ended_before_it_ran(row: Row, rest: dict[str, Any]) -> bool:
+    """Return True if it was not allowed and no error tells that it ran.
+
+    The call was canceled while it waited for an answer, or together with a refused one. The
+    programs always send ``tool_type``; a record without it may as well lack the error.
+    """
+    is_silent = all(row.get(name) is None for name in ("decision", "error", "error_type"))
+    return row.get("success") is False and is_silent and "tool_type" in rest

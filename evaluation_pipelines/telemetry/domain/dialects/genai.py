@@ -11,7 +11,7 @@ Programs with another dialect also send such events, so this dialect is tried la
 from dataclasses import replace
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import amount, count, flag, text
+from evaluation_pipelines.telemetry.domain.attributes import flag, milliseconds, text, tokens
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
 from evaluation_pipelines.telemetry.domain.shapes import content_id
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
@@ -60,19 +60,19 @@ _COLUMNS = {
     "gen_ai.provider.name": ("provider", text),
     "gen_ai.system": ("provider", text),
     "gen_ai.response.id": ("request_id", text),
-    "gen_ai.usage.input_tokens": ("input_tokens", count),
-    "gen_ai.usage.prompt_tokens": ("input_tokens", count),
-    "gen_ai.usage.output_tokens": ("output_tokens", count),
-    "gen_ai.usage.completion_tokens": ("output_tokens", count),
-    "gen_ai.usage.cache_read.input_tokens": ("cache_read_tokens", count),
-    "gen_ai.usage.cache_creation.input_tokens": ("cache_creation_tokens", count),
-    "gen_ai.usage.reasoning.output_tokens": ("reasoning_tokens", count),
-    "gen_ai.usage.reasoning_tokens": ("reasoning_tokens", count),
+    "gen_ai.usage.input_tokens": ("input_tokens", tokens),
+    "gen_ai.usage.prompt_tokens": ("input_tokens", tokens),
+    "gen_ai.usage.output_tokens": ("output_tokens", tokens),
+    "gen_ai.usage.completion_tokens": ("output_tokens", tokens),
+    "gen_ai.usage.cache_read.input_tokens": ("cache_read_tokens", tokens),
+    "gen_ai.usage.cache_creation.input_tokens": ("cache_creation_tokens", tokens),
+    "gen_ai.usage.reasoning.output_tokens": ("reasoning_tokens", tokens),
+    "gen_ai.usage.reasoning_tokens": ("reasoning_tokens", tokens),
     "gen_ai.output.messages": ("content", text),
     "gen_ai.tool.name": ("tool_name", text),
     "gen_ai.tool.call.id": ("tool_use_id", text),
     "gen_ai.tool.call_id": ("tool_use_id", text),
-    "duration_ms": ("duration_ms", amount),
+    "duration_ms": ("duration_ms", milliseconds),
     "success": ("success", flag),
     "error.type": ("error_type", text),
     "error.message": ("error", text),

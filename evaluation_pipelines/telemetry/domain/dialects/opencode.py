@@ -8,7 +8,14 @@ developers, without event names; these records are counted and not stored. The p
 
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import amount, count, flag, json_object, text
+from evaluation_pipelines.telemetry.domain.attributes import (
+    dollars,
+    flag,
+    json_object,
+    milliseconds,
+    text,
+    tokens,
+)
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
@@ -35,14 +42,14 @@ _COLUMNS = {
     "prompt.id": ("prompt_id", text),
     "model": ("model", text),
     "provider": ("provider", text),
-    "duration_ms": ("duration_ms", amount),
+    "duration_ms": ("duration_ms", milliseconds),
     "error": ("error", text),
-    "cost_usd": ("cost_usd", amount),
-    "input_tokens": ("input_tokens", count),
-    "output_tokens": ("output_tokens", count),
-    "cache_read_tokens": ("cache_read_tokens", count),
-    "cache_creation_tokens": ("cache_creation_tokens", count),
-    "reasoning_tokens": ("reasoning_tokens", count),
+    "cost_usd": ("cost_usd", dollars),
+    "input_tokens": ("input_tokens", tokens),
+    "output_tokens": ("output_tokens", tokens),
+    "cache_read_tokens": ("cache_read_tokens", tokens),
+    "cache_creation_tokens": ("cache_creation_tokens", tokens),
+    "reasoning_tokens": ("reasoning_tokens", tokens),
     "prompt": ("content", text),
     "tool_name": ("tool_name", text),
     "tool_args": ("tool_parameters", text),

@@ -2,16 +2,18 @@
 
 It logs each API call once, includes thought tokens in the output tokens, and sends start and end
 of a session under bare names. Since 0.24 a command that exited with an error has failed, and calls
-have ids.
+have ids. A call that plan mode forbids has neither a decision nor an error.
 """
 
+import re
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import amount, text
+from evaluation_pipelines.telemetry.domain.attributes import milliseconds, text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
     COLUMNS,
     EVENT_NAMES,
+    ended_before_it_ran,
     refine_call,
     refine_request,
 )
@@ -22,8 +24,28 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
         case "api_response":
             refine_request(row, rest)
         case "tool_call":
-            refine_call(row, rest)
+            refine_call(row, rest, _was_refused)
     return True
+
+
+_REFUSAL = re.compile(
+    r"Qwen Code requires permission to use .*, but that permission was declined"
+    r'|Tool ".*" (?:is denied|was canceled by the user\.)'
+    r'|Tool ".*" requires permission, but background agents'
+    r"|Plan mode is active\. The tool "
+    r"|Permission denied by hook for ",
+    re.DOTALL,
+)
+
+
+def _was_refused(row: Row, rest: dict[str, Any]) -> bool:
+    decision, error = row.get("decision"), row.get("error") or ""
+    if decision == "reject" or ended_before_it_ran(row, rest):
+        return True
+    if row.get("error_type") == "execution_denied":
+        # A hook that stops the agent after an allowed call sends the same type.
+        return decision is None or error != "Execution stopped by hook"
+    return decision is None and _REFUSAL.match(error) is not None
 
 
 # `response_id` is no request id: model servers invent it, and many repeat it. Of requests with
@@ -40,7 +62,7 @@ QWEN_CODE = Dialect(
     columns={
         **COLUMNS,
         "call_id": ("tool_use_id", text),
-        "ttft_ms": ("ttft_ms", amount),
+        "ttft_ms": ("ttft_ms", milliseconds),
         "subagent_name": ("subagent", text),
     },
     refine=_refine,

@@ -149,10 +149,50 @@ REFUSED = (
 )
 
 
-def test_a_call_that_a_rule_forbids_was_denied_and_did_not_fail() -> None:
-    event = call(tool_name="exec_command", call_id="c", success="false", output=REFUSED)
+def wrapped(reason: str, command: str = "") -> str:
+    """The output of exec_command; newer versions name the command."""
+    of = f" for `{command}`" if command else ""
+    return f'exec_command failed{of}: CreateProcess {{ message: "Rejected(\\"{reason}\\")" }}'
+
+
+NEVER = "approval policy is Never; reject command \u2014 you "
+
+
+@pytest.mark.parametrize(
+    ("tool", "output"),
+    [
+        ("exec_command", REFUSED),
+        ("exec_command", wrapped("rejected by user", "/bin/bash -lc 'echo `date`\nrm x'")),
+        ("exec_command", wrapped("execpolicy forbids this command")),
+        ("exec_command", wrapped("a reason that a hook of the team gives", "rm x")),
+        ("exec_command", f"{NEVER}cannot ask for escalated permissions if it is Never"),
+        ("shell", f"{NEVER}should not ask for escalated permissions if it is Never"),
+        ("shell", "exec command rejected by user"),
+        ("shell_command", "approval required by policy, but AskForApproval is set to Never"),
+        ("shell", "`rm -rf build` rejected: not in this repository"),
+        ("shell", "This action was rejected due to unacceptable risk.\nReason: it deletes"),
+        ("shell", "automatic approval reviewer denied the action"),
+        ("apply_patch", "patch rejected by user"),
+        (
+            "apply_patch",
+            "patch rejected: writing outside of the project; rejected by user approval settings",
+        ),
+        (
+            "apply_patch",
+            "patch rejected: writing is blocked by sandbox; rejected by user approval settings",
+        ),
+        ("mcp__log__tail", 'Err("user rejected MCP tool call")'),
+        ("mcp__log__tail", '[{"type":"text","text":"user cancelled MCP tool call"}]'),
+        (
+            "mcp__log__tail",
+            'Wall time: 0.0 seconds\nOutput:\n[{"text":"user rejected MCP tool call"}]',
+        ),
+    ],
+)
+def test_a_call_that_was_refused_was_denied_and_did_not_fail(tool: str, output: str) -> None:
+    event = call(tool_name=tool, call_id="c", success="false", output=output)
     assert (event["event_name"], event["decision"]) == ("tool_decision", "reject")
-    assert (event["source_event_name"], event["content"]) == ("tool_result", REFUSED)
+    assert (event["source_event_name"], event["content"]) == ("tool_result", output)
     assert (event["success"], event["success_source"], event["tool_use_id"]) == (None, None, "c")
 
 
@@ -163,12 +203,36 @@ def test_a_call_that_a_rule_forbids_was_denied_and_did_not_fail() -> None:
         ("exec_command", "false", f"> {REFUSED}"),
         ("exec_command", "true", REFUSED),
         ("mcp__log__tail", "false", REFUSED),
+        ("mcp__log__tail", "false", "tail: this user rejected MCP tool calls"),
+        ("list_dir", "false", "exec command rejected by user"),
+        # They were allowed, and could not be started or were stopped while they ran.
+        ("exec_command", "false", wrapped("Failed to create unified exec process: No such file")),
+        ("exec_command", "false", wrapped("missing command line for PTY", "x")),
+        ("exec_command", "false", wrapped('Network access to \\"x.org\\" was blocked by policy.')),
+        ("apply_patch", "false", "patch rejected: empty patch"),
+        # What a command printed comes after its exit code.
+        ("shell", "false", "Exit code: 1\nWall time: 0 seconds\nexec command rejected by user"),
+        ("exec_command", "false", "Chunk ID: 1\nexec command rejected by user"),
+        ("shell", "false", "the exec command rejected by user"),
     ],
 )
 def test_any_other_failure_is_no_refusal(tool: str, success: str, output: str) -> None:
     event = call(tool_name=tool, success=success, output=output)
     assert (event["event_name"], event["decision"]) == ("tool_result", None)
     assert event["success"] is (success == "true")
+
+
+@pytest.mark.parametrize(
+    ("sent", "decision"),
+    [
+        ("approvedexecpolicyamendment", "accept"),
+        ("timedout", "reject"),
+        ("abort", "reject"),
+        ("networkpolicyamendment", None),
+    ],
+)
+def test_the_names_of_decisions_have_no_separators(sent: str, decision: str | None) -> None:
+    assert codex_event("tool_decision", tool_name="shell", decision=sent)["decision"] == decision
 
 
 # -- code mode -------------------------------------------------------------------------------------

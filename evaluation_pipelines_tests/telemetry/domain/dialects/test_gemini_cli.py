@@ -117,11 +117,11 @@ def answer(**values: Any) -> dict[str, Any]:
     return event("api_response", **sent)
 
 
-def test_input_excludes_cached_tokens_and_output_excludes_thoughts() -> None:
+def test_input_excludes_cached_tokens_and_output_includes_thoughts() -> None:
     found = answer()
     assert found["input_tokens"] == 3324  # 7420 - 4096
     assert (found["cache_read_tokens"], found["cache_creation_tokens"]) == (4096, 0)
-    assert (found["output_tokens"], found["reasoning_tokens"]) == (31, 60)
+    assert (found["output_tokens"], found["reasoning_tokens"]) == (91, 60)  # 31 + 60
     assert (found["model"], found["duration_ms"]) == ("gemini-2.5-pro", 24.0)
 
 
@@ -171,6 +171,50 @@ def test_the_price_of_broken_thoughts_is_unknown() -> None:
     (found,) = read(sent_by(SCOPE, broken)).events.to_dicts()
     assert (found["reasoning_tokens"], found["cost_source"]) == (None, "unknown")
     assert event("api_response", **sent)["cost_usd"] == pytest.approx(0.000002)
+
+
+def tool_call(**values: Any) -> dict[str, Any]:
+    """Return the event of a call that did not succeed."""
+    return event("tool_call", function_name="write_file", success=False, **values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"error_type": "policy_violation", "error": "Tool execution denied by policy."},
+        {"error_type": "policy_violation", "error": "Tool execution blocked: no", "decision": None},
+        {"error_type": "stop_execution", "error": "Agent execution stopped by hook: enough"},
+        {
+            "error_type": "unhandled_exception",
+            "error": 'Tool execution for "write_file" requires user confirmation, which is not '
+            "supported in non-interactive mode.",
+        },
+        {
+            "error_type": "unhandled_exception",
+            "error": 'Tool execution for "write_file" denied by policy.',
+        },
+        {"error": 'Tool "write_file" was canceled by the user.'},
+    ],
+)
+def test_a_call_that_was_not_allowed_is_refused(values: dict[str, Any]) -> None:
+    found = tool_call(**values)
+    assert (found["event_name"], found["decision"]) == ("tool_decision", "reject")
+    assert (found["success"], found["error"]) == (None, values["error"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        # A hook stopped the agent after the call, or the user allowed it for good and it failed.
+        {"error_type": "stop_execution", "error": "Stopped by hook", "decision": "accept"},
+        {"error_type": "edit_no_occurrence_found", "error": "0 found", "decision": "reject"},
+        {"error_type": "sandbox_expansion_required", "error": "x", "decision": "accept"},
+        {"error": "cat: Tool execution for a denied by policy."},
+    ],
+)
+def test_a_call_that_ran_and_failed_is_no_refusal(values: dict[str, Any]) -> None:
+    found = tool_call(**values)
+    assert (found["event_name"], found["success"]) == ("tool_result", False)
 
 
 def test_an_api_error_has_its_text_and_class_and_no_price() -> None:

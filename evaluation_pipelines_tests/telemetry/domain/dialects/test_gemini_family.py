@@ -42,7 +42,8 @@ def shell(program: str, command: str, **values: Any) -> dict[str, Any]:
 def test_success_is_the_reported_success(
     program: str, sent: bool | None, source: str | None
 ) -> None:
-    found = call(program, success=sent, duration_ms=26, tool_type="native")
+    error = "File not found" if sent is False else None
+    found = call(program, success=sent, duration_ms=26, tool_type="native", error=error)
     assert (found["event_name"], found["success"]) == ("tool_result", sent)
     assert (found["success_source"], found["exit_code"]) == (source, None)
     assert (found["duration_ms"], found["tool_type"]) == (26.0, "builtin")
@@ -145,18 +146,28 @@ def test_a_refused_call_is_a_decision_and_has_no_outcome(
     assert (found["tool_name"], found["tool_class"]) == ("write_file", "write")
 
 
-@pytest.mark.parametrize("error_type", ["policy_violation", "execution_denied"])
-def test_a_call_that_settings_forbid_is_refused(program: str, error_type: str) -> None:
-    found = call(program, success=False, error="Denied by policy.", error_type=error_type)
-    assert (found["event_name"], found["decision"]) == ("tool_decision", "reject")
-    assert (found["success"], found["error"]) == (None, "Denied by policy.")
-
-
 @pytest.mark.parametrize("error_type", ["invalid_tool_params", "permission_denied", None])
 def test_a_call_that_could_not_run_has_failed(program: str, error_type: str | None) -> None:
     found = call(program, success=False, error="Not in workspace", error_type=error_type)
     assert (found["event_name"], found["success"]) == ("tool_result", False)
     assert (found["decision"], found["error_type"]) == (None, error_type)
+
+
+def test_a_call_that_was_canceled_before_it_ran_is_refused(program: str) -> None:
+    """It waited behind a refused one, or plan mode forbids it: nothing else is sent."""
+    found = call(program, success=False, tool_type="native", duration_ms=0)
+    assert (found["event_name"], found["decision"]) == ("tool_decision", "reject")
+    assert (found["success"], found["success_source"]) == (None, None)
+
+
+def test_a_call_that_was_interrupted_while_it_ran_has_failed(program: str) -> None:
+    found = call(program, success=False, tool_type="native", decision="auto_accept")
+    assert (found["event_name"], found["success"]) == ("tool_result", False)
+
+
+def test_a_command_with_an_exit_code_was_not_refused(program: str) -> None:
+    found = shell(program, "make", success=True, tool_type="native", metadata={"exitCode": 2})
+    assert (found["event_name"], found["success"]) == ("tool_result", False)
 
 
 def test_a_call_that_succeeded_was_not_refused(program: str) -> None:

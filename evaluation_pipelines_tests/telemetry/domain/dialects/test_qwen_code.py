@@ -99,6 +99,37 @@ def test_a_tool_call_has_its_id_and_a_cancelled_one_has_failed() -> None:
     assert json.loads(found["attributes"])["status"] == "cancelled"
 
 
+def tool_call(**values: Any) -> dict[str, Any]:
+    """Return the event of a call that did not succeed."""
+    return event("qwen-code.tool_call", function_name="write_file", success=False, **values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"error_type": "execution_denied", "error": 'Tool "write_file" is denied.'},
+        {"error_type": "execution_denied", "error": "No", "decision": "auto_accept"},
+        {"error_type": "execution_denied", "error": "No", "decision": "reject"},
+        {
+            "error": "Qwen Code requires permission to use write_file, but that permission was "
+            "declined (non-interactive mode cannot prompt for confirmation)."
+        },
+        {"error": 'Plan mode is active. The tool "write_file" cannot be executed because it'},
+        {"status": "error", "tool_type": "native"},
+    ],
+)
+def test_a_call_that_was_not_allowed_is_refused(values: dict[str, Any]) -> None:
+    found = tool_call(**values)
+    assert (found["event_name"], found["decision"]) == ("tool_decision", "reject")
+    assert (found["success"], found["error"]) == (None, values.get("error"))
+
+
+def test_a_hook_that_stops_the_agent_after_a_call_is_no_refusal() -> None:
+    hook = {"error_type": "execution_denied", "error": "Execution stopped by hook"}
+    found = tool_call(**hook, decision="auto_accept")
+    assert (found["event_name"], found["success"]) == ("tool_result", False)
+
+
 def test_an_api_error_has_its_message() -> None:
     found = event(
         "qwen-code.api_error",
