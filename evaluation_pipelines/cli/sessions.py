@@ -14,6 +14,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -28,7 +29,11 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.sessions.domain.find_session import SessionRow, find_session
+from evaluation_pipelines.sessions.domain.find_session import (
+    SessionRow,
+    find_session,
+    in_organization,
+)
 from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.sessions.score import (
     ScoredTelemetry,
@@ -52,6 +57,7 @@ _COLUMNS = (
     "model",
     "tools #",
     "failed #",
+    "organization",
 )
 """The most important columns first: a narrow terminal leaves out the last ones."""
 
@@ -63,6 +69,7 @@ def score(
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="A session key or session id.")
     ] = None,
+    organization: Annotated[str | None, ORGANIZATION] = None,
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
     form: Annotated[
         OutputFormat, format_option(OutputFormat.YAML, OutputFormat.JSON, OutputFormat.TABLE)
@@ -79,10 +86,12 @@ def score(
     if session is not None and not scored.sessions and "-" not in files:
         scored = _score(files, settings)  # all sessions, for the error message
     _print_unread(scored, settings)
-    found = find_session(scored.sessions, session)  # with --all, too: no session is an error
-    rows = scored.sessions if every else [found]
-    if session is None and len(scored.sessions) > len(rows):
-        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(scored.sessions)}"
+    # With --all, too: no session is an error.
+    found = find_session(scored.sessions, session, organization)
+    candidates = in_organization(scored.sessions, organization)
+    rows = candidates if every else [found]
+    if session is None and len(candidates) > len(rows):
+        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(candidates)}"
         print_error(f"{which} sessions: use --all for all of them, --session for another one")
     _print_scores(rows, form)
 
@@ -145,6 +154,7 @@ def _line(row: SessionRow) -> tuple[object, ...]:
         row["model"],
         row["total_tools"],
         row["tools_failed"],
+        row["organization_id"],
     )
 
 

@@ -9,6 +9,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,
@@ -39,6 +40,7 @@ def tools(
     fleet: Annotated[
         bool, typer.Option("--fleet", help="All sessions, by tool and by model.")
     ] = False,
+    organization: Annotated[str | None, ORGANIZATION] = None,
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[
@@ -51,13 +53,15 @@ def tools(
     """
     if fleet == (session is not None):
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
+    if organization is not None and fleet:
+        raise typer.BadParameter("--organization requires a SESSION")
     if dates is not None and not fleet:
         raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
     with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
         if session is None:
             _print_fleet(lake, dates, form)
             return
-        report = find_report(lake, session)
+        report = find_report(lake, session, organization)
     if form is OutputFormat.JSON:
         print_json(report)
     else:

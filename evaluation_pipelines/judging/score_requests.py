@@ -18,7 +18,7 @@ from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
-from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, name_one_of
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
@@ -129,8 +129,8 @@ def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window
         [each for each in windows if each.session_id == name],
     ):
         if len(matches) > 1:
-            keys = ", ".join(f"{each.session_key} of {each.organization_id}" for each in matches)
-            raise SessionNotFoundError(f"{name} has several windows; use one of: {keys}")
+            keys = [(each.session_key, each.organization_id) for each in matches]
+            raise SessionNotFoundError(name_one_of(name, keys))
         if matches:
             return matches[0]
     return None

@@ -30,12 +30,17 @@ class QueryTooWideError(UserError, ValueError):
     """A query names neither a session nor an agent nor a time range."""
 
 
+class EmptyTimeRangeError(UserError, ValueError):
+    """A time range ends before it begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class CardQuery:
     """Conditions that the returned cards meet.
 
     Attributes:
         session: A session key, or a session id.
+        organization: An ``organization_id``.
         agent: An ``agent_id``.
         since: Sessions that started then or later.
         until: Sessions that started before.
@@ -47,6 +52,7 @@ class CardQuery:
     """
 
     session: str | None = None
+    organization: str | None = None
     agent: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -61,10 +67,16 @@ class CardQuery:
 
         Raises:
             QueryTooWideError: The query names neither a session nor an agent nor a time range.
+            EmptyTimeRangeError: ``since`` is not before ``until``.
         """
         if all(each is None for each in (self.session, self.agent, self.since, self.until)):
             raise QueryTooWideError(
                 "Name a session, an agent or a time range: --session, --agent, --from, --to."
+            )
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise EmptyTimeRangeError(
+                f"The time range from {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} "
+                "is empty: --from must be before --to."
             )
         start = pl.col("started_at")
         found = [pl.col(name) == value for name, value in self.names().items()]
@@ -79,6 +91,7 @@ class CardQuery:
     def names(self) -> dict[str, str]:
         """Return the columns that the query restricts to one name, with the name."""
         names = {
+            "organization_id": self.organization,
             "agent_id": self.agent,
             "classification_label": self.label,
             "model": self.model,

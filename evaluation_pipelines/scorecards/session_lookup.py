@@ -15,6 +15,7 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
     SessionRow,
+    in_organization,
     match_window,
 )
 from evaluation_pipelines.storage.stores import Stores
@@ -89,12 +90,8 @@ class SessionLookup:
         Raises:
             SessionNotFoundError: No window or several match; the message lists them.
         """
-        rows = [
-            row
-            for row in self.windows.get(name.session, ())
-            if name.organization in {None, row["organization_id"]}
-        ]
-        found = match_window(rows, name.session, "name one (and its organization) of")
+        rows = in_organization(self.windows.get(name.session, ()), name.organization)
+        found = match_window(rows, name.session)
         if found is None:
             raise SessionNotFoundError(
                 f"There is no session {name.session} in {self.root}. "

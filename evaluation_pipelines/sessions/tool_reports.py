@@ -12,6 +12,7 @@ from evaluation_pipelines.sessions.domain.checks import calls_add_up, every_repo
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
     SessionRow,
+    in_organization,
     match_window,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
@@ -45,12 +46,13 @@ def _built(reports: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:
     )
 
 
-def find_report(lake: Lake, name: str) -> Mapping[str, Any]:
+def find_report(lake: Lake, name: str, organization: str | None = None) -> Mapping[str, Any]:
     """Return the tool report of a session window.
 
     Args:
         lake: The lake.
         name: A session key, or a session id with a single window.
+        organization: Organization of the session; ``None`` for any.
 
     Raises:
         SessionNotFoundError: No window or several match, or the window has no tool call.
@@ -59,7 +61,8 @@ def find_report(lake: Lake, name: str) -> Mapping[str, Any]:
     columns = [*SESSION_KEY, "session_id", "session_date"]
     windows = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), columns)
     named = windows.filter(pl.any_horizontal(pl.col("session_key", "session_id") == name))
-    window = match_window(named.sort("session_key", "organization_id").rows(named=True), name)
+    rows = named.sort("session_key", "organization_id").rows(named=True)
+    window = match_window(in_organization(rows, organization), name)
     if window is None:
         raise SessionNotFoundError(
             f"There is no session {name} among the {windows.height} of the lake. "

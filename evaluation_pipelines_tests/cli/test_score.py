@@ -23,6 +23,8 @@ dimensions:
   cost_efficiency: 9.8
 composite: 9.4
 recommendation: keep
+partial: true
+reason: tokens unknown
 stats:
   total_cost: 0.01
   total_tools: 4
@@ -90,13 +92,27 @@ def test_a_session_with_several_windows_has_to_be_named_by_its_key(program: Prog
     (program.folder / "logs.jsonl").write_bytes(content)
     ran = program("score", "logs.jsonl", "--session", "s")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == (
-        "error: s has several windows; name one of: "
-        "s#baseline-1 of default, s#codesmith-1 of default\n"
-    )
+    assert ran.err == ("error: s has several windows; name one of: s#baseline-1, s#codesmith-1\n")
     assert program("score", "logs.jsonl", "--session", "s#codesmith-1").out.startswith(
         "masque: Codesmith\n"
     )
+
+
+def test_a_session_of_several_organizations_is_named_with_its_organization(
+    program: Program,
+) -> None:
+    content = session("two") + session("two", 100, organization__id="acme")
+    (program.folder / "data/landing").mkdir(parents=True)
+    (program.folder / "data/landing/logs.jsonl").write_bytes(content)
+    assert program("ingest").code == program("build").code == 0
+    for command in (("score", "data/landing/logs.jsonl", "--session", "two"), ("tools", "two")):
+        ran = program(*command)
+        assert (ran.code, ran.out) == (1, "")
+        assert "add --organization (acme, default), name one of: two#baseline-1" in ran.err
+        other = program(*command, "--organization", "acme")
+        assert "several organizations" not in other.err
+    listed = program("sessions").table()
+    assert [row[-1] for row in listed] == ["default", "acme"]
 
 
 def test_all_sessions_are_documents_of_one_yaml_stream(

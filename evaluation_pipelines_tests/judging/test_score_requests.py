@@ -137,9 +137,11 @@ def test_an_unambiguous_session_id_is_enough(judged: Judged) -> None:
     assert request(judged, "s1").answer == CREATED
     assert request(judged, "a#b").answer == CREATED
     assert request(judged, "a#b#baseline-1").answer == IN_PROGRESS
-    with pytest.raises(SessionNotFoundError, match=r"s2 has several windows.*acme.*default"):
+    with pytest.raises(
+        SessionNotFoundError, match=r"s2 is in several organizations.*acme, default"
+    ):
         request(judged, "s2")
-    with pytest.raises(SessionNotFoundError, match="s2#baseline-1 has several"):
+    with pytest.raises(SessionNotFoundError, match="s2#baseline-1 is in several"):
         request(judged, "s2#baseline-1")
     found = request(judged, "s2", organization="acme")
     assert found.score is not None

@@ -402,7 +402,7 @@ def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workpl
     build(workplace)
     registry = sync_profiles(workplace.stores, NOW).registry
 
-    with pytest.raises(SessionNotFoundError, match=r"several windows.* of a, .* of b"):
+    with pytest.raises(SessionNotFoundError, match=r"add --organization \(a, b\)"):
         find_target(workplace.stores, registry, SessionName("s1"))
     target = find_target(workplace.stores, registry, SessionName("s1#baseline-1", organization="b"))
     assert target.session["organization_id"] == "b"

@@ -182,16 +182,37 @@ def test_a_session_is_found_by_key_or_by_an_id_that_is_unambiguous() -> None:
     assert find_session(rows, "b#baseline-1")["session_id"] == "b"
 
 
+def test_a_session_of_several_organizations_is_found_with_its_organization() -> None:
+    rows = score(session("a") + session("a", organization__id="acme")).sessions
+    for name in ("a", "a#baseline-1", None):
+        assert find_session(rows, name, "acme")["organization_id"] == "acme"
+    with pytest.raises(SessionNotFoundError, match="There is no session of other in this"):
+        find_session(rows, "a", "other")
+
+
+def test_the_newest_session_is_no_remainder_beside_masques() -> None:
+    """What the session did after the doff is newer than the masque that is asked for."""
+    don = {"session_id": "s", "masque": "Codesmith", "donned_at": "2026-06-01T12:00:00Z"}
+    worn = don | {"doffed_at": "2026-06-01T12:01:00Z"}
+    rows = score(session("s") + session("s", 100) + json.dumps(worn).encode()).sessions
+    assert [row["attribution"] for row in rows] == ["clean", "remainder"]
+    assert find_session(rows, None)["masque"] == "Codesmith"
+
+
+TWO = r"is in several organizations: add --organization \(acme, default\), name one of: a#base"
+
+
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
         (b"", None, "There is no session in this telemetry"),
         (session("a"), "b", "There is no session b among the 1 "),
-        (session("a") + session("a", organization__id="acme"), "a", "a has several windows"),
+        (session("a") + session("a", organization__id="acme"), "a", TWO),
+        (session("a") + session("a", organization__id="acme"), "a#baseline-1", TWO),
         (
-            session("a") + session("a", organization__id="acme"),
-            "a#baseline-1",
-            "a#baseline-1 of acme, a#baseline-1 of default",
+            session("a", masque="A") + session("a", 9, masque="B"),
+            "a",
+            "a has several windows; name one of: a#a-1, a#b-1",
         ),
     ],
 )

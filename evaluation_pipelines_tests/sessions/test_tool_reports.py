@@ -257,6 +257,6 @@ def test_a_session_with_several_windows_has_to_be_named_by_key(
         )
         workplace.ingest()
         workplace.build()
-        with pytest.raises(SessionNotFoundError, match="name one of: s#a-1 of default, s#b-1"):
+        with pytest.raises(SessionNotFoundError, match="name one of: s#a-1, s#b-1"):
             find_report(workplace.lake, "s")
         assert find_report(workplace.lake, "s#b-1")["masque"] == "B"

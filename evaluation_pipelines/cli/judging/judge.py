@@ -12,6 +12,7 @@ from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
+from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,
@@ -71,15 +72,13 @@ judge_app = typer.Typer(
     "judge show SESSION. List the tools that it found missing: judge missing-tools.",
 )
 
-_SESSION = typer.Argument(metavar="SESSION", help="A session key or session id.")
-_ORGANIZATION = typer.Option("--organization", help="Organization, if several have such a session.")
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
 _FORMAT = format_option(OutputFormat.TEXT, OutputFormat.JSON)
 
 
 @judge_app.command(_DEFAULT_COMMAND)
 def one_session(
-    session: Annotated[str, _SESSION],
+    session: Annotated[str, SESSION],
     force: Annotated[
         bool, typer.Option("--force", help="Score the session again even if it is scored.")
     ] = False,
@@ -87,7 +86,7 @@ def one_session(
         bool, typer.Option("--wait", help="Score the session now and wait for the result.")
     ] = False,
     by: Annotated[str | None, _BY] = None,
-    organization: Annotated[str | None, _ORGANIZATION] = None,
+    organization: Annotated[str | None, ORGANIZATION] = None,
     form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TEXT,
 ) -> None:
     """Request the score of one session. Without --wait, the next judge run scores it.
@@ -128,8 +127,8 @@ def one_session(
 
 @judge_app.command()
 def show(
-    session: Annotated[str, _SESSION],
-    organization: Annotated[str | None, _ORGANIZATION] = None,
+    session: Annotated[str, SESSION],
+    organization: Annotated[str | None, ORGANIZATION] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TEXT,
 ) -> None:

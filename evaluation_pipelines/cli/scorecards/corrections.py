@@ -10,6 +10,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
+from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     one_decimal,
     one_line,
@@ -45,7 +46,7 @@ ANNOTATOR = typer.Option(metavar="NAME", help="Name of the reviewer.")
 
 
 def override_one(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session key or id.")],
+    session: Annotated[str, SESSION],
     annotator: Annotated[str, ANNOTATOR],
     reason: Annotated[str, typer.Option(help="Reason of the override.")],
     score: Annotated[
@@ -57,9 +58,7 @@ def override_one(
     profile: Annotated[
         str | None, typer.Option(help="Profile to correct. Default: the best match.")
     ] = None,
-    organization: Annotated[
-        str | None, typer.Option(help="Organization, if several have this session.")
-    ] = None,
+    organization: Annotated[str | None, ORGANIZATION] = None,
 ) -> None:
     """Correct or confirm the score of a session.
 

@@ -14,6 +14,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -66,6 +67,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="A session key or session id.")
     ] = None,
+    organization: Annotated[str | None, ORGANIZATION] = None,
     agent: Annotated[str | None, typer.Option(help="An agent id.")] = None,
     since: Annotated[str | None, FROM_TIME] = None,
     until: Annotated[str | None, TO_TIME] = None,
@@ -95,6 +97,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     card_query = CardQuery(
         session=session,
+        organization=organization,
         agent=agent,
         since=None if since is None else parse_time(since, "--from"),
         until=None if until is None else parse_time(until, "--to"),

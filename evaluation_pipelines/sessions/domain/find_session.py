@@ -13,15 +13,12 @@ class SessionNotFoundError(UserError, LookupError):
     """No session window, or more than one, matches a request; the message lists the choices."""
 
 
-def match_window(
-    rows: Sequence[SessionRow], name: str, choice: str = "name one of"
-) -> SessionRow | None:
+def match_window(rows: Sequence[SessionRow], name: str) -> SessionRow | None:
     """Return the window with a session key, or else the only window of a session id.
 
     Args:
         rows: Session windows.
         name: A session key or session id. If it is both, the key counts.
-        choice: What to ask the user to do with the list of keys in the error message.
 
     Returns:
         The window; ``None`` if no window matches.
@@ -34,29 +31,51 @@ def match_window(
         if len(found) == 1:
             return found[0]
         if found:
-            keys = ", ".join(f"{row['session_key']} of {row['organization_id']}" for row in found)
-            raise SessionNotFoundError(f"{name} has several windows; {choice}: {keys}")
+            keys = [(row["session_key"], row["organization_id"]) for row in found]
+            raise SessionNotFoundError(name_one_of(name, keys))
     return None
 
 
-def find_session(rows: Sequence[SessionRow], name: str | None) -> SessionRow:
+def name_one_of(name: str, found: Sequence[tuple[str, str]]) -> str:
+    """Return what to answer if a name matches several (session key, organization)."""
+    keys = ", ".join(dict.fromkeys(key for key, _ in found))
+    organizations = sorted({organization for _, organization in found})
+    if len(organizations) == 1:
+        return f"{name} has several windows; name one of: {keys}"
+    names = ", ".join(organizations)
+    return f"{name} is in several organizations: add --organization ({names}), name one of: {keys}"
+
+
+def in_organization(rows: Sequence[SessionRow], organization: str | None) -> list[SessionRow]:
+    """Return the windows of an organization, or all of them for ``None``."""
+    return [row for row in rows if organization in {None, row["organization_id"]}]
+
+
+def find_session(
+    rows: Sequence[SessionRow], name: str | None, organization: str | None = None
+) -> SessionRow:
     """Return the window that a user asks for.
 
     Args:
         rows: Session windows in the order they started.
-        name: A session key or session id; ``None`` for the newest window.
+        name: A session key or session id; ``None`` for the newest window: of a masque, or a
+            baseline. What a session did between its masques is not what is asked for.
+        organization: Organization of the session; ``None`` for any.
 
     Raises:
         SessionNotFoundError: No window or several match.
     """
-    if not rows:
-        raise SessionNotFoundError("There is no session in this telemetry.")
+    candidates = in_organization(rows, organization)
+    of = "" if organization is None else f" of {organization}"
+    if not candidates:
+        raise SessionNotFoundError(f"There is no session{of} in this telemetry.")
     if name is None:
-        return rows[-1]
-    found = match_window(rows, name)
+        whole = [row for row in candidates if row["attribution"] != "remainder"]
+        return (whole or candidates)[-1]
+    found = match_window(candidates, name)
     if found is None:
         raise SessionNotFoundError(
-            f"There is no session {name} among the {len(rows)} in this telemetry. "
+            f"There is no session {name} among the {len(candidates)}{of} in this telemetry. "
             "Use --all to see them."
         )
     return found

@@ -4,7 +4,7 @@ Both have the same shape. Numbers of the summary are rounded half up, those of t
 rounded. Unknown values are null in both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from math import isfinite
 from typing import Any
@@ -15,6 +15,8 @@ from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 
 # Wide enough for the largest float: telemetry may claim any cost.
 _EXACT = Context(prec=400)
+
+_SILENT_ON_EXIT_CODES = ("gemini_cli", "qwen_code")
 
 
 def session_record(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +62,6 @@ def to_yaml(summary: Mapping[str, Any]) -> str:
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
-    why = {} if row["scorable"] else {"reason": row["reason"]}
     share_ok = row["tools_ok"] / row["total_tools"] * 100 if row["total_tools"] else None
     # Telemetry can claim any cost; the sum can be infinite, which JSON cannot represent.
     cost_usd = row["cost_usd"] if isfinite(row["cost_usd"] or 0) else None
@@ -70,7 +71,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
         "dimensions": {name: row[name] for name in WEIGHTS},
         "composite": row["composite"],
         "recommendation": row["recommendation"],
-        **why,
+        **_remarks(row),
         "stats": {
             "total_cost": cost_usd,
             "total_tools": row["total_tools"],
@@ -81,6 +82,26 @@ def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
             "cache_tokens": row["cache_read_tokens"],
         },
     }
+
+
+def _remarks(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what to know about a score; empty for most."""
+    remarks: dict[str, Any] = {"partial": True} if row["partial"] else {}
+    if row["reason"] is not None:
+        remarks["reason"] = row["reason"]
+    failed, total = row["tools_failed"], row["total_tools"]
+    if total and 2 * failed >= total:
+        remarks["warning"] = f"{failed} of {total} tool calls failed"
+    if row["source_cli"] in _SILENT_ON_EXIT_CODES and "shell" in _classes(row["tool_mix"]):
+        remarks["note"] = (
+            f"{row['source_cli']} does not send all exit codes: shell commands that failed may "
+            "count as successful"
+        )
+    return remarks
+
+
+def _classes(tool_mix: Sequence[Mapping[str, Any]] | None) -> set[str]:
+    return {each["key"] for each in tool_mix or ()}
 
 
 def _rounded(value: float | None, places: int) -> Decimal | None:

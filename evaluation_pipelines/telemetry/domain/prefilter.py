@@ -15,11 +15,11 @@ def line_filter(key: str) -> Callable[[bytes], bool] | None:
     None if the bytes cannot decide: other characters can be escaped in other ways, and numbers have
     many spellings.
     """
-    ids = session_ids_of(key)
-    if not all(_PLAIN.fullmatch(each) and not _NUMBER.fullmatch(each) for each in ids):
+    shortest = min(session_ids_of(key), key=len)  # the other one starts with it
+    if not _PLAIN.fullmatch(shortest) or _NUMBER.fullmatch(shortest):
         return None
-    shortest = min(ids, key=len).encode()  # the other one starts with it
-    return lambda line: shortest in line or _ESCAPED.search(line) is not None
+    wanted = shortest.encode()
+    return lambda line: wanted in line or _ESCAPED.search(line) is not None
 
 
 def session_ids_of(key: str) -> set[str]:

@@ -77,13 +77,41 @@ def test_the_yaml_of_an_unscorable_session_says_why() -> None:
     )
 
 
-def test_a_partial_session_has_no_reason_and_null_where_unknown() -> None:
+def test_a_partial_session_says_so_and_why_and_has_null_where_unknown() -> None:
     summary = session_summary(row(cost_usd=None))
 
-    assert "reason" not in summary
+    assert (summary["partial"], summary["reason"]) == (True, "cost unknown")
+    assert list(summary)[4:] == ["recommendation", "partial", "reason", "stats"]
     assert summary["dimensions"]["cost_efficiency"] is None
     assert summary["stats"]["total_cost"] is None
     assert summary["composite"] == Decimal("9.0")
+
+
+@pytest.mark.parametrize(("failed", "warns"), [(4, False), (5, True), (10, True)])
+def test_a_session_in_which_half_of_the_calls_failed_has_a_warning(
+    failed: int, warns: bool
+) -> None:
+    """Whatever is recommended: with 5 of 10 failed calls it is still a keep."""
+    summary = session_summary(row(tools_failed=failed, tools_ok=10 - failed))
+
+    assert summary.get("warning") == (f"{failed} of 10 tool calls failed" if warns else None)
+    assert summary["recommendation"] == ("doff" if failed == 10 else "keep")
+
+
+@pytest.mark.parametrize(
+    ("source_cli", "tool_class", "has_note"),
+    [
+        ("gemini_cli", "shell", True),
+        ("qwen_code", "shell", True),
+        ("gemini_cli", "read", False),
+        ("claude_code", "shell", False),
+    ],
+)
+def test_unknown_exit_codes_are_a_note(source_cli: str, tool_class: str, has_note: bool) -> None:
+    mix = [{"key": tool_class, "value": 10}]
+    summary = session_summary(row(source_cli=source_cli, tool_mix=mix))
+
+    assert ("does not send all exit codes" in summary.get("note", "")) is has_note
 
 
 @pytest.mark.parametrize(

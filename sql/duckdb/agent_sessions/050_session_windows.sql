@@ -16,15 +16,18 @@ with spans as (
         window_no
 ),
 
--- The slug is for reading: two masques that share one, or one called "baseline", are told apart
--- by their number.
+-- The slug is for reading, in any script: two masques that share one, or one called "baseline",
+-- are told apart by their number.
 named as (
     select
         *,
         case
             when masque is null then 'baseline'
             else coalesce(
-                nullif(trim(regexp_replace(lower(masque), '[^a-z0-9]+', '-', 'g'), '-'), ''),
+                nullif(
+                    trim(regexp_replace(lower(masque), '[^\p{L}\p{M}\p{N}]+', '-', 'g'), '-'),
+                    ''
+                ),
                 'masque'
             )
         end as slug

@@ -110,8 +110,9 @@ def _refine_prompt(row: Row, rest: dict[str, Any]) -> None:
 def _refine_request(row: Row) -> None:
     row["cost_source"] = "unknown" if row.get("cost_usd") is None else "reported"
     # The API omits these if no cache was involved; a broken value is present and null.
-    row.setdefault("cache_read_tokens", 0)
-    row.setdefault("cache_creation_tokens", 0)
+    if row.get("input_tokens") is not None:
+        row.setdefault("cache_read_tokens", 0)
+        row.setdefault("cache_creation_tokens", 0)
 
 
 def _refine_result(row: Row, command: str | None) -> None:

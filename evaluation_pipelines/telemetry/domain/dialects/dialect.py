@@ -53,11 +53,12 @@ def leave_out_cached(row: Row) -> None:
     """Subtract the cached tokens from ``input_tokens``, for a source that includes them.
 
     Sources send no count of cached tokens if no cache was involved; it is 0 then. Input is
-    unknown if a count is broken, or if more was cached than sent.
+    unknown if a count is broken, or if more was cached than sent; without input so is the rest.
     """
+    if row.setdefault("input_tokens", None) is None:
+        return
     read = row.setdefault("cache_read_tokens", 0)
     created = row.setdefault("cache_creation_tokens", 0)
-    everything = row.get("input_tokens")
-    row["input_tokens"] = None
-    if None not in (everything, read, created) and everything >= read + created:
+    everything, row["input_tokens"] = row["input_tokens"], None
+    if None not in (read, created) and everything >= read + created:
         row["input_tokens"] = everything - read - created

@@ -163,15 +163,17 @@ def test_missing_cache_tokens_are_zero_and_broken_ones_unknown() -> None:
     """The API omits them if no cache was involved; "undefined" is a broken value."""
     absent = read_one(line(claude("api_request", input_tokens=1, output_tokens=2)))
     assert (absent["cache_read_tokens"], absent["cache_creation_tokens"]) == (0, 0)
-    batch = read(line(claude("api_request", cache_read_tokens="undefined")))
+    batch = read(line(claude("api_request", input_tokens=1, cache_read_tokens="undefined")))
     (broken,) = batch.events.to_dicts()
     assert (broken["cache_read_tokens"], broken["cache_creation_tokens"]) == (None, 0)
     assert batch.counts.value_anomalies == 1
 
 
 def test_missing_input_tokens_are_unknown() -> None:
+    """With them is how many of them came from the cache."""
     event = read_one(line(claude("api_request", output_tokens=2)))
-    assert event["input_tokens"] is None
+    unknown = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
+    assert [event[name] for name in unknown] == [None, None, None]
 
 
 @pytest.mark.parametrize(("cost", "source"), [(0, "reported"), (None, "unknown")])

@@ -157,11 +157,11 @@ def test_a_call_is_priced_from_its_tokens() -> None:
         # More cached tokens than input tokens, and invalid numbers: unknown.
         ({"cached_token_count": 9421}, None, 9421, 0),
         ({"cached_token_count": "NaN"}, None, None, 0),
-        ({"input_token_count": None}, None, 8704, 0),
+        ({"input_token_count": None}, None, 8704, None),
     ],
 )
 def test_input_never_includes_cached_tokens(
-    changes: dict[str, object], input_tokens: int | None, cached: int | None, written: int
+    changes: dict[str, object], input_tokens: int | None, cached: int | None, written: int | None
 ) -> None:
     event = completed(**changes)
     assert event["event_name"] == "api_request"

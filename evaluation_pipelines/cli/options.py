@@ -1,0 +1,8 @@
+"""Options that several commands share."""
+
+import typer
+
+SESSION = typer.Argument(metavar="SESSION", help="A session key or session id.")
+ORGANIZATION = typer.Option(
+    "--organization", metavar="NAME", help="Organization, if several have such a session."
+)
