@@ -3,7 +3,7 @@
 All records of one shape are converted together, column by column.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -22,6 +22,7 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     Shape,
     event_ids,
     map_attributes,
+    named_ids,
     named_rows,
 )
 
@@ -83,8 +84,11 @@ def events_of(shape: Shape, clock: Clock, prices: Prices) -> ShapeEvents:
         columns = {name: _without_broken(column) for name, column in columns.items()}
     _add_providers(columns, prices)
     columns["observed_time"], columns["time_anomaly"] = observed_us, time_anomalies
-    senders = [producer.identity for producer in producers]
-    _add_ids(columns, event_ids(senders, sent_us, bodies, attributes))
+    columns["event_id"] = _ids(
+        columns,
+        named_ids(columns, stated_us),
+        lambda: event_ids([each.identity for each in producers], sent_us, bodies, attributes),
+    )
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
     columns["attributes"] = json_texts(
@@ -207,14 +211,15 @@ def _without_broken(column: Sequence[Any]) -> list[Any]:
     return [None if value is BROKEN else value for value in column]
 
 
-def _add_ids(columns: Columns, ids: list[bytes]) -> None:
-    """Add event ids where the dialect has none."""
-    dialect_ids = columns.get("event_id")
-    columns["event_id"] = (
-        ids
-        if dialect_ids is None
-        else [one or other for one, other in zip(dialect_ids, ids, strict=True)]
-    )
+def _ids(
+    columns: Columns, named: list[bytes | None], of_content: Callable[[], list[bytes]]
+) -> list[bytes]:
+    """Return the ids that a dialect has set, else those of what records call themselves."""
+    given = columns.get("event_id") or [None] * len(named)
+    known = [one or other for one, other in zip(given, named, strict=True)]
+    if None not in known:
+        return [each for each in known if each is not None]
+    return [one or other for one, other in zip(known, of_content(), strict=True)]
 
 
 def _add_providers(columns: Columns, prices: Prices) -> None:

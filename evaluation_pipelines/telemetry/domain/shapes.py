@@ -6,8 +6,8 @@ are converted column by column (see ``events.py``). A table maps each attribute 
 conversion. If several attributes map to one column, the first in the table counts, whatever their
 order in the record, which a collector may change.
 
-The id of an event is a hash of its content: clients and collectors resend lost records, and backups
-are read under new names; a repeated record has the same id.
+The id of an event is a hash of what names it, or else of its content: clients and collectors resend
+lost records, and backups are read under new names; a repeated record has the same id.
 """
 
 import hashlib
@@ -64,6 +64,40 @@ def event_ids(
         hashed(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender).digest()
         for sender, content in zip(senders, contents, strict=True)
     ]
+
+
+_NAMED_BY = {
+    "user_prompt": "prompt_id",
+    "tool_result": "tool_use_id",
+    "tool_decision": "tool_use_id",
+    "api_request": "request_id",
+    "api_error": "request_id",
+    "api_refusal": "request_id",
+}
+"""Event name -> column whose value only one record of that name and time has."""
+
+_NAME = ("organization_id", "session_id", "source_cli", "source_event_name")
+
+
+def named_ids(
+    columns: Mapping[str, Sequence[Any]], times_us: Sequence[int | None]
+) -> list[bytes | None]:
+    """Return ids of records that name themselves, by number in their process or id of their call.
+
+    An attribute that a collector adds or changes makes no other event of them. None for a record
+    that has no such name, or no time: numbers begin again when a session is resumed.
+    """
+    nothing = [None] * len(times_us)
+    identity = zip(*(columns.get(name) or nothing for name in _NAME), strict=True)
+    sequences = columns.get("sequence") or nothing
+    keys = [columns.get(_NAMED_BY.get(name, "")) for name in columns["event_name"]]
+    found: list[bytes | None] = []
+    for index, (of_record, time_us) in enumerate(zip(identity, times_us, strict=True)):
+        sequence, key = sequences[index], keys[index]
+        kind, name = ("sequence", sequence) if sequence is not None else ("key", key and key[index])
+        is_named = time_us is not None and name is not None
+        found.append(content_id(*of_record, time_us, kind, name) if is_named else None)
+    return found
 
 
 ColumnTable = Mapping[str, tuple[str, Convert]]

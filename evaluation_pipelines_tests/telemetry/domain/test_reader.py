@@ -156,6 +156,58 @@ def test_a_record_that_differs_in_anything_has_another_id(other: dict[str, Any])
     assert batch.events["event_id"].n_unique() == 2
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        claude("user_prompt", event__sequence=4),
+        claude("hook_execution_start", event__sequence=4),
+        claude("user_prompt", prompt__id="p"),
+        claude("tool_result", tool_use_id="t"),
+        claude("tool_decision", tool_use_id="t"),
+        claude("api_request", request_id="r"),
+        claude("api_error", request_id="r"),
+    ],
+)
+def test_a_record_that_names_itself_is_the_same_with_one_attribute_more(
+    named: dict[str, Any],
+) -> None:
+    """A collector that adds an attribute on the way would double tools and prompts."""
+    more = {"key": "deployment.environment", "value": {"stringValue": "prod"}}
+    again = {**named, "attributes": [*named["attributes"], more]}
+    batch = read(line(named), line(again), line(again, deployment__region="x"))
+    assert batch.events["event_id"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Resumed, a session counts from 0 again.
+        (claude("user_prompt", event__sequence=1), claude("user_prompt", 5, event__sequence=1)),
+        (claude("user_prompt", event__sequence=1), claude("hook_x", event__sequence=1)),
+        (claude("user_prompt", event__sequence=1), claude("user_prompt", event__sequence=2)),
+        (claude("tool_result", tool_use_id="t"), claude("tool_decision", tool_use_id="t")),
+        (claude("tool_result", tool_use_id="t"), claude("tool_result", tool_use_id="u")),
+        (claude("assistant_response", request_id="r"), claude("api_request", request_id="r")),
+        # Two texts of one reply.
+        (
+            claude("assistant_response", request_id="r", response="a"),
+            claude("assistant_response", request_id="r", response="b"),
+        ),
+        (
+            claude("user_prompt", event__sequence=1),
+            claude("user_prompt", event__sequence=1, organization__id="acme"),
+        ),
+        (
+            claude("user_prompt", event__sequence=1),
+            claude("user_prompt", event__sequence=1, session__id="s2"),
+        ),
+        (claude("user_prompt", event__sequence="x"), claude("user_prompt", event__sequence="y")),
+    ],
+)
+def test_other_records_stay_apart(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert read(line(one), line(other)).events["event_id"].n_unique() == 2
+
+
 def test_records_that_are_no_events_are_counted_by_name() -> None:
     foreign = request([claude("user_prompt")], scope="opencode")
     foreign["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["body"] = {"stringValue": "init"}
