@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,13 +196,17 @@ def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[R
     Only a newline byte ends a line (JSON may contain other Unicode line ends). What follows the
     last newline is yielded too, with ``next_offset`` at its end: the caller decides whether it is
     a whole document. Consecutive empty lines are yielded as one: a small compressed file can have
-    very many. Memory is limited to ``max_line_bytes`` and one chunk.
+    very many. A byte order mark is skipped. Memory is limited to ``max_line_bytes`` and one chunk.
     """
     if offset:  # standard input cannot be sought
         handle.seek(offset)
     rest = b""
     dropped = 0  # bytes of an overlong line that were read and let go
+    is_start = offset == 0
     while chunk := handle.read(_CHUNK_BYTES):
+        if is_start and chunk.startswith(BOM_UTF8):
+            chunk, offset = chunk.removeprefix(BOM_UTF8), len(BOM_UTF8)
+        is_start = False
         *lines, tail = chunk.split(b"\n")
         blank = offset  # where the empty lines before this one begin
         for line in lines:

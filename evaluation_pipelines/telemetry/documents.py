@@ -6,19 +6,19 @@ in which each request is compressed separately after its length (4 bytes, big-en
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import chain
 from typing import BinaryIO, cast
 
 from evaluation_pipelines.storage.landing import KEPT_BYTES, RawLine, read_lines
+from evaluation_pipelines.telemetry.decompression import DecompressedFile
 from evaluation_pipelines.telemetry.domain.otlp import is_complete_json, is_truncated_json
 from evaluation_pipelines.telemetry.domain.reader import first_bytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_SMALL_BYTES = 64 * 1024 * 1024
-"""Decompressed size up to which the compression ratio is not checked."""
 
 
 class FileFormat(Enum):
@@ -35,17 +35,13 @@ class FileFormat(Enum):
         return self in (FileFormat.GZIP, FileFormat.ZSTD)
 
 
-class DamagedFileError(Exception):
-    """A file cannot be decompressed from some offset on."""
-
-
 @dataclass(slots=True)
 class Documents:
     """Complete lines of a file from an offset on.
 
     Args:
         handle: The open file, or a stream that cannot seek.
-        path: Its name; ``.json`` files may hold one pretty-printed document.
+        path: Its name; a ``.json`` file that begins with a part of a document is one document.
         max_line_bytes: Only the beginning of a longer line is returned.
         max_ratio: Maximum decompressed size as a multiple of the size on disk.
 
@@ -66,56 +62,85 @@ class Documents:
 
     @property
     def is_lines(self) -> bool:
-        """True if reading can start at any line: neither compressed nor a pipe.
-
-        A ``.json`` file may be one document.
-        """
-        is_plain = self.form is FileFormat.PLAIN and not self.path.endswith(".json")
-        return is_plain and self.handle.seekable()
+        """True if reading can start at any line: neither compressed, a document, nor a pipe."""
+        if self.form is not FileFormat.PLAIN or not self.handle.seekable():
+            return False
+        position = self.handle.tell()
+        first = next(read_lines(self.handle, 0, self.max_line_bytes), None)
+        self.handle.seek(position)
+        return first is None or not is_truncated_json(first.text + b"\n")
 
     def read(self, offset: int) -> Iterator[RawLine]:
-        """Yield the lines from ``offset`` on.
+        """Yield the lines from ``offset`` on, or the one pretty-printed document of a file.
 
         A last line without newline is included if it is a complete JSON document: a rotation can
         leave a file like that, and no proper prefix of a JSON object is one itself.
 
-        Data that cannot be decompressed, or exceeds ``max_ratio``, is a line with a defect and no
-        text.
+        Where data cannot be decompressed, exceed ``max_ratio`` or end within a line, the last line
+        has a defect. It takes no bytes (``next_offset``) if the rest may still be written.
         """
         if self.form is FileFormat.ZSTD_MESSAGES:
             yield from self._messages(offset)
         elif self.form.is_stream:
             yield from self._decompressed(offset)
         else:
-            yield from self._lines(self.handle, offset)
-
-    def _lines(self, stream: BinaryIO, offset: int) -> Iterator[RawLine]:
-        for line in read_lines(stream, offset, self.max_line_bytes):
-            if line.offset == 0 and self.path.endswith(".json") and is_truncated_json(line.text):
-                yield from self._whole_document()
-                return
-            if line.is_terminated or (not line.is_overlong and is_complete_json(line.text)):
-                yield line
+            yield from self._documents(read_lines(self.handle, offset, self.max_line_bytes), offset)
 
     def _decompressed(self, offset: int) -> Iterator[RawLine]:
-        stream = _Decompressed(self.handle, self.form, self.max_ratio)
-        try:
-            for line in self._lines(cast(BinaryIO, stream), offset):
-                yield line
-                offset = line.next_offset
-        except DamagedFileError as error:
-            yield RawLine(offset, b"", 0, offset + 1, str(error))
+        stream = DecompressedFile(self.handle, self.form.name.lower(), self.max_ratio)
+        lines = _Remembering(read_lines(cast(BinaryIO, stream), offset, self.max_line_bytes))
+        end = offset
+        for line in self._documents(lines, offset):
+            yield line
+            end = line.next_offset
         self.ends_early = stream.ends_early
+        last = lines.last or RawLine(end, b"", 0, end)
+        if stream.flaw is not None:
+            yield RawLine(end, b"", 0, end if stream.ends_early else end + 1, stream.flaw)
+        elif end < last.next_offset:
+            length = last.next_offset - end
+            what = "the file ends within a line"
+            yield RawLine(end, last.text[:KEPT_BYTES], length, last.next_offset, what)
 
-    def _whole_document(self) -> Iterator[RawLine]:
-        self.handle.seek(0)
-        limit = self.max_line_bytes
-        text = self.handle.read(limit + 1)
-        if len(text) > limit:
-            length = self.handle.seek(0, os.SEEK_END)
-            yield RawLine(0, text[:KEPT_BYTES], length, length)
-        elif not is_truncated_json(text):  # otherwise its end is not yet written
-            yield RawLine(0, text, len(text), len(text))
+    def _documents(self, lines: Iterator[RawLine], offset: int) -> Iterator[RawLine]:
+        """Yield complete lines, or one document that takes several."""
+        first = next(lines, None)
+        if first is None:
+            return
+        if offset == 0 and is_truncated_json(first.text + b"\n"):
+            yield from self._document(first, lines)
+        else:
+            yield from _complete(chain((first,), lines))
+
+    def _document(self, first: RawLine, lines: Iterator[RawLine]) -> Iterator[RawLine]:
+        """Yield the document that begins on the first line; if it is none, its lines.
+
+        A ``.json`` file is one document, even if that cannot be read.
+        """
+        is_json_file = self.path.removesuffix(".gz").removesuffix(".zst").endswith(".json")
+        text, read = bytearray(), list[RawLine]()
+        for line in chain((first,), lines):
+            read.append(line)
+            newlines = line.next_offset - line.offset - line.length_bytes
+            text += line.text + b"\n" * newlines
+            is_too_long = line.is_overlong or len(text) > self.max_line_bytes
+            # Checked at lines 2, 4, 8 ...: each check reads the whole text.
+            is_power_of_2 = len(read) & (len(read) - 1) == 0
+            if is_too_long or (not is_json_file and is_power_of_2 and not _may_be_json(text)):
+                break
+        else:
+            is_complete = is_complete_json(bytes(text))
+            if is_complete or (is_json_file and not is_truncated_json(bytes(text))):
+                yield RawLine(first.offset, bytes(text), len(text), first.offset + len(text))
+                return
+            if is_json_file or is_truncated_json(bytes(text)):
+                return  # its end is not yet written
+        if is_json_file:
+            end = max((each.next_offset for each in lines), default=read[-1].next_offset)
+            beginning = bytes(text[:KEPT_BYTES])
+            yield RawLine(first.offset, beginning, end - first.offset, end)
+        else:
+            yield from _complete(chain(read, lines))
 
     def _messages(self, offset: int) -> Iterator[RawLine]:
         """Yield length-prefixed requests; offsets are those of the file itself."""
@@ -158,47 +183,26 @@ def file_format(handle: BinaryIO) -> FileFormat:
     return FileFormat.ZSTD_MESSAGES if head[4:] == _ZSTD else FileFormat.PLAIN
 
 
-class _Decompressed:
-    """Forward-only reader of a decompressed stream."""
+class _Remembering(Iterator[RawLine]):
+    """Lines, and the last one of them so far."""
 
-    def __init__(self, handle: BinaryIO, form: FileFormat, max_ratio: int) -> None:
-        import pyarrow as pa
+    def __init__(self, lines: Iterator[RawLine]) -> None:
+        self.last: RawLine | None = None
+        self._lines = lines
 
-        handle.seek(0)
-        # A separate handle: the stream closes it.
-        handle_copy = os.fdopen(os.dup(handle.fileno()), "rb")
-        self._stream = pa.CompressedInputStream(pa.PythonFile(handle_copy), form.name.lower())
-        size_bytes = os.fstat(handle.fileno()).st_size
-        self._allowed = max(size_bytes * max_ratio, _SMALL_BYTES)
-        self._size_bytes = size_bytes
-        self._read = 0
-        self.ends_early = False
+    def __next__(self) -> RawLine:
+        self.last = next(self._lines)
+        return self.last
 
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; empty at the end, and where the stream is truncated."""
-        if self.ends_early:
-            return b""
-        try:
-            chunk: bytes = self._stream.read(size)
-        except OSError as error:
-            if "Truncated" in str(error):
-                self.ends_early = True
-                return b""
-            raise DamagedFileError(f"cannot be decompressed: {error}") from error
-        self._read += len(chunk)
-        if self._read > self._allowed:
-            raise DamagedFileError(
-                f"decompresses to more than {self._allowed} bytes from {self._size_bytes}; "
-                "raise EVAL_MAX_DECOMPRESSION_RATIO to read it"
-            )
-        return chunk
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Skip forward to an offset."""
-        while whence == os.SEEK_SET and self._read < offset:
-            if not self.read(min(offset - self._read, _SMALL_BYTES)):
-                break
-        return self._read
+def _complete(lines: Iterable[RawLine]) -> Iterator[RawLine]:
+    for line in lines:
+        if line.is_terminated or (not line.is_overlong and is_complete_json(line.text)):
+            yield line
+
+
+def _may_be_json(text: bytearray) -> bool:
+    return is_truncated_json(bytes(text)) or is_complete_json(bytes(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,7 @@ def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:
         "  impossible values, set to null: 1",
     ]
     assert ran.err.splitlines() == [
-        "warning: 1 line or record could not be read and went to quarantine: see quarantine list",
-        "warning: old.jsonl.gz is not read: its end is missing",
+        "warning: 2 lines or records could not be read and went to quarantine: see quarantine list",
     ]
 
 

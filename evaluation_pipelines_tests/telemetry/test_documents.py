@@ -3,16 +3,23 @@
 import gzip
 import io
 import struct
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
 
+from evaluation_pipelines.storage.landing import RawLine
 from evaluation_pipelines.telemetry.documents import Documents, FileFormat, file_format
 
 LINES = [b'{"n": %d}' % n for n in range(2000)]
 CONTENT = b"".join(line + b"\n" for line in LINES)
+RANDOM = Random(1)  # noqa: S311 - not for secrets
+NOISE = b"".join(b'{"n": "%s"}\n' % RANDOM.randbytes(100).hex().encode() for _ in range(4_000))
+"""Lines that hardly compress: a stream of many blocks."""
 
 
 def zstd(content: bytes) -> bytes:
@@ -39,10 +46,20 @@ PRETTY = b'{\n  "resourceLogs": []\n}\n'
     [
         ("a.jsonl", b"{}\n{}\n", [b"{}", b"{}"]),
         ("a.jsonl", b"{}\n{", [b"{}"]),
+        # A first line that was cut in a text cannot go on.
+        ("a.jsonl", b'{"a": "cut o\n', [b'{"a": "cut o']),
         # A rotation can cut between a line and its newline: a complete object is a complete line.
         ("a.jsonl", b"{}\n{}", [b"{}", b"{}"]),
         ("a.jsonl", b"{}\n12", [b"{}"]),
-        ("a.jsonl", PRETTY, PRETTY.split(b"\n")[:-1]),
+        ("a.jsonl", PRETTY, [PRETTY]),
+        ("a.jsonl", PRETTY[:-2], []),
+        # What only begins like a document is lines.
+        ("a.jsonl", PRETTY + b"{}\n", [*PRETTY.split(b"\n")[:-1], b"{}"]),
+        ("a.jsonl", b'{"a": "cut o\n{}\n{}\n', [b'{"a": "cut o', b"{}", b"{}"]),
+        ("a.jsonl", b"[\n{},\n{}\n]\n", [b"[\n{},\n{}\n]\n"]),
+        # A byte order mark is no part of the first line.
+        ("a.jsonl", b"\xef\xbb\xbf{}\n{}\n", [b"{}", b"{}"]),
+        ("a.json", b"\xef\xbb\xbf" + PRETTY, [PRETTY]),
         ("a.json", PRETTY, [PRETTY]),
         ("a.json", PRETTY[:-2], []),
         ("a.json", b"{}\n{}\n", [b"{}", b"{}"]),
@@ -88,26 +105,86 @@ def test_every_format_has_the_same_lines_from_any_line_offset(
         assert [line.text for line in later] == LINES[1235:]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
-def test_a_truncated_stream_is_reported_and_has_no_wrong_line(pack: object, tmp_path: Path) -> None:
+def read_packed(tmp_path: Path, packed: bytes) -> tuple[list[RawLine], Documents]:
     path = tmp_path / "file"
-    path.write_bytes(pack(CONTENT)[:-20])  # type: ignore[operator]
+    path.write_bytes(packed)
     with path.open("rb") as handle:
         documents = Documents(handle, "a.jsonl", 1_000, 500)
-        lines = [line.text for line in documents.read(0)]
+        return list(documents.read(0)), documents
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20, 500, 4_000])
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_all_of_a_truncated_stream_is_read_and_its_end_is_named(
+    pack: Callable[[bytes], bytes], cut: int, tmp_path: Path
+) -> None:
+    packed = pack(NOISE)[:-cut]
+    (*lines, flaw), documents = read_packed(tmp_path, packed)
     assert documents.ends_early
-    assert lines == LINES[: len(lines)]
+    assert [line.text for line in lines] == NOISE.split(b"\n")[: len(lines)]
+    assert flaw.defect is not None
+    assert "Truncated" in flaw.defect
+    # What was decompressed before it is all there, and may be continued.
+    assert flaw.offset == flaw.next_offset == sum(len(line.text) + 1 for line in lines)
+    if pack is gzip.compress:
+        whole = zlib.decompressobj(wbits=31).decompress(packed)
+        assert flaw.offset == whole.rindex(b"\n") + 1
+
+
+FLAWS = {
+    "other content after the end": lambda packed: packed + b"not compressed",
+    "zeros after the end": lambda packed: packed + bytes(1_000),
+    "a wrong checksum": lambda packed: packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:],
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_all_lines_before_a_flaw_at_the_end_are_read(flaw: str, tmp_path: Path) -> None:
+    (*lines, last), documents = read_packed(tmp_path, FLAWS[flaw](gzip.compress(CONTENT)))
+    assert [line.text for line in lines] == LINES
+    assert last.offset == len(CONTENT)
+    assert last.defect is not None
+    assert "cannot be decompressed" in last.defect
+    assert not documents.ends_early
+
+
+def test_what_precedes_a_bad_byte_in_the_middle_is_read(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(NOISE))
+    middle = len(packed) // 2
+    packed[middle : middle + 200] = b"\xff" * 200
+    (*lines, flaw), _ = read_packed(tmp_path, bytes(packed))
+    # It is noticed some lines after it: without half of them, and a few, all are right.
+    precede = NOISE.count(b"\n") // 2 - 10
+    assert [line.text for line in lines[:precede]] == NOISE.split(b"\n")[:precede]
+    assert flaw.defect is not None
+    assert flaw.next_offset > flaw.offset
+
+
+def test_a_stream_that_ends_within_a_line_has_that_line_as_a_defect(tmp_path: Path) -> None:
+    (*lines, last), _ = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2'))
+    assert [line.text for line in lines] == LINES
+    assert (last.offset, last.text, last.length_bytes) == (len(CONTENT), b'{"n": 2', 7)
+    assert last.defect == "the file ends within a line"
+    complete, _ = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2}'))
+    assert complete[-1].text == b'{"n": 2}'
+    assert complete[-1].defect is None
 
 
 def test_a_damaged_stream_ends_in_a_line_with_the_defect(tmp_path: Path) -> None:
     first = zstd(b"{}\n" * 3)
     # The bytes after the magic number of the second frame are no frame.
+    lines, _ = read_packed(tmp_path, first + zstd(CONTENT)[:4] + b"\xff" * 100)
+    assert [line.text for line in lines[:-1]] == [b"{}"] * 3
+    assert lines[-1].defect is not None
+    assert "cannot be decompressed" in lines[-1].defect
+
+
+@pytest.mark.parametrize("name", ["a.json.gz", "a.jsonl.gz"])
+def test_a_compressed_document_is_one(name: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(first + zstd(CONTENT)[:4] + b"\xff" * 100)
+    path.write_bytes(gzip.compress(PRETTY))
     with path.open("rb") as handle:
-        *_, last = Documents(handle, "a.jsonl", 1_000, 500).read(0)
-    assert last.defect is not None
-    assert "cannot be decompressed" in last.defect
+        assert read(handle, name) == [PRETTY]
 
 
 def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path: Path) -> None:

@@ -290,16 +290,37 @@ def test_an_ingest_interrupted_in_a_compressed_file_continues_from_its_position(
         assert workplace.ingest().counts.lines == 0
 
 
-def test_a_truncated_compressed_file_is_reported_until_it_is_complete(
+def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes(
+    workplace: Workplace,
+) -> None:
+    """As while a log is being compressed."""
+    packed = gzip.compress(prompts(0, 20_000))
+    workplace.land("logs.jsonl.gz", packed[:-3_000])
+    report = workplace.ingest()
+    read = workplace.landed().height
+    assert 10_000 < read < 20_000
+    assert report.counts.quarantined == 1
+    (entry,) = workplace.quarantined().to_dicts()
+    assert entry["offset"] == len(b"".join(prompts(0, 20_000).splitlines(keepends=True)[:read]))
+    assert "Truncated" in entry["reason"]
+    assert workplace.ingest().counts.lines == 0
+
+    workplace.land("logs.jsonl.gz", packed[-3_000:], "ab")
+    assert workplace.ingest().counts.quarantined == 0
+    assert numbers(workplace.landed()) == list(range(20_000))
+    assert workplace.ingest().counts.lines == 0
+
+
+def test_a_compressed_file_without_any_complete_line_is_reported_until_it_has_one(
     workplace: Workplace,
 ) -> None:
     packed = gzip.compress(prompts(0, 20))
-    workplace.land("logs.jsonl.gz", packed[:-8])
-    (skipped,) = workplace.ingest().skipped
-    assert (skipped.path, skipped.reason) == ("logs.jsonl.gz", "its end is missing")
-    workplace.land("logs.jsonl.gz", packed[-8:], "ab")
-    report = workplace.ingest()
-    assert report.skipped == []
+    workplace.land("logs.jsonl.gz", packed[:20])
+    for _ in range(2):
+        (skipped,) = workplace.ingest().skipped
+        assert (skipped.path, skipped.reason) == ("logs.jsonl.gz", "its end is missing")
+    workplace.land("logs.jsonl.gz", packed[20:], "ab")
+    assert workplace.ingest().skipped == []
     assert numbers(workplace.landed()) == list(range(20))
 
 

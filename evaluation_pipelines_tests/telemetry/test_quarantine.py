@@ -406,7 +406,7 @@ def test_deleted_parts_of_the_quarantine_are_ignored(
     tmp_path: Path,
 ) -> None:
     with open_workplace(tmp_path, compact_parts=2) as workplace:
-        workplace.land("a.jsonl", b"{\n")
+        workplace.land("a.jsonl", b"}\n")
         workplace.ingest()
         (part,) = Manifest(workplace.ledger).current(QUARANTINE.name, None)
         (workplace.lake.root / part.path).unlink()
