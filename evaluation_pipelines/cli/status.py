@@ -8,6 +8,7 @@ from evaluation_pipelines.cli.output import one_line, pluralize, print_line, pri
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import DamagedPartError, Lake, what_to_do
+from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
@@ -53,8 +54,8 @@ def _print_files(stores: Stores, now: datetime) -> None:
     ]
     columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
     print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
-    for each in skipped:
-        print_line(f"not read: {one_line(each.path)}: {each.reason}")
+    for names, reason in summarize_skipped(skipped):
+        print_line(f"not read: {one_line(names)}: {reason}")
 
 
 def _print_dates(stores: Stores) -> None:

@@ -32,6 +32,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGEN
 from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.stores import Stores, open_stores
@@ -188,8 +189,8 @@ def _print_ingest(report: IngestReport, settings: Settings) -> None:
         print_error(
             f"warning: {what} could not be read and went to quarantine: see quarantine list"
         )
-    for skipped in report.skipped:
-        print_error(f"warning: {one_line(skipped.path)} is not read: {skipped.reason}")
+    for names, reason in summarize_skipped(report.skipped):
+        print_error(f"warning: not read: {one_line(names)}: {reason}")
     for path in report.busy:
         print_error(f"warning: {one_line(path)} is being read by another ingest")
 

@@ -10,16 +10,21 @@ import os
 import re
 import stat
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 HEAD_BYTES = 4096
 KEPT_BYTES = 256  # of a line over the limit
+_MAX_NAMES = 5
 _CHUNK_BYTES = 4 * 1024 * 1024
 _SEARCHED_BYTES = 64 * 1024
 _ENDINGS = tuple(f".{name}{packed}" for name in ("jsonl", "json") for packed in ("", ".gz", ".zst"))
+_LOOKS_LIKE_TELEMETRY = re.compile(
+    r"\.(?:jsonl?\b|ndjson|log)[^/]*\Z|\.(?:bz2|zip|xz)\Z", re.IGNORECASE
+)
+NOT_READ = "only names that end in .jsonl or .json are, also with .gz or .zst after it: rename it"
 _OTHER_FOLDERS = ("signals", "evaluations")
 """Folders of signals and evaluations from other systems; not telemetry."""
 _LEADS_OUT = "a link that leads outside the folder"
@@ -85,18 +90,26 @@ class Landing:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def list_files(self) -> tuple[list[LandingFile], list[SkippedFile]]:
+    def list_files(
+        self, known: Collection[tuple[int, int]] = ()
+    ) -> tuple[list[LandingFile], list[SkippedFile]]:
         """Return all telemetry files, sorted by path, and skipped entries.
 
         A file with several names (hard links) is listed once. The folders ``signals`` and
-        ``evaluations`` are skipped. Links that lead outside the folder are not followed.
+        ``evaluations`` are skipped. Links that lead outside the folder are not followed. Files of
+        ``known`` devices and inodes are listed under any name: a rotation may have renamed them.
         """
         files: dict[tuple[int, int], LandingFile] = {}
         passed_over: list[SkippedFile] = []
-        for path in sorted(self._walk(passed_over)):
+        # Names that are read come first: of several names of a file the first is kept.
+        for path in sorted(
+            self._walk(passed_over), key=lambda each: (not is_read(each.name), each)
+        ):
             relative = path.relative_to(self.root).as_posix()
-            if relative.endswith(_ENDINGS):
+            if is_read(relative) or (known and _identity(path) in known):
                 self._add(path, relative, files, passed_over)
+            elif _LOOKS_LIKE_TELEMETRY.search(relative) and _identity(path) not in files:
+                passed_over.append(SkippedFile(_readable(relative), NOT_READ))
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
     def list_said(self, kind: str) -> list[LandingFile]:
@@ -168,6 +181,30 @@ class Landing:
 
     def _leads_out(self, path: Path) -> bool:
         return path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve())
+
+
+def is_read(name: str) -> bool:
+    """Return True if files with such a name are read."""
+    return name.endswith(_ENDINGS)
+
+
+def summarize_skipped(skipped: Iterable[SkippedFile]) -> Iterator[tuple[str, str]]:
+    """Yield names, the first ones and the number of the others, and the reason they share."""
+    by_reason: dict[str, list[str]] = {}
+    for each in skipped:
+        by_reason.setdefault(each.reason, []).append(each.path)
+    for reason, paths in by_reason.items():
+        others = len(paths) - _MAX_NAMES
+        more = f" and {others} more" if others > 0 else ""
+        yield f"{', '.join(paths[:_MAX_NAMES])}{more}", reason
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, RuntimeError):  # RuntimeError: a link to itself
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _readable(path: str) -> str:

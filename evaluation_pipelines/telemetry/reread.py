@@ -23,7 +23,7 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, landed_rows
-from evaluation_pipelines.telemetry.unread_files import is_same_file
+from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 
 
 class NotRereadError(Exception):
@@ -55,7 +55,7 @@ class Reread:
             LakeError: A new part cannot be written.
             LedgerError: The ledger cannot be used.
         """
-        files, _ = self.stores.landing.list_files()
+        files, _ = self.stores.landing.list_files(known_identities(self.stores))
         present = {(each.device, each.inode): each for each in files}
         results = [
             self._reread(table, part, damage, present)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO
 
-from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, first_time_ns, read_head
+from evaluation_pipelines.storage.landing import (
+    NOT_READ,
+    LandingFile,
+    SkippedFile,
+    first_time_ns,
+    is_read,
+    read_head,
+)
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
@@ -43,9 +50,9 @@ def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFil
 
     A rotated backup therefore comes before the live file that follows it.
     """
-    files, skipped = stores.landing.list_files()
     known = SourceFiles(stores.ledger).all()
     newest = newest_generations(known)
+    files, skipped = stores.landing.list_files(newest.keys())
     generations = Counter((each.device, each.inode) for each in known)
     unread: list[UnreadFile] = []
     for file in files:
@@ -62,7 +69,10 @@ def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFil
         except OSError as error:
             skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
             continue
-        if source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
+        if source is None and not is_read(file.path):
+            # Not the file that had this inode when it was read.
+            skipped.append(SkippedFile(file.path, NOT_READ))
+        elif source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
             unread.append(UnreadFile(file, source, generations[identity], time))
     return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
 
@@ -83,6 +93,11 @@ def newest_generations(known: Iterable[SourceFile]) -> dict[tuple[int, int], Sou
         if _generation(each) > _generation(before):
             newest[each.device, each.inode] = each
     return newest
+
+
+def known_identities(stores: Stores) -> set[tuple[int, int]]:
+    """Return device and inode of all files that were ever read."""
+    return {(each.device, each.inode) for each in SourceFiles(stores.ledger).all()}
 
 
 def _generation(source: SourceFile) -> int:
@@ -145,10 +160,11 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
 
     For a file that was emptied and started again, only the newest generation is included.
     """
-    files, skipped = stores.landing.list_files()
+    newest = newest_generations(SourceFiles(stores.ledger).all())
+    files, skipped = stores.landing.list_files(newest.keys())
     present = {(file.device, file.inode): file for file in files}
     lags: list[IngestLag] = []
-    for identity, source in newest_generations(SourceFiles(stores.ledger).all()).items():
+    for identity, source in newest.items():
         file = present.pop(identity, None)
         size = file.size_bytes if file else None
         unread = None if size is None else _unread_bytes(source, size)

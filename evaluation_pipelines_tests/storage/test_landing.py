@@ -18,6 +18,7 @@ from evaluation_pipelines.storage.landing import (
     first_time_ns,
     read_head,
     read_lines,
+    summarize_skipped,
 )
 
 NOON = b"1780315200000000000"
@@ -78,6 +79,40 @@ def test_what_looks_like_telemetry_and_is_not_read_is_named(tmp_path: Path) -> N
         "out.jsonl": "a link that leads outside the folder",
         "pipe.jsonl": "not a regular file",
     }
+
+
+NAMES = [
+    "a.JSONL",
+    "a.jsonl.1",
+    "a.jsonl.old",
+    "b.json.bak",
+    "c.ndjson",
+    "d.log",
+    "d.log.2",
+    "e.zip",
+]
+
+
+def test_other_names_of_telemetry_are_not_read_and_said(tmp_path: Path) -> None:
+    landing = landing_of(tmp_path, good=b"")
+    for name in [*NAMES, "x.jsonl.bz2", "x.jsonl.1.gz", "notes.txt", "catalog"]:
+        (tmp_path / name).write_bytes(b"{}\n")
+    files, passed_over = landing.list_files()
+    assert paths(files) == ["good.jsonl"]
+    assert [each.path for each in passed_over] == [*NAMES, "x.jsonl.1.gz", "x.jsonl.bz2"]
+    ((names, reason),) = summarize_skipped(passed_over)
+    assert names == "a.JSONL, a.jsonl.1, a.jsonl.old, b.json.bak, c.ndjson and 5 more"
+    assert "rename it" in reason
+
+
+def test_a_known_file_is_listed_under_any_name(tmp_path: Path) -> None:
+    landing = landing_of(tmp_path, logs=b"1")
+    ((file,), _) = landing.list_files()
+    (tmp_path / "logs.jsonl").rename(tmp_path / "logs.jsonl.1")
+    (tmp_path / "other.jsonl.1").write_bytes(b"2")
+    files, passed_over = landing.list_files({(file.device, file.inode)})
+    assert paths(files) == ["logs.jsonl.1"]
+    assert [each.path for each in passed_over] == ["other.jsonl.1"]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="APFS takes only UTF-8 names")

@@ -290,6 +290,36 @@ def test_an_ingest_interrupted_in_a_compressed_file_continues_from_its_position(
         assert workplace.ingest().counts.lines == 0
 
 
+@pytest.mark.parametrize("new_name", ["logs.jsonl.1", "logs.jsonl-20260601", "old/logs.log"])
+def test_the_unread_tail_of_a_file_that_was_rotated_to_another_name_is_read(
+    workplace: Workplace, new_name: str
+) -> None:
+    path = workplace.land("logs.jsonl", prompts(0, 3))
+    workplace.ingest()
+    workplace.land("logs.jsonl", prompts(3, 5), "ab")
+    target = path.parent / new_name
+    target.parent.mkdir(exist_ok=True)
+    path.rename(target)
+    workplace.land("logs.jsonl", prompts(5, 6))
+    report = workplace.ingest()
+    assert report.skipped == []
+    assert sorted(numbers(workplace.landed())) == list(range(6))
+    assert workplace.ingest().counts.lines == 0
+
+
+def test_another_file_with_the_inode_of_a_known_one_is_not_read_under_another_name(
+    workplace: Workplace,
+) -> None:
+    path = workplace.land("logs.jsonl", prompts(0, 3))
+    workplace.ingest()
+    path.rename(path.with_suffix(".log"))
+    workplace.land("logs.log", b"the log of a program\n")
+    (skipped,) = workplace.ingest().skipped
+    assert skipped.path == "logs.log"
+    assert "only names that end in .jsonl" in skipped.reason
+    assert workplace.quarantined().is_empty()
+
+
 def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes(
     workplace: Workplace,
 ) -> None:

@@ -257,7 +257,7 @@ def test_an_unreadable_file_is_reported_and_the_others_are_read(data: Path) -> N
     secret.chmod(0)
     ended = program_without_rights(data, "ingest")
     assert ended.code == 0
-    assert ended.err.startswith("warning: secret.jsonl is not read: cannot be read: ")
+    assert ended.err.startswith("warning: not read: secret.jsonl: cannot be read: ")
     assert stored(data) == [1, 2, 3]
     secret.chmod(0o600)
     assert program_without_rights(data, "ingest").code == 0

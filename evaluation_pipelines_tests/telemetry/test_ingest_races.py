@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -43,9 +43,11 @@ class CallbackLanding(Landing):
         self._listed, self._opened_again = listed, opened_again
         self._opened = False
 
-    def list_files(self) -> tuple[list[LandingFile], list[SkippedFile]]:
+    def list_files(
+        self, known: Collection[tuple[int, int]] = ()
+    ) -> tuple[list[LandingFile], list[SkippedFile]]:
         """List the files, then call back."""
-        found = super().list_files()
+        found = super().list_files(known)
         self._listed()
         return found
 

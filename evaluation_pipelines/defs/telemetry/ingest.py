@@ -17,6 +17,7 @@ from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import landed_version
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
@@ -44,8 +45,8 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
         Ingest(stores).run(LoggedProgress(context.log), report)
     finally:  # dates committed before an error are reported, too
         _report_dates(context, stores, report)
-    for skipped in report.skipped:
-        context.log.warning("not read: %s: %s", skipped.path, skipped.reason)
+    for names, reason in summarize_skipped(report.skipped):
+        context.log.warning("not read: %s: %s", names, reason)
     for path in report.busy:
         context.log.warning("another ingest is reading %s", path)
     report_checks(context.instance, stores)

@@ -109,7 +109,7 @@ def find_file(stores: Stores, file_id: str) -> LandingFile | None:
     """Return the current file of an entry; None if it is gone. Its inode may be reused."""
     source = SourceFiles(stores.ledger).get(file_id)
     identity = (source.device, source.inode)
-    files, _ = stores.landing.list_files()
+    files, _ = stores.landing.list_files({identity})
     return next((each for each in files if (each.device, each.inode) == identity), None)
 
 

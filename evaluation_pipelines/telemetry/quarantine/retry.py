@@ -41,7 +41,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
 )
 from evaluation_pipelines.telemetry.reading import event_reader, open_documents, read_line
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
-from evaluation_pipelines.telemetry.unread_files import is_same_file
+from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 
 CUT_OFF = (
     "the compressed file could not be read from this line to its end: put a fixed copy under "
@@ -223,7 +223,7 @@ class Retry:
             LedgerError: the ledger cannot be used.
         """
         report = RetryReport()
-        files, _ = self.stores.landing.list_files()
+        files, _ = self.stores.landing.list_files(known_identities(self.stores))
         present = {(each.device, each.inode): each for each in files}
         frame = all_entries(self.stores).filter(~pl.col("resolved"))
         for (file_id,), rows in frame.group_by("file_id", maintain_order=True):
