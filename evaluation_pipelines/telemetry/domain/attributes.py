@@ -1,6 +1,6 @@
 """Convert OTLP values (AnyValue) to Python values, and Python values to column types.
 
-Integers become int, doubles float (``NaN`` and infinities None, which JSON cannot express), arrays
+Integers become int, doubles float (``NaN`` and infinities text, which JSON cannot express), arrays
 list, key-value lists dict, bytes their base64 text. Anything else is None. A value that does not
 fit its column ("undefined" tokens, a negative cost) is ``BROKEN``: it becomes null and is counted.
 """
@@ -118,7 +118,7 @@ def _items(inner: Any) -> list[Any]:
     return items if isinstance(items, list) else []
 
 
-def _integer(inner: Any) -> int | float | str | None:
+def _integer(inner: Any) -> int | float | str:
     if isinstance(inner, float) and not inner.is_integer():
         return _double(inner)
     try:
@@ -127,12 +127,13 @@ def _integer(inner: Any) -> int | float | str | None:
         return str(inner)
 
 
-def _double(inner: Any) -> float | None:
+def _double(inner: Any) -> float | str:
+    """Return a finite number, or what was sent as text: no column takes it, and it is counted."""
     try:
         number = float(inner)
     except (TypeError, ValueError, OverflowError):
-        return None
-    return number if number - number == 0 else None  # inf - inf and nan - nan are not 0
+        return str(inner)
+    return number if number - number == 0 else str(number)  # inf - inf and nan - nan are not 0
 
 
 def read_attributes(pairs: Iterable[KeyValue] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:#+-]+", re.ASCII)
-_NUMBER = re.compile(r"[0-9.eE+-]+")
+_NUMBER = re.compile(r"[0-9.eE+-]+|-?inf|nan")
 _ESCAPED = re.compile(rb"\\u00(?:[2-7]|00)")
 """Beginnings of JSON escapes of these characters, and of NUL, which is removed from ids."""
 

@@ -20,15 +20,11 @@ from evaluation_pipelines import times
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.events import MASQUE_EVENTS, Clock, Columns, events_of
-from evaluation_pipelines.telemetry.domain.otlp import (
-    Defect,
-    Line,
-    MalformedLineError,
-    ResourceLogs,
-    decode_line,
-)
+from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
 from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (
     Origin,

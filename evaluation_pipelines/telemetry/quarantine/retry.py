@@ -23,7 +23,8 @@ from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import FileFormat, LinePosition, reread_lines
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.domain.otlp import MalformedLineError, select_records
+from evaluation_pipelines.telemetry.domain.decode import select_records
+from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import (

@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.telemetry.domain.attributes import TOO_DEEP, plain_value
-from evaluation_pipelines.telemetry.domain.otlp import (
-    MalformedLineError,
-    decode_line,
-    is_complete_json,
-    is_truncated_json,
-)
+from evaluation_pipelines.telemetry.domain.decode import decode_line
+from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.domain.otlp import is_complete_json, is_truncated_json
 from evaluation_pipelines_tests.otlp_builders import claude, request
 
 RECORD = claude("user_prompt")
@@ -34,17 +31,17 @@ def logs(**replaced: object) -> bytes:
         ({"intValue": "-5"}, -5),
         ({"intValue": 5.0}, 5),
         ({"intValue": 5.5}, 5.5),
-        ({"intValue": float("inf")}, None),
+        ({"intValue": float("inf")}, "inf"),
         ({"intValue": "five"}, "five"),
         ({"intValue": None}, "None"),
         ({"intValue": "9" * 5_000}, "9" * 5_000),
         ({"doubleValue": 0.5}, 0.5),
         ({"doubleValue": "0.5"}, 0.5),
         ({"doubleValue": 1}, 1.0),
-        ({"doubleValue": "NaN"}, None),
-        ({"doubleValue": "-Infinity"}, None),
-        ({"doubleValue": 10**400}, None),
-        ({"doubleValue": "half"}, None),
+        ({"doubleValue": "NaN"}, "nan"),
+        ({"doubleValue": "-Infinity"}, "-inf"),
+        ({"doubleValue": 10**400}, str(10**400)),
+        ({"doubleValue": "half"}, "half"),
         ({"boolValue": False}, False),
         ({"bytesValue": "aGk="}, "aGk="),
         ({"arrayValue": {"values": [{"intValue": "1"}, {}]}}, [1, None]),

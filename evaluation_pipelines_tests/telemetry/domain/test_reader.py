@@ -46,6 +46,8 @@ def test_a_number_is_a_number_however_it_was_sent(sent: dict[str, Any], tokens: 
         {"stringValue": "undefined"},
         {"stringValue": "NaN"},
         {"doubleValue": "NaN"},
+        {"doubleValue": float("nan")},
+        {"doubleValue": float("inf")},
         {"intValue": "-3"},
         {"doubleValue": 1.5},
         {"intValue": "9223372036854775808"},
@@ -57,8 +59,7 @@ def test_impossible_tokens_are_unknown_and_counted(sent: dict[str, Any]) -> None
     record["attributes"].append({"key": "output_tokens", "value": sent})
     batch = read(line(record))
     assert batch.events["output_tokens"].to_list() == [None]
-    # doubleValue NaN has no value: it is unknown, but not an anomaly.
-    assert batch.counts.value_anomalies == (0 if sent == {"doubleValue": "NaN"} else 1)
+    assert batch.counts.value_anomalies == 1
 
 
 def test_a_negative_cost_is_unknown() -> None:
@@ -262,10 +263,18 @@ def test_a_bad_record_is_quarantined_and_the_others_of_its_line_are_read() -> No
     assert [each.record_index for each in batch.quarantined] == [1, 2]
 
 
+HALVES = (rb"s\ud800", rb"s\udc00")
+
+
 def test_a_line_with_half_a_surrogate_pair_is_read() -> None:
     """JavaScript leaves one when it truncates a string within an emoji."""
     cut = line(claude("user_prompt", prompt="hello X")).replace(b"hello X", b"hello \\ud83d")
-    assert read_one(cut)["content"] == "hello ?"
+    assert read_one(cut)["content"] == r"hello \ud83d"
+
+
+def test_sessions_that_differ_in_halves_of_surrogate_pairs_are_two() -> None:
+    halves = [line(claude("user_prompt", session__id="X")).replace(b"X", half) for half in HALVES]
+    assert read(*halves).events["session_id"].to_list() == [r"s\ud800", r"s\udc00"]
 
 
 def test_a_record_with_too_many_attributes_is_quarantined() -> None:

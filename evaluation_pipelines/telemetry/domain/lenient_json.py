@@ -1,0 +1,93 @@
+"""JSON that a strict parser refuses, or of which it would lose a part.
+
+The standard library also reads NaN and numbers out of range. What else is read here: unpaired
+surrogates, which JavaScript leaves when it truncates a text; values that are nested very deeply;
+and lists of OTLP that a request has twice under one name.
+"""
+
+import json
+import re
+from typing import Any
+
+# With the names of older versions, and in snake_case as Protobuf writes them on request.
+RESOURCE_LOGS = ("resourceLogs", "resource_logs")
+SCOPE_LOGS = (
+    *("scopeLogs", "scope_logs"),
+    *("instrumentationLibraryLogs", "instrumentation_library_logs"),
+)
+LOG_RECORDS = ("logRecords", "log_records", "logs")
+_LISTS = {*RESOURCE_LOGS, *SCOPE_LOGS, *LOG_RECORDS}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_DEPTH = 200
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_REPLACED = {b"{": b'{"stringValue":"(nested too deeply)"}', b"[": b"[]"}
+
+
+class MalformedLineError(ValueError):
+    """The whole line cannot be read."""
+
+
+def parse_leniently(line: bytes) -> list[dict[str, Any]]:
+    r"""Return the objects of a line: one, or those of an array.
+
+    An unpaired surrogate becomes its escape as text, ``\ud800``, so that two different texts stay
+    different.
+
+    Raises:
+        MalformedLineError: The line is not UTF-8, not JSON, or not an object or array of objects.
+    """
+    try:
+        document = _parse(line)
+    except UnicodeDecodeError as error:
+        raise MalformedLineError(f"not UTF-8 at byte {error.start}") from error
+    except ValueError as error:
+        raise MalformedLineError(f"not JSON: {error}") from error
+    requests = document if isinstance(document, list) else [document]
+    if not all(isinstance(request, dict) for request in requests):
+        raise MalformedLineError("not an OTLP request: expected a JSON object")
+    return requests
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return _loads(line.decode("utf-8"))
+    except RecursionError as error:
+        try:
+            return _loads(_without_deep_values(line).decode("utf-8"))
+        except (ValueError, RecursionError):
+            raise MalformedLineError("nested too deeply") from error
+
+
+def _loads(text: str) -> Any:
+    document = json.loads(text, object_pairs_hook=_joined)
+    # In all texts at once: surrogates are read one by one, and cannot be written.
+    dumped = json.dumps(document, ensure_ascii=False)
+    escaped = _SURROGATE.sub(lambda found: rf"\\u{ord(found.group()):04x}", dumped)
+    return document if escaped == dumped else json.loads(escaped)
+
+
+def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of a repeated name the last value counts, but OTLP lists are joined."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        known = found.get(name) if name in _LISTS else None
+        is_joined = isinstance(known, list) and isinstance(value, list)
+        found[name] = [*known, *value] if is_joined and known is not None else value
+    return found
+
+
+def _without_deep_values(line: bytes) -> bytes:
+    """Replace the objects and arrays below a depth that no telemetry needs."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _TOKEN.finditer(line):
+        bracket = token.group()
+        if bracket in (b"{", b"["):
+            depth += 1
+            if depth == _MAX_DEPTH:
+                kept += [line[start : token.start()], _REPLACED[bracket]]
+        elif bracket in (b"}", b"]"):
+            if depth == _MAX_DEPTH:
+                start = token.end()
+            depth -= 1
+    return b"".join(kept) + line[start:] if depth == 0 else line
