@@ -52,8 +52,9 @@ def list_entries(
     unresolved = frame.filter(~pl.col("resolved"))
     print_rows = _print_entries if each_one else _print_groups
     not_shown = print_rows(unresolved, limit)
-    resolved = frame.height - unresolved.height
-    found = pluralize(unresolved.height, "entry", "entries")
+    lines = int(unresolved["lines"].sum())
+    resolved = int(frame["lines"].sum()) - lines
+    found = pluralize(lines, "entry", "entries")
     print_line(
         f"{found} of {pluralize(unresolved['file_id'].n_unique(), 'file')}"
         + (f", {resolved} more resolved" if resolved else "")
@@ -111,10 +112,10 @@ def _print_entries(frame: pl.DataFrame, limit: int) -> int:
     """Print entries; return the number of those not printed."""
     newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
     rows = [
-        (each.name, each.path, each.reason, _time(each.quarantined_at))
+        (each.name, each.path, each.lines, each.reason, _time(each.quarantined_at))
         for each in to_entries(newest_first.head(limit))
     ]
-    columns = ("entry", "file", "reason", "read (UTC)")
+    columns = ("entry", "file", "lines #", "reason", "read (UTC)")
     print_table("Quarantine", columns, rows, essential=len(columns))
     return frame.height - len(rows)
 
@@ -123,6 +124,8 @@ def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, 
     yield "entry", entry.name
     yield "file", entry.path
     yield "line", f"from byte {entry.offset}, {pluralize(entry.length_bytes, 'byte')} long"
+    if entry.lines > 1:
+        yield "equal lines", f"{entry.lines}, of which this is the first"
     if entry.record_index != WHOLE_LINE:
         yield (
             "record",

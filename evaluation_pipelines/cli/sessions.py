@@ -231,9 +231,11 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
     """Print what was not read; if there is no session, also what the telemetry contains."""
     shown, others = scored.quarantined[:_MAX_DEFECTS], scored.quarantined[_MAX_DEFECTS:]
     for name, line in shown:
-        print_error(f"warning: {one_line(name)}, byte {line.offset}: not read: {line.reason}")
-    if others:
-        more = pluralize(len(others), "more line or record", "more lines or records")
+        where = f"{one_line(name)}, byte {line.offset}"
+        others_like_it = f" ({line.lines} equal lines)" if line.lines > 1 else ""
+        print_error(f"warning: {where}{others_like_it}: not read: {line.reason}")
+    if left := sum(line.lines for _, line in others):
+        more = pluralize(left, "more line or record", "more lines or records")
         print_error(f"warning: {more} not read")
     if not scored.sessions:
         for note in ingest_notes(scored.counts, settings):

@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-import polars as pl
-
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
@@ -18,7 +16,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.quarantine.entries import all_entries, to_entries
+from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _MAX_DEFECTS = 10
@@ -100,11 +98,12 @@ def _print_quarantine(stores: Stores) -> None:
     """Print the newest unresolved entries and the records that are not stored."""
     totals = IngestBatches(stores.ledger).totals()
     print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
-    frame = all_entries(stores).filter(~pl.col("resolved"))
-    newest = frame.sort("quarantined_at", "file_id", "offset", descending=[True, False, True])
-    for each in to_entries(newest.head(_MAX_DEFECTS)):
-        print_line(f"  {one_line(each.path)}, byte {each.offset}: {one_line(each.reason)}")
-    if frame.height:
+    newest = newest_unresolved(stores, _MAX_DEFECTS)
+    for each in newest:
+        lines = f" ({each.lines} equal lines)" if each.lines > 1 else ""
+        reason = one_line(each.reason)
+        print_line(f"  {one_line(each.path)}, byte {each.offset}{lines}: {reason}")
+    if newest:
         print_line("  all entries: evaluation-pipelines quarantine list")
     for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):
         what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")

@@ -124,7 +124,7 @@ EVENTS_WITH_TEXTS = pl.Schema(
 
 QUARANTINE = Table(
     name="quarantine",
-    grain="one row per line or record that could not be read",
+    grain="one row per line or record that could not be read; equal ones are together",
     key=(),
     order=(),
     has_texts=True,
@@ -137,5 +137,6 @@ QUARANTINE = Table(
         ("reason", pl.String, "what is wrong, in words"),
         ("first_bytes", pl.String, "the first 256 bytes, undecodable ones escaped"),
         ("quarantined_at", UTC_TIME, "when it was read"),
+        ("lines", pl.Int64, "equal lines of the file that the row stands for; the first is named"),
     ),
 )

@@ -17,7 +17,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
-_MERGED_BYTES = 8 * 1024 * 1024
+_MERGED_BYTES, _MERGED_ROWS = 8 * 1024 * 1024, 500_000
 """Parts are merged up to this size: more rows would take much memory, and reads gain nothing."""
 
 
@@ -56,7 +56,9 @@ def _groups(parts: Iterable[Part]) -> list[list[Part]]:
     groups: list[list[Part]] = []
     group: list[Part] = []
     for part in parts:
-        if group and sum(each.size_bytes for each in (*group, part)) > _MERGED_BYTES:
+        both = (*group, part)
+        is_large = sum(each.size_bytes for each in both) > _MERGED_BYTES
+        if group and (is_large or sum(each.row_count for each in both) > _MERGED_ROWS):
             groups.append(group)
             group = []
         group.append(part)

@@ -240,6 +240,7 @@ class Ingest:
                 each.reason,
                 each.first_bytes,
                 self.clock(),
+                each.lines,
             )
             for each in batch.quarantined
         ]

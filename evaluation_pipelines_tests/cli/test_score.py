@@ -189,10 +189,12 @@ def test_invalid_lines_are_reported_and_the_others_scored(program: Program) -> N
 
 
 def test_only_the_first_invalid_lines_are_reported(program: Program) -> None:
-    (program.folder / "logs.jsonl").write_bytes(b"bad\n" * 1_000 + session("s"))
+    bad = b"".join(b"bad %d\n" % n for n in range(900)) + b"bad\n" * 100
+    (program.folder / "logs.jsonl").write_bytes(b"bad\n" * 100 + bad + session("s"))
     errors = program("score", "logs.jsonl").err.splitlines()
     assert len(errors) == 6
-    assert errors[-1] == "warning: 995 more lines or records not read"
+    assert errors[0].startswith("warning: logs.jsonl, byte 0 (200 equal lines): not read: not JSON")
+    assert errors[-1] == "warning: 896 more lines or records not read"
 
 
 def test_telemetry_without_a_session_prints_its_contents(program: Program) -> None:

@@ -81,13 +81,24 @@ def test_status_shows_what_was_not_read_or_stored(program: Program) -> None:
 
 
 def test_status_shows_the_lines_that_were_quarantined_last(program: Program) -> None:
-    program.land("logs.jsonl", b"x\n" * 7)
+    program.land("logs.jsonl", b"a\nb\nc\nd\ne\nf\ng\n")
     program("ingest")
-    program.land("logs.jsonl", b"x\n" * 5, "ab")
+    program.land("logs.jsonl", b"h\ni\nj\nk\nl\n", "ab")
     program("ingest")
     shown = re.findall(r"^  logs\.jsonl, byte (\d+): not JSON", program("status").out, re.MULTILINE)
     # Twelve lines of two bytes: the last ten, newest first.
     assert list(map(int, shown)) == [22, 20, 18, 16, 14, 12, 10, 8, 6, 4]
+
+
+def test_equal_lines_in_quarantine_are_shown_together(program: Program) -> None:
+    """A small compressed file can have millions of them."""
+    program.land("logs.jsonl", b"x\n" * 7 + session("a") + b"x\n")
+    assert "8 lines or records could not be read" in program("ingest").err
+    out = program("status").out
+    assert "quarantine: 8 of 9 lines" in out
+    assert "  logs.jsonl, byte 0 (8 equal lines): not JSON" in out
+    group, *_ = program("quarantine", "list").table()
+    assert group[1] == "8"
 
 
 def test_status_shows_when_dates_with_open_sessions_are_built_again(program: Program) -> None:

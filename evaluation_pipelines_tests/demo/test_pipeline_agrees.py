@@ -116,7 +116,7 @@ def test_every_line_and_record_that_was_written_is_counted_once(outcome: Outcome
 
     assert counts.bytes == delivery.bytes
     assert counts.lines == delivery.lines
-    assert counts.quarantined == delivery.broken == outcome.workplace.quarantined().height
+    assert counts.quarantined == delivery.broken == outcome.workplace.quarantined()["lines"].sum()
     assert counts.skipped == delivery.metrics + delivery.traces
     assert counts.attribution_lines == delivery.attribution_lines
     assert counts.events == delivery.records + delivery.resent_records + delivery.dons_and_doffs
@@ -180,6 +180,6 @@ def test_a_mishap_puts_one_thing_into_quarantine_and_loses_nothing(
     workplace.land("sound.jsonl", logs_line([request]) + b"\n")
     report = workplace.ingest()
 
-    assert workplace.quarantined().height == report.counts.quarantined == 1
+    assert workplace.quarantined()["lines"].sum() == report.counts.quarantined == 1
     assert report.counts.events == 2 * 2
     assert workplace.landed()["event_id"].n_unique() == 2

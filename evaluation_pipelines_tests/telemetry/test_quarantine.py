@@ -236,6 +236,24 @@ def test_lines_are_found_again_in_every_compression(
         assert totals(workplace).quarantined == 0
 
 
+def test_equal_lines_are_one_entry_and_all_resolved_with_it(tmp_path: Path) -> None:
+    """Their records repeat each other, so that none is lost with the copies that are not stored."""
+    odd = line(many(1), many(2))
+    with open_workplace(tmp_path, **FEW) as workplace:
+        workplace.land("logs.jsonl", odd * 3 + short_line(0))
+        workplace.ingest()
+        entries = all_entries(workplace.stores)
+        assert entries["lines"].to_list() == [3, 3]
+        assert (totals(workplace).lines, totals(workplace).quarantined) == (4, 6)
+    with open_workplace(tmp_path) as workplace:
+        report = retry(workplace)
+        assert (report.resolved, report.events, report.unresolved) == (2, 2, [])
+        counts = totals(workplace)
+        assert (counts.lines, counts.events, counts.quarantined) == (4, 3, 0)
+        assert counts.repeated_records == 4
+        assert all_entries(workplace.stores)["resolved"].all()
+
+
 def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **SHORT) as workplace:
         path = workplace.land("logs.jsonl", long_line(0))

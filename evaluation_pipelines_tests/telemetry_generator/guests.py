@@ -91,6 +91,8 @@ def _step(random: Random, speaks: Wording, truth: GuestTruth, now_ms: int) -> li
     truth.input_tokens += tokens.input_tokens
     truth.cache_read_tokens += tokens.cached_tokens
     truth.output_tokens += tokens.output_tokens
+    if not speaks.counts_thoughts_as_output:
+        truth.output_tokens += tokens.thought_tokens
     answered = speaks.answer(now_ms - 500, tokens)
     number, chance = truth.api_requests, random.random()
     if chance < 0.1 and speaks.can_refuse:

@@ -32,6 +32,7 @@ class Wording(ABC):
     model: str
     session_key = "session.id"
     can_refuse = True
+    counts_thoughts_as_output = True
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

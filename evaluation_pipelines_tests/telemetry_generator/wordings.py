@@ -65,6 +65,7 @@ class GeminiWording(Wording):
 
     source_cli, scope, service, model = "gemini_cli", "gemini-cli", "gemini-cli", "gemini-2.5-pro"
     prefix = "gemini_cli."
+    counts_thoughts_as_output = False
 
     def prompt(self, time_ms: int) -> list[Record]:
         """See ``Wording``."""
@@ -110,6 +111,8 @@ class GeminiWording(Wording):
 
 class QwenWording(GeminiWording):
     """Qwen Code, a fork of it: each call once, and the session has a beginning."""
+
+    counts_thoughts_as_output = True
 
     source_cli, scope, service, model = "qwen_code", "qwen-code", "qwen-code", "qwen3-coder-plus"
     prefix = "qwen-code."

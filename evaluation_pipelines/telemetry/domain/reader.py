@@ -8,6 +8,7 @@ Attribution lines say which masque a session wore, and when:
 missing. Each becomes a ``masque_don`` event and, if ``doffed_at`` is set, a ``masque_doff`` event.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -76,15 +77,16 @@ def first_bytes(line: bytes) -> str:
     return line[:256].decode("utf-8", "backslashreplace")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QuarantinedLine:
-    """A line, or one record of it, that could not be read."""
+    """A line, or one record of it, that could not be read, and the number of equal ``lines``."""
 
     offset: int
     length_bytes: int
     record_index: int | None
     reason: str
     first_bytes: str
+    lines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class EventReader:
     _order: list[int] = field(init=False)
     _columns: dict[str, list[Any]] = field(init=False)
     _quarantined: list[QuarantinedLine] = field(init=False)
+    _known_defects: dict[tuple[bytes, Defect], QuarantinedLine] = field(init=False)
     _counts: IngestCounts = field(init=False)
     _names: Counter[tuple[str, str]] = field(init=False)
 
@@ -177,15 +180,25 @@ class EventReader:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
         self._numbers = count()
         self._order, self._columns = [], {name: [] for name in _SCHEMA}
-        self._quarantined, self._counts, self._names = [], IngestCounts(), Counter()
+        self._quarantined, self._known_defects = [], {}
+        self._counts, self._names = IngestCounts(), Counter()
 
     def _quarantine(self, line: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
+        """Keep a defect; of equal lines the first is kept, with their number."""
         self._counts.quarantined += 1
-        self._quarantined.append(
-            QuarantinedLine(
-                offset, length_bytes, defect.record_index, defect.reason, first_bytes(line)
-            )
+        entry = QuarantinedLine(
+            offset, length_bytes, defect.record_index, defect.reason, first_bytes(line)
         )
+        if len(line) < length_bytes:  # the rest of the line is not known
+            self._quarantined.append(entry)
+            return
+        key = (hashlib.blake2b(line, digest_size=16).digest(), defect)
+        known = self._known_defects.get(key)
+        if known is None:
+            self._known_defects[key] = entry
+            self._quarantined.append(entry)
+        else:
+            known.lines += 1
 
     def _read_request(self, request: Line, line: bytes, origin: Origin, index: int) -> int:
         """Read one request; ``index`` is that of its first record. Return the next index."""

@@ -1,5 +1,6 @@
 """Entries of the quarantine and their state."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,6 +38,7 @@ class QuarantineEntry:
         reason: Why it could not be read, as of the last attempt.
         first_bytes: Beginning of the line.
         quarantined_at: Time of the first attempt.
+        lines: Number of equal lines that the entry stands for; it names the first one.
         retried_at: Time of the last retry; None if never retried.
         resolved: True if that retry could read it.
     """
@@ -49,6 +51,7 @@ class QuarantineEntry:
     reason: str
     first_bytes: str
     quarantined_at: datetime
+    lines: int
     retried_at: datetime | None
     resolved: bool
 
@@ -77,32 +80,58 @@ def all_entries(stores: Stores) -> pl.DataFrame:
     Raises:
         LakeError: a part cannot be read.
     """
-    parts = [
-        stores.lake.read_part(part, QUARANTINE)
-        for part in Manifest(stores.ledger).current(QUARANTINE.name, None)
-        if (stores.lake.root / part.path).exists()
-    ]
-    found = pl.concat([QUARANTINE.schema.to_frame(), *parts]).with_columns(
-        pl.col("record_index").fill_null(WHOLE_LINE)
-    )
+    parts = [QUARANTINE.schema.to_frame(), *_parts(stores, QUARANTINE.schema.names())]
+    return _with_retries(pl.concat(parts), _retried(stores)).sort(_KEY)
+
+
+def newest_unresolved(stores: Stores, limit: int) -> list[QuarantineEntry]:
+    """Return the newest unresolved entries, without their first bytes.
+
+    One part is in memory at a time: a file of another kind can have millions of bad lines.
+
+    Raises:
+        LakeError: a part cannot be read.
+    """
+    retried = _retried(stores)
+    names = [name for name in QUARANTINE.schema.names() if name != "first_bytes"]
+    newest = QUARANTINE.schema.to_frame().select(names)
+    order = ("quarantined_at", "file_id", "offset")
+    for part in _parts(stores, names):
+        unresolved = _with_retries(part, retried).filter(~pl.col("resolved"))
+        both = pl.concat([newest, unresolved.select(names)])
+        newest = both.sort(order, descending=[True, False, True]).head(limit)
+    return to_entries(_with_retries(newest, retried).with_columns(first_bytes=pl.lit("")))
+
+
+def _parts(stores: Stores, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    for part in Manifest(stores.ledger).current(QUARANTINE.name, None):
+        if (stores.lake.root / part.path).exists():
+            yield stores.lake.read_part(part, QUARANTINE, columns)
+
+
+def _retried(stores: Stores) -> pl.DataFrame:
     verdicts = [
         (each.file_id, each.offset, each.record_index, each.retried_at, each.reason)
         for each in QuarantineRetries(stores.ledger).retried()
     ]
-    retried = pl.DataFrame(
+    return pl.DataFrame(
         verdicts,
         schema={
-            **{name: found.schema[name] for name in _KEY},
+            **{name: QUARANTINE.schema[name] for name in _KEY},
             "retried_at": UTC_TIME,
             "newer_reason": pl.String(),
         },
         orient="row",
     )
-    joined = found.join(retried, on=_KEY, how="left").with_columns(
+
+
+def _with_retries(entries: pl.DataFrame, retried: pl.DataFrame) -> pl.DataFrame:
+    known = entries.with_columns(pl.col("record_index").fill_null(WHOLE_LINE))
+    joined = known.join(retried, on=_KEY, how="left").with_columns(
         reason=pl.coalesce("newer_reason", "reason"),
         resolved=pl.col("retried_at").is_not_null() & pl.col("newer_reason").is_null(),
     )
-    return joined.drop("newer_reason").sort(_KEY)
+    return joined.drop("newer_reason")
 
 
 def find_file(stores: Stores, file_id: str) -> LandingFile | None:
@@ -126,7 +155,7 @@ def group_entries(frame: pl.DataFrame) -> list[QuarantineGroup]:
         )
         .sort("quarantined_at", *_KEY)
         .group_by("path", "kind")
-        .agg(pl.len().alias("entries"), pl.all().exclude("path", "kind").last())
+        .agg(pl.sum("lines").alias("entries"), pl.all().exclude("path", "kind").last())
         .sort("quarantined_at", "path", "kind", descending=[True, False, False])
     )
     return [

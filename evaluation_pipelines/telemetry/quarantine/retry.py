@@ -137,7 +137,7 @@ def _whole_line(
     rows = [
         (
             *(entry.file_id, entry.path, each.offset, each.length_bytes, each.record_index),
-            *(each.reason, each.first_bytes, now),
+            *(each.reason, each.first_bytes, now, entry.lines),
         )
         for each in batch.quarantined
         if each.record_index not in known
@@ -162,14 +162,19 @@ def _retried(
     reasons: dict[int, str],
     newly_quarantined: pl.DataFrame,
 ) -> RetriedLine:
-    gained = batch.counts
+    gained, copies = batch.counts, of_line[0].lines
     gained.lines -= 1  # the line was counted when it was quarantined
-    gained.quarantined -= len(of_line)
+    gained.quarantined = copies * (gained.quarantined - len(of_line))
+    # Equal lines have equal records: those of the others repeat the ones that are stored.
+    gained.repeated_records = copies * gained.repeated_records + (copies - 1) * gained.events
+    for name in ("unknown_records", "unattributed", "skipped", "attribution_lines"):
+        setattr(gained, name, copies * getattr(gained, name))
+    names = Counter({name: copies * number for name, number in batch.names.items()})
     verdicts = [
         RetryVerdict(each.offset, each.record_index, reasons.get(each.record_index))
         for each in of_line
     ]
-    return RetriedLine(of_line, verdicts, batch.events, newly_quarantined, gained, batch.names)
+    return RetriedLine(of_line, verdicts, batch.events, newly_quarantined, gained, names)
 
 
 def _unreadable(of_line: Sequence[QuarantineEntry], reason: str) -> RetriedLine:
