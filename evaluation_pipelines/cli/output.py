@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import TextIOWrapper
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +121,33 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
 
 
 def json_text(value: object, default: Callable[[Any], object] = str) -> str:
-    """Return an indented JSON document; ``default`` converts values that JSON does not have."""
-    return f"{json.dumps(value, indent=2, default=default)}\n"
+    """Return an indented JSON document; ``default`` converts values that JSON does not have.
+
+    Infinities and NaN, which JSON does not have either, are null.
+    """
+    try:
+        text = json.dumps(value, indent=2, default=default, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), indent=2, default=default, allow_nan=False)
+    return f"{text}\n"
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float() if not isfinite(value):
+            return None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
 
 
 def csv_text(rows: pl.DataFrame) -> str:
     """Return rows as CSV with a heading; null is empty.
 
-    Strings that a spreadsheet would run as formulas get a leading apostrophe; numbers do not.
+    Strings are on one line, without characters that a terminal would obey. Those that a
+    spreadsheet would run as formulas get a leading apostrophe; numbers do not.
     """
     strings = pl.selectors.string()
     escaped = strings.map_elements(_escape_formula, return_dtype=pl.String, skip_nulls=True)
@@ -135,7 +155,8 @@ def csv_text(rows: pl.DataFrame) -> str:
 
 
 def _escape_formula(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    line = one_line(text)
+    return f"'{line}" if line.startswith(_FORMULA_STARTS) else line
 
 
 def print_json(value: object, default: Callable[[Any], object] = str) -> None:

@@ -1,6 +1,6 @@
 """Commands ``ingest``, ``build`` and ``publish``: from telemetry to tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated
 
@@ -26,11 +26,12 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.sessions import ingest_notes
 from evaluation_pipelines.cli.status import why_not_built
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
-from evaluation_pipelines.reporting.comparison_report import refresh_comparison
+from evaluation_pipelines.reporting.comparison_report import Report, refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.daily_table import ANY_ERROR
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -162,16 +163,42 @@ def build_tables(stores: Stores, date_range: DateRange | None) -> None:
 
 
 def publish_database(stores: Stores) -> None:
-    """Publish the analysts' database and print its tables."""
+    """Publish the analysts' database and print its tables.
+
+    A table or report that cannot be made again is published as it was before.
+
+    Raises:
+        typer.Exit: Some could not be made; the others are published.
+        AnalyticsError: The database cannot be published.
+    """
     now = datetime.now(UTC)
-    # The build does not write these three tables.
-    write_masque_lift(stores, now)
-    write_missing_tools(stores, last_period(now))
-    _, report = refresh_comparison(stores, now)
+    reports: list[Report] = []
+    # The build does not write these.
+    are_made = [
+        _is_made("masque_lift", lambda: write_masque_lift(stores, now)),
+        _is_made("missing_tools", lambda: write_missing_tools(stores, last_period(now))),
+        _is_made(
+            "the comparison of models",
+            lambda: reports.append(refresh_comparison(stores, now)[1]),
+        ),
+    ]
     published = publish_analytics(stores, now)
     rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())
     print_line(f"published {published.link}: {rows}")
-    print_line(f"report {report.html}")
+    for report in reports:
+        print_line(f"report {report.html}")
+    if not all(are_made):
+        raise typer.Exit(1)
+
+
+def _is_made(name: str, make: Callable[[], object]) -> bool:
+    try:
+        make()
+    except ANY_ERROR as error:
+        reason = f"{type(error).__name__}: {one_line(str(error))}"
+        print_error(f"error: {name} could not be made, and is published as before: {reason}")
+        return False
+    return True
 
 
 def _print_ingest(report: IngestReport, settings: Settings) -> None:

@@ -6,10 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 
-from evaluation_pipelines.cli.output import one_line, print_table, sanitize, write_output
+from evaluation_pipelines.cli.output import (
+    csv_text,
+    json_text,
+    one_line,
+    print_table,
+    sanitize,
+    write_output,
+)
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import SCRIPT, Program
 
@@ -237,3 +245,14 @@ def test_a_named_pipe_can_be_scored(program: Program) -> None:
     with subprocess.Popen([str(SCRIPT), "score", "pipe"], cwd=program.folder) as process:
         pipe.write_bytes(session("s"))
     assert process.returncode == 0
+
+
+def test_json_has_no_numbers_that_json_does_not_know() -> None:
+    value = {"a": [float("nan"), 1.5, (float("inf"),)], "b": {"c": -float("inf")}}
+    assert json.loads(json_text(value)) == {"a": [None, 1.5, [None]], "b": {"c": None}}
+
+
+def test_csv_has_no_characters_that_a_terminal_obeys() -> None:
+    text = csv_text(pl.DataFrame({"agent": [MALICIOUS, "=1+1", "plain"], "n": [1, -2, 3]}))
+    assert_safe(text)
+    assert text.splitlines()[2:] == ["'=1+1,-2", "plain,3"]

@@ -1,0 +1,45 @@
+"""Command ``publish``: what can be made is published, and what cannot is said."""
+
+import duckdb
+import pytest
+
+from evaluation_pipelines.cli import telemetry
+from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.program import Program
+
+
+def sessions(program: Program) -> int:
+    link = str(program.folder / "data/analytics.duckdb")
+    with duckdb.connect(link, read_only=True) as database:
+        return len(database.table("sessions").fetchall())
+
+
+def test_a_report_that_cannot_be_made_does_not_stop_publishing(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.land("logs.jsonl", session("a"))
+    program("ingest")
+    program("build")
+
+    def fails(*_: object) -> None:
+        raise ArithmeticError("a number that\x1b[31m was not expected")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(telemetry, "refresh_comparison", fails)
+        ran = program("publish")
+    assert ran.code == 1
+    assert "error: the comparison of models could not be made, and is published as" in ran.err
+    assert "\x1b" not in ran.err
+    assert ran.out.startswith("published ")
+    assert sessions(program) == 1
+    assert program("publish").code == 0
+
+
+@pytest.mark.parametrize("cost", [1e26, 1.7e308, "1e400", "Infinity", 10_001, -1])
+def test_an_absurd_cost_is_unknown_and_stops_nothing(program: Program, cost: object) -> None:
+    absurd = line(claude("api_request", 1, session__id="a", cost_usd=cost, request_id="r"))
+    program.land("logs.jsonl", session("a") + absurd)
+    assert "impossible values, set to null: 1" in program("ingest").out
+    program("build")
+    assert program("publish").code == 0
+    assert "Infinity" not in program("sessions", "--format", "json").out
