@@ -17,6 +17,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
+from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 from evaluation_pipelines.telemetry.documents import FileFormat, file_format
@@ -49,6 +50,7 @@ def list_entries(
     """List unresolved entries by file and reason, newest first."""
     with read_stores(load_settings()) as stores:
         frame = all_entries(stores)
+        external = loaded_files(stores)
     unresolved = frame.filter(~pl.col("resolved"))
     print_rows = _print_entries if each_one else _print_groups
     not_shown = print_rows(unresolved, limit)
@@ -59,6 +61,31 @@ def list_entries(
         f"{found} of {pluralize(unresolved['file_id'].n_unique(), 'file')}"
         + (f", {resolved} more resolved" if resolved else "")
         + (f"; {not_shown} not shown: use --limit" if not_shown else "")
+    )
+    _print_external(external, limit, each_one=each_one)
+
+
+def _print_external(files: pl.DataFrame, limit: int, *, each_one: bool) -> None:
+    """Print lines of signals and evaluations that cannot be used, as of the last load."""
+    rejected = files.filter(pl.col("rejected") > 0).sort("path")
+    if rejected.is_empty():
+        return
+    lines = rejected.select("path", "loaded_at", "rejects").explode("rejects").unnest("rejects")
+    if not each_one:
+        lines = lines.group_by("path", "reason", maintain_order=True).agg(
+            pl.len(), pl.col("line").first(), pl.col("loaded_at").first()
+        )
+    else:
+        lines = lines.with_columns(len=pl.lit(1))
+    rows = [
+        (row["path"], row["len"], row["reason"], _time(row["loaded_at"]), row["line"])
+        for row in lines.head(limit).to_dicts()
+    ]
+    columns = ("file", "entries #", "reason", "read (UTC)", "first line #")
+    print_table("\nSignals and evaluations", columns, rows, essential=len(columns))
+    print_line(
+        f"{pluralize(int(rejected['rejected'].sum()), 'line')} of "
+        f"{pluralize(rejected.height, 'file')}; correct the file: it is read again when it changes"
     )
 
 

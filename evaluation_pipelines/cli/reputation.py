@@ -1,8 +1,10 @@
 """Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -11,6 +13,9 @@ import typer
 
 from evaluation_pipelines.cli.dates import AS_OF, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    csv_text,
+    format_option,
     one_line,
     pluralize,
     print_error,
@@ -18,14 +23,19 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
     progress_bar,
+    write_output,
 )
 from evaluation_pipelines.reputation.domain.agent_score import (
     CALIBRATED_AT,
     agent_record,
     unknown_agent,
 )
+from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.reputation.domain.identity import identity_id, unknown_identity
-from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.external_signals import (
+    load_external_signals,
+    retract_external,
+)
 from evaluation_pipelines.reputation.reputation_as_of import reputation_as_of
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.updates import (
@@ -36,10 +46,19 @@ from evaluation_pipelines.reputation.updates import (
     read_reputation,
     scored_agents,
     weekly_scores,
+    with_agents,
 )
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+
+class RetractedKind(StrEnum):
+    """What can be retracted, named like the folders of the landing folder."""
+
+    SIGNALS = "signals"
+    EVALUATIONS = "evaluations"
+
 
 app = typer.Typer(
     help="Reputation of identities over 90 days and scores of agents from 0 to 1000.",
@@ -112,19 +131,130 @@ def show(
     _print_identity(str(identity), weeks)
 
 
+_ONE_ORGANIZATION = typer.Option("--organization", metavar="NAME", help="Only this organization.")
+_LIST_FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+
+
 @app.command()
 def leaderboard(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of agents.")] = 20,
+    organization: Annotated[str | None, _ONE_ORGANIZATION] = None,
     as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, _LIST_FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """List agents by score; agents that are still calibrating come last."""
-    print_leaderboard(load_settings(), limit, parse_as_of(as_of))
+    print_leaderboard(load_settings(), limit, parse_as_of(as_of), organization, form)
 
 
-def print_leaderboard(settings: Settings, limit: int, then: datetime | None = None) -> None:
+def print_leaderboard(
+    settings: Settings,
+    limit: int,
+    then: datetime | None = None,
+    organization: str | None = None,
+    form: OutputFormat = OutputFormat.TABLE,
+) -> None:
     """Print the best agents, as of the time ``then`` unless it is ``None``."""
     with _read_store(settings, then) as store:
-        _print_agents(scored_agents(store, then or datetime.now(UTC)), limit)
+        scores = scored_agents(store, then or datetime.now(UTC))
+    ranked = _of_organization(scores, organization).sort(
+        -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
+    )
+    if form is OutputFormat.TABLE:
+        _print_agents(ranked, limit)
+    else:
+        _write_rows(ranked.head(limit), form)
+
+
+@app.command()
+def identities(
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of identities.")] = 50,
+    organization: Annotated[str | None, _ONE_ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, _LIST_FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """List identities by their overall reputation, with the agents that they belong to."""
+    settings, then = load_settings(), parse_as_of(as_of)
+    with read_stores(settings) as stores, _read_store(settings, then) as store:
+        scores = store.scores() if then is None else store.scores_as_of(then)
+        named = _of_organization(with_agents(stores, scores), organization)
+    ranked = named.sort(-pl.col("overall_score"), "identity_id")
+    if form is not OutputFormat.TABLE:
+        _write_rows(ranked.head(limit), form)
+        return
+    columns = ("identity", "agent", "organization", "overall #", "signals #", "confidence #")
+    rows = [
+        (
+            *(row["identity_id"], row["agent_id"], row["organization_id"]),
+            *(_signed(row["overall_score"]), row["total_events"], f"{row['confidence']:.2f}"),
+        )
+        for row in ranked.head(limit).to_dicts()
+    ]
+    print_table("Identities, -1 to 1 by the signals of 90 days", columns, rows, essential=4)
+    if (others := ranked.height - limit) > 0:
+        print_line(f"{pluralize(others, 'other')}: reputation identities --limit {ranked.height}")
+
+
+@app.command()
+def retract(
+    kind: Annotated[RetractedKind, typer.Argument(metavar="signals|evaluations")],
+    row_id: Annotated[str, typer.Argument(metavar="ID", help="event_id or evaluation_id.")],
+    agent: Annotated[str | None, typer.Option(help="Agent that it is about.")] = None,
+    organization: Annotated[
+        str, typer.Option("--organization", metavar="NAME", help="Organization of the agent.")
+    ] = _DEFAULT_ORGANIZATION,
+    identity: Annotated[
+        UUID | None, typer.Option(metavar="UUID", help="Identity that a signal is about.")
+    ] = None,
+) -> None:
+    """Take a signal or an evaluation of another system back, for good.
+
+    Its file may be read again: it does not count any more. Sessions cannot be retracted.
+    """
+    retraction = _retraction(kind, row_id, agent, organization, identity)
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores, open_reputation(stores.settings, now) as store:
+        retracted = retract_external(stores, store, kind.value, retraction, now)
+        if retracted:
+            export_reputation(stores, store)
+            export_agent_scores(stores, store, now)
+    what = pluralize(retracted, kind.value.removesuffix("s"))
+    print_line(f"retracted {what}" if retracted else f"{kind.value} have no such id now: noted")
+
+
+def _retraction(
+    kind: RetractedKind,
+    row_id: str,
+    agent: str | None,
+    organization: str,
+    identity: UUID | None,
+) -> Retraction:
+    if kind is RetractedKind.EVALUATIONS:
+        if agent is None:
+            raise typer.BadParameter("name the agent of the evaluation: --agent")
+        return Retraction(row_id, (organization, agent))
+    try:
+        event_id = str(UUID(row_id))
+    except ValueError as error:
+        raise typer.BadParameter(f"{one_line(row_id)} is no UUID") from error
+    if identity is None and agent is not None:
+        identity = identity_id(organization, agent)
+    return Retraction(event_id, None if identity is None else (str(identity),))
+
+
+def _of_organization(rows: pl.DataFrame, organization: str | None) -> pl.DataFrame:
+    if organization is None:
+        return rows
+    return rows.filter(pl.col("organization_id") == organization)
+
+
+def _write_rows(rows: pl.DataFrame, form: OutputFormat) -> None:
+    """Print all columns as JSON or CSV; lists are JSON in a cell."""
+    if form is OutputFormat.JSON:
+        print_json(rows.to_dicts(), _json_value)
+        return
+    nested = [name for name, dtype in rows.schema.items() if dtype.is_nested()]
+    as_json = {name: [json.dumps(each) for each in rows[name].to_list()] for name in nested}
+    write_output(csv_text(rows.with_columns(**{k: pl.Series(v) for k, v in as_json.items()})))
 
 
 def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
@@ -224,17 +354,14 @@ def _print_files(files: pl.DataFrame) -> None:
         for each in file["rejects"][:_MAX_REJECTS]:
             print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
         if (more := file["rejected"] - _MAX_REJECTS) > 0:
-            print_error(f"warning: {path}: {more} more invalid lines, see external_signals")
+            print_error(f"warning: {path}: {more} more invalid lines: see quarantine list")
         if file["unfinished"]:
             print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
 
 
 def _print_agents(scores: pl.DataFrame, limit: int) -> None:
-    """Print AGENT_SCORES by score; agents that are still calibrating come last."""
-    ranked = scores.sort(
-        -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
-    )
-    rows = [_agent_line(row) for row in ranked.head(limit).to_dicts()]
+    """Print AGENT_SCORES in their order."""
+    rows = [_agent_line(row) for row in scores.head(limit).to_dicts()]
     columns = (
         "agent",
         "organization",

@@ -5,7 +5,7 @@ from its beginning.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count, islice
@@ -14,11 +14,20 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.reputation.domain.external_signals import (
+    Retraction,
     UnusableLineError,
+    evaluation_retraction,
     read_evaluation,
     read_signal,
+    signal_retraction,
 )
-from evaluation_pipelines.reputation.store import ReputationStore, revision_at
+from evaluation_pipelines.reputation.retractions import Retractions
+from evaluation_pipelines.reputation.store import (
+    ReputationStore,
+    is_retracted,
+    revision_at,
+    row_key,
+)
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     EXTERNAL_SIGNALS,
@@ -28,7 +37,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.landing import LandingFile, RawLine, read_lines
 from evaluation_pipelines.storage.stores import Stores
 
-REJECTS_SHOWN = 100
+REJECTS_SHOWN = 10_000
 _TEXT_SHOWN = 200
 _FOLDERS = ("signals", "evaluations")
 _ROWS_AT_A_TIME = 50_000
@@ -51,6 +60,23 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
     frame = pl.DataFrame(list(rows.values()), schema=table.schema).sort(table.order)
     stores.lake.write(frame, table, None)
     return frame
+
+
+def retract_external(
+    stores: Stores, store: ReputationStore, kind: str, retraction: Retraction, now: datetime
+) -> int:
+    """Take back a row of other systems, ``kind`` "signals" or "evaluations", for good.
+
+    Returns:
+        How many rows counted until now.
+
+    Raises:
+        ClickHouseError: the row could not be withdrawn; repeating it completes it.
+        LedgerError: the ledger cannot be used.
+    """
+    table = REPUTATION_EVENTS if kind == _FOLDERS[0] else AGENT_EVALUATIONS
+    Retractions(stores.ledger).add(table, [retraction], now)
+    return store.retract(table, [retraction], revision_at(now))
 
 
 def changed_files(stores: Stores) -> list[LandingFile]:
@@ -80,6 +106,7 @@ class _Kind:
     folder: str
     table: Table
     read: Callable[[bytes], dict[str, Any]]
+    retraction: Callable[[bytes], Retraction | None]
 
 
 class _Loading:
@@ -88,6 +115,7 @@ class _Loading:
     def __init__(self, stores: Stores, store: ReputationStore, now: datetime) -> None:
         self._stores, self._store, self._now = stores, store, now
         self._made_at = store.made_at()
+        self._retractions = Retractions(stores.ledger)
         # Each batch outdoes those before it: of two lines with one id the later one wins.
         self._revisions = count(revision_at(now))
 
@@ -95,8 +123,15 @@ class _Loading:
         deltas = self._stores.settings.signal_deltas
         signal = partial(read_signal, now=self._now, deltas=deltas)
         return (
-            _Kind(_FOLDERS[0], REPUTATION_EVENTS, signal),
-            _Kind(_FOLDERS[1], AGENT_EVALUATIONS, partial(read_evaluation, now=self._now)),
+            _Kind(
+                _FOLDERS[0], REPUTATION_EVENTS, signal, partial(signal_retraction, now=self._now)
+            ),
+            _Kind(
+                _FOLDERS[1],
+                AGENT_EVALUATIONS,
+                partial(read_evaluation, now=self._now),
+                evaluation_retraction,
+            ),
         )
 
     def knows(self, file: LandingFile, loaded: Mapping[str, Any] | None) -> bool:
@@ -106,14 +141,19 @@ class _Loading:
 
     def load(self, kind: _Kind, file: LandingFile) -> dict[str, Any]:
         """Load one file; return its row of EXTERNAL_SIGNALS."""
-        tally = _Tally()
+        tally, table = _Tally(), kind.table
         with self._stores.landing.open(file) as handle:
             lines = read_lines(handle, 0, self._stores.settings.max_line_bytes)
             for some in _batched(_read_rows(kind, lines, tally), _ROWS_AT_A_TIME):
-                frame = pl.DataFrame(some, schema=kind.table.schema)
-                last = frame.unique(kind.table.key, keep="last", maintain_order=True)
+                frame = pl.DataFrame(some, schema=table.schema).with_columns(row_key(table))
+                last = frame.unique("key", keep="last", maintain_order=True).drop("key")
                 tally.repeated += frame.height - last.height
-                self._store.upsert(kind.table, last, next(self._revisions))
+                kept = last.filter(~is_retracted(table, self._retractions.of(table)))
+                tally.retracted += last.height - kept.height
+                self._store.upsert(table, kept, next(self._revisions))
+        # For good, whichever line or file comes first: noted before any of them is withdrawn.
+        self._retractions.add(table, tally.taken_back, self._now)
+        self._store.retract(table, tally.taken_back, next(self._revisions))
         return {
             "path": file.path,
             "kind": kind.folder,
@@ -121,7 +161,7 @@ class _Loading:
             "modified_at": _modified_at(file),
             "loaded_at": self._now,
             "store_made_at": self._made_at,
-            **asdict(tally),
+            **tally.columns(),
         }
 
 
@@ -132,9 +172,17 @@ class _Tally:
     lines: int = 0
     accepted: int = 0
     repeated: int = 0
+    retracted: int = 0
     rejected: int = 0
     unfinished: bool = False
     rejects: list[dict[str, Any]] = field(default_factory=list)
+    taken_back: list[Retraction] = field(default_factory=list)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the counts as columns of EXTERNAL_SIGNALS."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        del values["taken_back"]
+        return values
 
     def reject(self, number: int, reason: str, text: bytes) -> None:
         """Count a line that cannot be used, and keep the first ones as examples."""
@@ -149,7 +197,8 @@ def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator
         if not line.text.strip():
             continue
         try:
-            row = kind.read(line.text)
+            taken_back = kind.retraction(line.text)
+            row = None if taken_back else kind.read(line.text)
         except UnusableLineError as error:
             if not line.is_terminated and not line.is_overlong:
                 tally.unfinished = True  # still being written: read when it has grown
@@ -158,8 +207,12 @@ def _read_rows(kind: _Kind, lines: Iterable[RawLine], tally: _Tally) -> Iterator
             tally.reject(number, "too long" if line.is_overlong else str(error), line.text)
         else:
             tally.lines += 1
-            tally.accepted += 1
-            yield row
+            if row is not None:
+                tally.accepted += 1
+                yield row
+            elif taken_back is not None:
+                tally.retracted += 1
+                tally.taken_back.append(taken_back)
 
 
 def _numbered(lines: Iterable[RawLine]) -> Iterator[tuple[int, RawLine]]:

@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.retractions import Retractions
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.updates import bridge_sessions, open_reputation
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, SESSION_EVALUATIONS
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -47,5 +48,8 @@ def reputation_as_of(
             # What was loaded is noted in the folder, too: the lake says what today's store has.
             with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
                 lake = Lake(Path(folder), Manifest(ledger))
-                load_external_signals(replace(stores, lake=lake), store, then)
+                for table in (REPUTATION_EVENTS, AGENT_EVALUATIONS):
+                    known = Retractions(past.ledger).of(table)
+                    Retractions(ledger).add(table, known, then)
+                load_external_signals(replace(stores, lake=lake, ledger=ledger), store, then)
             yield store

@@ -1,18 +1,22 @@
 """Store of reputation in ClickHouse; writing the same rows twice changes nothing.
 
+A session is one signal and one evaluation, whoever its agent is: its id alone names it. Ids of
+other systems are their own: each names a row of one identity, or of one agent of an organization.
+
 ClickHouse identifies a row by the columns that its table is sorted by: a newer revision with the
 same columns replaces the older one. A row that moves (another time, another identity) would stay
 at its old place, so its writer marks it deleted there. If two writers move a row at the same time,
 the newer revision stays.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.reputation.domain.external_signals import SESSION_DATE, Retraction
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     REPUTATION_EVENTS,
@@ -25,6 +29,17 @@ from evaluation_pipelines.storage.sql_files import clickhouse_migrations, read_c
 
 # A server takes 128 KiB a parameter. Letters that it has to escape count fourfold.
 _PARAMETER_BYTES = 100_000
+_IDS = {REPUTATION_EVENTS.name: "event_id", AGENT_EVALUATIONS.name: "evaluation_id"}
+_OWNERS = {
+    REPUTATION_EVENTS.name: ("identity_id",),
+    AGENT_EVALUATIONS.name: ("organization_id", "agent_id"),
+}
+_IS_SESSION = {
+    REPUTATION_EVENTS.name: pl.col("attributes")
+    .list.eval(pl.element().struct.field("key") == SESSION_DATE)
+    .list.any(),
+    AGENT_EVALUATIONS.name: pl.col("source") == "session",
+}
 _PLACES = {
     REPUTATION_EVENTS.name: ("identity_id", "timestamp", "event_id"),
     AGENT_EVALUATIONS.name: ("organization_id", "agent_id", "evaluated_at", "evaluation_id"),
@@ -48,34 +63,70 @@ class UpsertCounts:
         )
 
 
+def row_key(table: Table) -> pl.Expr:
+    """Return what names a row: its id, and for rows of other systems whom it is about."""
+    owners = [
+        pl.when(~_IS_SESSION[table.name]).then(pl.col(name)).alias(name)
+        for name in _OWNERS[table.name]
+    ]
+    return pl.struct(_IDS[table.name], *owners).alias("key")
+
+
 def upsert(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: int) -> UpsertCounts:
-    """Insert or replace rows by id; of one id, the row with the highest revision counts.
+    """Insert or replace rows; of several with one key the highest revision counts.
 
     Args:
         clickhouse: The connection.
         table: One of the two tables.
-        rows: Any number, one per id.
+        rows: Any number, one per ``row_key``.
         revision: Grows with time: of two writers, the larger number wins.
 
     Raises:
         ClickHouseError: a write was rejected; repeating it completes it.
     """
     rows, done, start = _as_stored(rows), UpsertCounts(), 0
-    for ids in _chunks(rows[_id(table)].to_list()):
+    for ids in _chunks(rows[_IDS[table.name]].to_list()):
         done += _upsert(clickhouse, table, rows.slice(start, len(ids)), ids, revision)
         start += len(ids)
     return done
 
 
 def retire(clickhouse: ClickHouse, table: Table, ids: Collection[str], revision: int) -> int:
-    """Withdraw rows by their ids, except newer ones; return how many were live.
+    """Withdraw sessions by their ids, except newer rows; return how many were live.
 
     Raises:
         ClickHouseError: a write was rejected; repeating it completes it.
     """
-    stored = live_rows(clickhouse, table, ids).filter(pl.col("revision") <= revision)
+    live = live_rows(clickhouse, table, ids).filter(_IS_SESSION[table.name])
+    stored = live.filter(pl.col("revision") <= revision)
     _mark_deleted(clickhouse, table, stored, revision)
     return stored.height
+
+
+def retract(
+    clickhouse: ClickHouse, table: Table, retractions: Sequence[Retraction], revision: int
+) -> int:
+    """Withdraw rows of other systems; return how many were live.
+
+    Raises:
+        ClickHouseError: a write was rejected; repeating it completes it.
+    """
+    live = live_rows(clickhouse, table, {each.id for each in retractions})
+    stored = live.filter(~_IS_SESSION[table.name], is_retracted(table, retractions))
+    _mark_deleted(clickhouse, table, stored, revision)
+    return stored.height
+
+
+def is_retracted(table: Table, retractions: Iterable[Retraction]) -> pl.Expr:
+    """Return whether a row of a table was retracted."""
+    known = pl.struct(_IDS[table.name], *_OWNERS[table.name])
+    whole = [each for each in retractions if each.owner is not None]
+    names = [_IDS[table.name], *_OWNERS[table.name]]
+    keys = [dict(zip(names, (each.id, *(each.owner or ())), strict=True)) for each in whole]
+    schema = pl.Struct(dict.fromkeys(names, pl.String))
+    of_any = [each.id for each in retractions if each.owner is None]
+    is_named = known.is_in(pl.Series(keys, dtype=schema).implode()) if keys else pl.lit(value=False)
+    return is_named | pl.col(_IDS[table.name]).is_in(of_any)
 
 
 def live_rows(clickhouse: ClickHouse, table: Table, ids: Collection[str]) -> pl.DataFrame:
@@ -93,9 +144,10 @@ def live_rows(clickhouse: ClickHouse, table: Table, ids: Collection[str]) -> pl.
 def _upsert(
     clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, ids: Sequence[str], revision: int
 ) -> UpsertCounts:
+    key = row_key(table)
     stored = _stored(clickhouse, table, ids)
-    # Of several for one id none is sure to be the one that stays: it is written anew.
-    settled = stored.filter(pl.len().over(_id(table)) == 1).select(rows.columns)
+    # Of several for one key none is sure to be the one that stays: it is written anew.
+    settled = stored.filter(pl.len().over(key) == 1).select(rows.columns)
     new = rows.join(settled, on=rows.columns, how="anti", nulls_equal=True)
     if new.is_empty():
         return UpsertCounts(unchanged=rows.height)
@@ -104,16 +156,13 @@ def _upsert(
     )
     clickhouse.insert(table.name, written)
     # Looked up after writing, so that of two writers at least the later one sees both rows.
-    live = _stored(clickhouse, table, new[_id(table)].to_list())
-    newest_last = live.sort("revision", *_PLACES[table.name])
-    outdated = newest_last.filter(pl.int_range(pl.len()).over(_id(table)) < _others(table))
+    live = _stored(clickhouse, table, new[_IDS[table.name]].to_list()).with_columns(key)
+    moved = live.join(new.select(key), on="key", how="semi", nulls_equal=True)
+    newest_last = moved.sort("revision", *_PLACES[table.name])
+    is_older = pl.int_range(pl.len()).over("key") < pl.len().over("key") - 1
+    outdated = newest_last.filter(is_older)
     _mark_deleted(clickhouse, table, outdated, revision)
     return UpsertCounts(new.height, rows.height - new.height, outdated.height)
-
-
-def _others(table: Table) -> pl.Expr:
-    """Return the number of live rows of an id in addition to its newest."""
-    return pl.len().over(_id(table)) - 1
 
 
 def _stored(clickhouse: ClickHouse, table: Table, ids: Sequence[str]) -> pl.DataFrame:
@@ -134,10 +183,6 @@ def _mark_deleted(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revi
         is_deleted=pl.lit(1, dtype=pl.UInt8),
     )
     clickhouse.insert(table.name, gone)
-
-
-def _id(table: Table) -> str:
-    return table.key[0]
 
 
 def _as_stored(rows: pl.DataFrame) -> pl.DataFrame:
@@ -218,8 +263,12 @@ class ReputationStore:
         """Make these rows the ones that count for their ids; see ``upsert``."""
         return upsert(self._clickhouse, table, rows, revision)
 
+    def retract(self, table: Table, retractions: Sequence[Retraction], revision: int) -> int:
+        """Withdraw rows of other systems; see ``retract``."""
+        return retract(self._clickhouse, table, retractions, revision)
+
     def retire(self, table: Table, ids: Collection[str], revision: int) -> int:
-        """Withdraw rows by their ids; see ``retire``."""
+        """Withdraw sessions by their ids; see ``retire``."""
         return retire(self._clickhouse, table, ids, revision)
 
     def live(self, table: Table, ids: Collection[str]) -> pl.DataFrame:

@@ -34,10 +34,10 @@ REPUTATION_EVENTS = Table(
 AGENT_EVALUATIONS = Table(
     name="agent_evaluations",
     grain="one row per evaluation of an agent",
-    key=("evaluation_id",),
+    key=("organization_id", "agent_id", "evaluation_id"),
     order=("organization_id", "agent_id", "evaluated_at", "evaluation_id"),
     columns=columns(
-        ("evaluation_id", pl.String, "the same for the same evaluation, however often loaded"),
+        ("evaluation_id", pl.String, "id of the evaluation, unique for its agent"),
         ("organization_id", pl.String, "organization of the agent"),
         ("agent_id", pl.String, "portable name of the agent within its organization"),
         ("evaluated_at", UTC_TIME, "when the evaluated work ended"),
@@ -114,8 +114,9 @@ EXTERNAL_SIGNALS = Table(
         ("lines", pl.Int64, "lines that are not empty"),
         ("accepted", pl.Int64, "lines that are a signal or an evaluation"),
         ("repeated", pl.Int64, "accepted lines whose id stands in a later line of the same file"),
-        ("rejected", pl.Int64, "lines that are neither; the first of them follow"),
+        ("retracted", pl.Int64, "lines that take a signal or an evaluation back, or were"),
+        ("rejected", pl.Int64, "lines that cannot be used; the first of them follow"),
         ("unfinished", pl.Boolean, "the last line has no end yet, it is read when it has"),
-        ("rejects", _REJECTS, "line number, reason and first letters of the first 100 rejects"),
+        ("rejects", _REJECTS, "line number, reason and first letters of the first 10 000"),
     ),
 )

@@ -9,6 +9,7 @@ edge (terminal, Dagster) and passed on as values.
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsConfigDict
+from pydantic_settings import SettingsError as UnparsedSettingError
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings.alerts import AlertSettings
@@ -62,6 +63,11 @@ def load_settings() -> Settings:
     """
     try:
         return Settings()
+    except UnparsedSettingError as error:
+        name = str(error).partition('field "')[2].partition('"')[0]
+        meaning = Settings.model_fields[name].description
+        message = f"{variable_of(name)} cannot be used: it is no JSON. Meaning: {meaning}."
+        raise SettingsError(message) from None
     except ValidationError as error:
         faults = [_fault(detail) for detail in error.errors() if _has_own_fault(detail)]
         message = "These settings cannot be used:\n" + "\n".join(faults)

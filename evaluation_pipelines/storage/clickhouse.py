@@ -155,6 +155,11 @@ def _try_to_connect(dsn: str) -> "Client":
             "ClickHouse within this program needs the package chdb: install "
             "evaluation-pipelines[embedded], or name a server in EVAL_CLICKHOUSE_DSN."
         ) from error
+    except (TypeError, ValueError) as error:  # an option that it does not know
+        raise ClickHouseError(
+            f"ClickHouse at {shown_dsn(dsn)}: {_first_line(error)}. Check EVAL_CLICKHOUSE_DSN, and "
+            "the options after its question mark."
+        ) from error
     except Error as error:
         # The embedded engine reports every reason with the same error.
         if folder or isinstance(error, OperationalError):

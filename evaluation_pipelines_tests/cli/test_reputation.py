@@ -60,7 +60,7 @@ def test_without_tables_reading_is_an_error_and_writes_nothing(
 def test_migrations_are_listed_and_applied_once(program: Program) -> None:
     first, second = program("reputation", "migrate"), program("reputation", "migrate")
     assert (first.code, first.err) == (0, "")
-    assert first.out.count("\n") == 6
+    assert first.out.count("\n") == 7
     assert first.out.splitlines()[0].endswith("  0001_create_reputation_events")
     assert second.out == first.out
     status = program("reputation", "status")
@@ -88,7 +88,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
         "warning: signals/a.jsonl, line 3: Expected `float` <= 1.0 - at `$.score_delta`",
         "warning: signals/a.jsonl, line 4: JSON is malformed: invalid character (byte 0)",
         "warning: signals/a.jsonl, line 5: Object missing required field `timestamp`",
-        "warning: signals/a.jsonl: 2 more invalid lines, see external_signals",
+        "warning: signals/a.jsonl: 2 more invalid lines: see quarantine list",
     ]
     # Unchanged files are not loaded again.
     assert "jsonl" not in (again := program("reputation", "update")).out + again.err
@@ -198,7 +198,60 @@ def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(
     wrong = program("reputation", "status")
     assert wrong.code == 1
     assert "EVAL_CLICKHOUSE_DSN" in wrong.err
-    assert "topsecret" not in down.err + wrong.err
+    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db?x=1")
+    option = program.process("reputation", "status")
+    assert (option.code, option.err.count("\n")) == (1, 1)
+    assert "options after its question mark" in option.err
+    assert "topsecret" not in down.err + wrong.err + option.err
+
+
+def test_a_setting_that_is_no_json_is_named_in_one_line(program: Program) -> None:
+    ran = program.process("reputation", "update", EVAL_SIGNAL_DELTAS="nonsense")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert ran.err.startswith("error: EVAL_SIGNAL_DELTAS cannot be used: it is no JSON. Meaning: ")
+
+
+def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
+    program: Program,
+) -> None:
+    review = {
+        "timestamp": "2026-11-20T12:00:00Z",
+        "event_type": "review_positive",
+        "reference_type": "attestation",
+        "reference_id": "r",
+        "agent_id": "scout",
+        "event_id": "00000000-0000-0000-0000-000000000007",
+    }
+    gate = {"agent_id": "scout", "evaluated_at": "2026-11-20T12:00:00Z", "source": "gate"}
+    gates = [
+        {**gate, "evaluation_id": str(n), "organization_id": name, "passed": True}
+        for name in ("o1", "o2")
+        for n in range(3)
+    ]
+    program.land("signals/a.jsonl", f"{json.dumps(review)}\nbad\n".encode())
+    program.land("evaluations/b.jsonl", "\n".join(map(json.dumps, gates)).encode() + b"\n")
+    program("reputation", "update")
+    listed = json.loads(program("reputation", "leaderboard", "--format", "json").out)
+    assert [(each["organization_id"], each["eval_count"]) for each in listed] == [
+        ("o1", 3),
+        ("o2", 3),
+    ]
+    one = program("reputation", "leaderboard", "--organization", "o2", "--format", "csv").out
+    assert [line.split(",")[:2] for line in one.splitlines()[1:]] == [["o2", "scout"]]
+    (identity,) = program("reputation", "identities").table()
+    assert identity[3:5] == ["+0.320", "1"]
+    quarantine = program("quarantine", "list").out
+    assert "signals/a.jsonl" in quarantine
+    assert "malformed" in quarantine
+
+    assert program("reputation", "retract", "signals", review["event_id"]).code == 0
+    retracted = program("reputation", "retract", "evaluations", "0", "--agent", "scout")
+    assert "no such id" in retracted.out  # of organization default
+    words = ("reputation", "retract", "evaluations", "0", "--agent", "scout")
+    assert program(*words, "--organization", "o1").out == "retracted 1 evaluation\n"
+    assert program("reputation", "identities").table()[0][3:5] == ["+0.000", "0"]
+    counts = json.loads(program("reputation", "leaderboard", "--format", "json").out)
+    assert sorted(each["eval_count"] for each in counts) == [2, 3]
 
 
 def test_the_same_commands_work_on_a_server(
@@ -208,7 +261,7 @@ def test_the_same_commands_work_on_a_server(
     empty = program("reputation", "status")
     assert (empty.code, empty.out) == (1, "")
     assert "ClickHouse lacks 0001_create_reputation_events" in empty.err
-    assert program("reputation", "migrate").out.count("\n") == 6
+    assert program("reputation", "migrate").out.count("\n") == 7
     program.land("evaluations/a.jsonl", evaluations("scout", 1))
     updated = program("reputation", "update")
     assert "0 identities and 1 agent scored" in updated.out

@@ -15,8 +15,10 @@ from evaluation_pipelines.reputation.domain.agent_score import (
 )
 from evaluation_pipelines.reputation.domain.external_signals import (
     EVENT_TYPES,
+    evaluation_retraction,
     read_evaluation,
     read_signal,
+    signal_retraction,
 )
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
@@ -108,6 +110,12 @@ def test_the_examples_of_evaluations_can_be_loaded() -> None:
     rows = [read_evaluation(line.encode(), NOW) for line in lines]
 
     assert [row["latency_budget_ms"] for row in rows] == [100.0, 50.0]
+
+
+def test_the_examples_of_retractions_are_some() -> None:
+    signal, evaluation = block("json retractions").body.splitlines()
+    assert signal_retraction(signal.encode(), NOW) is not None
+    assert evaluation_retraction(evaluation.encode()) is not None
 
 
 def statements(info: str) -> list[str]:

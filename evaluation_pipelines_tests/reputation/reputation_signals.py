@@ -18,7 +18,7 @@ def uuid(number: int) -> str:
 
 
 def signal(number: int, identity: int, at: datetime, **values: object) -> dict[str, object]:
-    """One signal; what is not given is a perfect task."""
+    """One signal about a session; what is not given is a perfect task."""
     return {
         "event_id": uuid(number),
         "timestamp": at,
@@ -29,7 +29,7 @@ def signal(number: int, identity: int, at: datetime, **values: object) -> dict[s
         "confidence": 1.0,
         "reference_type": "session",
         "reference_id": f"session-{number}",
-        "attributes": [],
+        "attributes": [{"key": "session_date", "value": "2026-11-20"}],
         **values,
     }
 

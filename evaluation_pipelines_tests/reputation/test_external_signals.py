@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 
 from evaluation_pipelines.reputation import external_signals
@@ -141,16 +142,109 @@ def test_of_two_lines_with_one_id_the_later_one_counts_also_over_files_and_batch
     monkeypatch.setattr(external_signals, "_ROWS_AT_A_TIME", 2)
     one = {**GATE, "evaluated_at": "2026-11-19T12:00:00Z"}
     others = [{**GATE, "evaluation_id": f"gate-{number}"} for number in range(2, 5)]
-    workplace.land("evaluations/a.jsonl", lines(GATE, *others, {**one, "agent_id": "first"}))
-    workplace.land("evaluations/b.jsonl", lines({**one, "agent_id": "second"}))
+    workplace.land("evaluations/a.jsonl", lines(GATE, *others, {**one, "model": "first"}))
+    workplace.land("evaluations/b.jsonl", lines({**one, "model": "second"}))
     load(workplace, reputation_store)
-    found = reputation_store.evaluations(NOW).select("evaluation_id", "agent_id").rows()
-    assert sorted(found) == [
+    found = reputation_store.evaluations(NOW).select("evaluation_id", "model").rows()
+    assert sorted(found, key=str) == [
         ("gate-1", "second"),
-        ("gate-2", "scout"),
-        ("gate-3", "scout"),
-        ("gate-4", "scout"),
+        ("gate-2", None),
+        ("gate-3", None),
+        ("gate-4", None),
     ]
+
+
+def test_ids_that_two_organizations_use_are_two(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    for organization, passed in (("o1", True), ("o2", False)):
+        rows = [
+            {**GATE, "evaluation_id": str(n), "organization_id": organization, "passed": passed}
+            for n in range(60)
+        ]
+        workplace.land(f"evaluations/{organization}.jsonl", lines(*rows))
+    load(workplace, reputation_store)
+    found = reputation_store.evaluations(NOW)
+    passes = found.group_by("organization_id").agg(pl.len(), passed=pl.col("passed").sum())
+    assert sorted(passes.rows()) == [("o1", 60, 60), ("o2", 60, 0)]
+
+
+def test_a_corrected_signal_replaces_the_one_of_before(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", lines({**REVIEW, "score_delta": 0.9}))
+    load(workplace, reputation_store)
+    workplace.land("signals/a.jsonl", lines({**REVIEW, "score_delta": 0.09, "confidence": 0.5}))
+    load(workplace, reputation_store, minutes=1)
+    row = reputation_store.scores_as_of(NOW).to_dicts()[0]
+    assert (row["total_events"], row["task_quality_score"]) == (1, pytest.approx(0.09))
+
+
+BY_ID = {**REVIEW, "event_id": "00000000-0000-0000-0000-000000000007"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "said", "retraction"),
+    [
+        ("signals", REVIEW, {**REVIEW, "retracted": True}),
+        ("signals", BY_ID, {"event_id": BY_ID["event_id"], "retracted": True}),
+        (
+            "signals",
+            BY_ID,
+            {"event_id": BY_ID["event_id"], "agent_id": "scout", "retracted": True},
+        ),
+        (
+            "evaluations",
+            GATE,
+            {"evaluation_id": "gate-1", "agent_id": "scout", "retracted": True},
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_retracted_line_is_gone_for_good(
+    workplace: Workplace,
+    reputation_store: ReputationStore,
+    folder: str,
+    said: dict[str, Any],
+    retraction: dict[str, Any],
+    *,
+    is_first: bool,
+) -> None:
+    name = "a" if is_first else "z"
+
+    def counted() -> int:
+        events = reputation_store.scores_as_of(NOW)["total_events"].sum()
+        return int(events) + reputation_store.evaluations(NOW).height
+
+    workplace.land(f"{folder}/m.jsonl", lines(said))
+    load(workplace, reputation_store)
+    assert counted() == 1
+    workplace.land(f"{folder}/{name}.jsonl", lines(retraction))
+    loaded = {row["path"]: row for row in load(workplace, reputation_store, minutes=1)}
+    assert (loaded[f"{folder}/{name}.jsonl"]["retracted"], counted()) == (1, 0)
+    # The file with the line is read again.
+    workplace.land(f"{folder}/m.jsonl", lines(said) + b"\n", "ab")
+    load(workplace, reputation_store, minutes=2)
+    assert counted() == 0
+
+
+def test_a_retraction_that_does_not_say_of_what_is_rejected(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", lines({"agent_id": "scout", "retracted": True}))
+    workplace.land("evaluations/b.jsonl", lines({"evaluation_id": "1", "retracted": True}))
+    evaluations, signals = load(workplace, reputation_store)
+    assert (evaluations["rejected"], signals["rejected"]) == (1, 1)
+    assert "agent_id" in evaluations["rejects"][0]["reason"]
+    assert "timestamp" in signals["rejects"][0]["reason"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", b"\xef\xbb\xbf" + lines(REVIEW))
+    (row,) = load(workplace, reputation_store)
+    assert (row["accepted"], row["rejected"]) == (1, 0)
 
 
 def test_a_line_over_the_limit_and_a_last_one_without_an_end_are_told(

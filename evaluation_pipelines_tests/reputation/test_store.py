@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.reputation.store import ReputationStore, UpsertCounts
 from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
@@ -113,7 +114,7 @@ def test_the_edges_of_the_window_belong_to_the_newer_side(
     assert row["score_30d_ago"] == pytest.approx(-0.2)
 
 
-def test_identities_whose_signals_have_all_aged_out_have_no_score_as_of_then(
+def test_identities_whose_signals_have_all_aged_out_keep_a_row_of_zeros(
     store: ReputationStore,
 ) -> None:
     signals = random_signals(50, identities=1, days=10, end=NOW)
@@ -123,8 +124,61 @@ def test_identities_whose_signals_have_all_aged_out_have_no_score_as_of_then(
     expected = expected_scores(signals, NOW + timedelta(days=100))[uuid(0)]
     assert {name: late[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     assert (late["total_events"], late["overall_score"]) == (0, 0.0)
-    assert store.scores_as_of(NOW + timedelta(days=130)).is_empty()
-    assert store.score_as_of(uuid(0), NOW + timedelta(days=130)) is None
+    for row in (
+        store.scores_as_of(NOW + timedelta(days=130)).to_dicts()[0],
+        store.score_as_of(uuid(0), NOW + timedelta(days=130)),
+    ):
+        assert row is not None
+        assert (row["identity_id"], row["total_events"], row["overall_score"]) == (uuid(0), 0, 0.0)
+        nothing = ("score_7d_ago", "score_30d_ago", "overall_observed")
+        assert [row[name] for name in nothing] == [None, None, None]
+    assert store.score_as_of(uuid(0), NOW - timedelta(days=11)) is None
+
+
+def test_a_store_that_is_filled_anew_has_the_identities_whose_signals_are_old(
+    store: ReputationStore,
+) -> None:
+    now = datetime.now(UTC)
+    store.upsert(REPUTATION_EVENTS, signals_frame([signal(1, 1, now - timedelta(days=200))]), 1)
+    store.refresh()
+    (row,) = store.scores().to_dicts()
+    assert (row["identity_id"], row["total_events"], row["confidence"]) == (uuid(1), 0, 0.0)
+
+
+def test_ids_of_other_systems_name_a_row_of_one_agent_or_identity(store: ReputationStore) -> None:
+    """Every integration may count from 1: none must erase what another one has said."""
+    one = evaluations_frame(["0", "1"])
+    others = [
+        one.with_columns(organization_id=pl.lit("orchard"), passed=pl.lit(value=False)),
+        one.with_columns(agent_id=pl.lit("ranger")),
+    ]
+    for revision, rows in enumerate([one, *others, one], 1):
+        store.upsert(AGENT_EVALUATIONS, rows, revision)
+    found = store.evaluations(NOW)
+    assert found.height == 6
+    assert found.filter(pl.col("organization_id") == "orchard")["passed"].to_list() == [False] * 2
+
+    signals = [signal(1, number, NOW, attributes=[]) for number in (1, 2)]
+    store.upsert(REPUTATION_EVENTS, signals_frame(signals), 1)
+    assert store.scores_as_of(NOW)["total_events"].to_list() == [1, 1]
+    corrected = signal(1, 2, NOW - timedelta(days=1), attributes=[], score_delta=0.5)
+    store.upsert(REPUTATION_EVENTS, signals_frame([corrected]), 2)
+    assert store.scores_as_of(NOW)["task_quality_score"].to_list() == [1.0, 0.5]
+
+
+def test_what_other_systems_said_is_retracted_by_its_key_and_sessions_are_not(
+    store: ReputationStore,
+) -> None:
+    rows = [
+        *(signal(1, number, NOW, attributes=[]) for number in (1, 2)),
+        signal(2, 1, NOW),
+    ]
+    store.upsert(REPUTATION_EVENTS, signals_frame(rows), 1)
+    retractions = [Retraction(uuid(1), (uuid(2),)), Retraction(uuid(2), None)]
+    assert store.retract(REPUTATION_EVENTS, retractions, 2) == 1
+    assert store.live(REPUTATION_EVENTS, [uuid(1)])["identity_id"].to_list() == [uuid(1)]
+    assert store.retract(REPUTATION_EVENTS, [Retraction(uuid(1), None)], 3) == 1
+    assert store.live(REPUTATION_EVENTS, [uuid(1), uuid(2)])["event_id"].to_list() == [uuid(2)]
 
 
 def test_loading_the_same_again_changes_nothing(store: ReputationStore) -> None:
@@ -229,7 +283,7 @@ def test_signals_with_attributes_and_odd_letters_are_the_same_when_they_come_aga
     evaluations = evaluations_frame([odd, f"{odd}2"])
     assert store.upsert(AGENT_EVALUATIONS, evaluations, 1) == UpsertCounts(2, 0, 0)
     assert store.upsert(AGENT_EVALUATIONS, evaluations, 2) == UpsertCounts(0, 2, 0)
-    assert store.retire(AGENT_EVALUATIONS, [odd], 3) == 1
+    assert store.retract(AGENT_EVALUATIONS, [Retraction(odd, ("default", "scout"))], 3) == 1
     assert store.evaluations(NOW)["evaluation_id"].to_list() == [f"{odd}2"]
 
 

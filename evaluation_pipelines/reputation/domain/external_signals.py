@@ -1,6 +1,7 @@
 """Signals and evaluations of other systems, one JSON object per line."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
@@ -30,6 +31,10 @@ _Milliseconds = Annotated[float, msgspec.Meta(ge=0)]
 _Budget = Annotated[float, msgspec.Meta(gt=0)]
 _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
+SESSION_DATE = "session_date"
+"""Attribute of the signals about sessions of this project."""
+
+_OWN_TYPE_CATEGORY = "task_quality"
 _GATE_BUDGET_MS = 100.0
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=366)
@@ -40,6 +45,35 @@ _Line = TypeVar("_Line", bound=msgspec.Struct)
 
 class UnusableLineError(ValueError):
     """A line is no signal or evaluation; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """A signal or an evaluation that was taken back.
+
+    ``owner`` is the identity of a signal, or organization and agent of an evaluation; None for the
+    signal of any identity.
+    """
+
+    id: str
+    owner: tuple[str, ...] | None
+
+
+class _Retracted(msgspec.Struct):
+    retracted: bool = False
+
+
+class _RetractedSignal(msgspec.Struct):
+    event_id: UUID | None = None
+    identity_id: UUID | None = None
+    organization_id: _Name = "default"
+    agent_id: _Name | None = None
+
+
+class _RetractedEvaluation(msgspec.Struct):
+    evaluation_id: _Name
+    agent_id: _Name
+    organization_id: _Name = "default"
 
 
 class _Signal(msgspec.Struct):
@@ -85,8 +119,10 @@ def read_signal(line: bytes, now: datetime, deltas: Mapping[str, float]) -> dict
     signal = _decoded(line, _Signal)
     timestamp = _utc(signal.timestamp, now)
     category, delta = _meaning(signal, deltas)
+    if SESSION_DATE in signal.attributes:
+        raise UnusableLineError(f"attribute {SESSION_DATE} is kept for sessions of this project")
     return {
-        "event_id": str(signal.event_id or signal_event_id(*_values(signal, timestamp))),
+        "event_id": _event_id(signal, timestamp),
         "timestamp": timestamp,
         "identity_id": str(_identity(signal)),
         "category": category,
@@ -122,6 +158,42 @@ def read_evaluation(line: bytes, now: datetime) -> dict[str, Any]:
     }
 
 
+def signal_retraction(line: bytes, now: datetime) -> Retraction | None:
+    """Return the signal that a line takes back; None if it does not.
+
+    Such a line has ``"retracted": true`` and ``event_id``, or what a signal without one is known
+    by: identity or agent, ``reference_type, reference_id, event_type, timestamp``.
+
+    Raises:
+        UnusableLineError: the line does not say which signal.
+    """
+    if not _is_retraction(line):
+        return None
+    named = _decoded(line, _RetractedSignal)
+    if named.event_id is None:
+        signal = _decoded(line, _Signal)
+        owner = (str(_identity(signal)),)
+        return Retraction(_event_id(signal, _utc(signal.timestamp, now)), owner)
+    is_of_one = named.identity_id is not None or named.agent_id is not None
+    return Retraction(str(named.event_id), (str(_identity(named)),) if is_of_one else None)
+
+
+def evaluation_retraction(line: bytes) -> Retraction | None:
+    """Return the evaluation that a line takes back; None if it does not.
+
+    Raises:
+        UnusableLineError: the line does not say which evaluation of which agent.
+    """
+    if not _is_retraction(line):
+        return None
+    named = _decoded(line, _RetractedEvaluation)
+    return Retraction(named.evaluation_id, (named.organization_id, named.agent_id))
+
+
+def _is_retraction(line: bytes) -> bool:
+    return b'"retracted"' in line and _decoded(line, _Retracted).retracted
+
+
 def _decoded(line: bytes, kind: type[_Line]) -> _Line:
     try:
         return msgspec.json.decode(line, type=kind)
@@ -132,7 +204,8 @@ def _decoded(line: bytes, kind: type[_Line]) -> _Line:
 def _meaning(signal: _Signal, deltas: Mapping[str, float]) -> tuple[str, float]:
     """Return category and delta: as given, otherwise the defaults of the event type."""
     known = EVENT_TYPES.get(signal.event_type)
-    category = signal.category or (known[0] if known else None)
+    own = _OWN_TYPE_CATEGORY if signal.event_type in deltas else None
+    category = signal.category or (known[0] if known else own)
     if category is None:
         raise UnusableLineError(f"event_type {signal.event_type!r} is not known: give a category")
     usual = deltas.get(signal.event_type, known[1] if known else None)
@@ -142,21 +215,26 @@ def _meaning(signal: _Signal, deltas: Mapping[str, float]) -> tuple[str, float]:
     return category, delta
 
 
-def _identity(signal: _Signal) -> UUID:
-    if signal.identity_id is not None:
-        return signal.identity_id
+def _identity(signal: _Signal | _RetractedSignal) -> UUID:
     if signal.agent_id is None:
-        raise UnusableLineError("neither identity_id nor agent_id says whom it is about")
-    return identity_id(signal.organization_id, signal.agent_id)
+        if signal.identity_id is None:
+            raise UnusableLineError("neither identity_id nor agent_id says whom it is about")
+        return signal.identity_id
+    of_agent = identity_id(signal.organization_id, signal.agent_id)
+    if signal.identity_id not in {None, of_agent}:
+        raise UnusableLineError(
+            f"identity_id is not that of agent {signal.agent_id} of organization "
+            f"{signal.organization_id}, {of_agent}: give one of the two"
+        )
+    return of_agent
 
 
-def _values(signal: _Signal, timestamp: datetime) -> list[str]:
-    """Return the values that identify a signal without an id."""
-    values = msgspec.structs.asdict(signal) | {
-        "timestamp": timestamp.isoformat(),
-        "attributes": sorted(signal.attributes.items()),
-    }
-    return [f"{name}={value}" for name, value in values.items()]
+def _event_id(signal: _Signal, timestamp: datetime) -> str:
+    """Return the id of a signal; without one it is derived from what a correction keeps."""
+    if signal.event_id is not None:
+        return str(signal.event_id)
+    about = (signal.reference_type, signal.reference_id, signal.event_type)
+    return str(signal_event_id(str(_identity(signal)), *about, timestamp.isoformat()))
 
 
 def _utc(time: datetime, now: datetime) -> datetime:

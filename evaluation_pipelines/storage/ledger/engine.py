@@ -22,6 +22,7 @@ from evaluation_pipelines.storage.ledger.errors import (
     LedgerError,
     LedgerLockedError,
     LedgerNotWritableError,
+    LedgerUnavailableError,
     LedgerUrlError,
     NoLedgerError,
     NotALedgerError,
@@ -61,6 +62,19 @@ _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
     ),
     sqlite3.SQLITE_FULL: (LedgerDiskFullError, "the disk is full. Free some space and run again"),
 }
+
+_POSTGRESQL_FAILURES: dict[str, tuple[type[LedgerError], str]] = {
+    "55P03": _FAILURES[sqlite3.SQLITE_BUSY],
+    "53100": _FAILURES[sqlite3.SQLITE_FULL],
+    "25006": (LedgerNotWritableError, "the server only reads. Name the one that writes"),
+    "42501": (LedgerNotWritableError, "the user lacks a right. Grant it"),
+}
+"""SQLSTATE of PostgreSQL -> error."""
+
+_CUT = (
+    "the connection failed. Check that the server runs, then run the step again: what was "
+    "committed is not done twice"
+)
 
 _URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host/database"
 
@@ -162,7 +176,8 @@ def _sqlite_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
             f"The folder {folder} of the ledger cannot be created ({error.strerror}). "
             "Correct its permissions, or set another place for the ledger."
         ) from error
-    engine = sa.create_engine(url, connect_args={"timeout": lock_timeout})
+    # Bound values are of sessions, and errors are printed and logged.
+    engine = sa.create_engine(url, connect_args={"timeout": lock_timeout}, hide_parameters=True)
 
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # transactions are begun explicitly
@@ -202,7 +217,9 @@ def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
     given = url.normalized_query.get("options", ())
     options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *given])
     try:
-        return sa.create_engine(url.update_query_dict({"options": options}), pool_pre_ping=True)
+        return sa.create_engine(
+            url.update_query_dict({"options": options}), pool_pre_ping=True, hide_parameters=True
+        )
     except ModuleNotFoundError as error:
         raise LedgerUrlError(
             f"The ledger is in PostgreSQL, but its driver {error.name} is not installed. "
@@ -220,12 +237,25 @@ def _explained(engine: sa.Engine) -> Iterator[None]:
             f"The ledger {_shown(engine.url)} refused a row: {error.orig}. "
             "Nothing was changed; read the ledger again before you repeat the step."
         ) from error
-    except sa.exc.DatabaseError as error:
-        code = getattr(error.orig, "sqlite_errorcode", None)
-        if code is None or code & 0xFF not in _FAILURES:
-            raise
-        kind, advice = _FAILURES[code & 0xFF]
-        raise kind(f"The ledger {_shown(engine.url)} failed ({error.orig}): {advice}.") from error
+    except sa.exc.DBAPIError as error:
+        kind, advice = _failure(error)
+        # The first line: others have the statement, or values of a row.
+        what = str(error.orig).strip().partition("\n")[0]
+        raise kind(f"The ledger {_shown(engine.url)} failed ({what}): {advice}.") from error
+
+
+def _failure(error: sa.exc.DBAPIError) -> tuple[type[LedgerError], str]:
+    """Return the error of ours, and what to do."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in _FAILURES:
+        return _FAILURES[code & 0xFF]
+    state = getattr(error.orig, "sqlstate", None)
+    if state in _POSTGRESQL_FAILURES:
+        return _POSTGRESQL_FAILURES[state]
+    is_cut = isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError))
+    if code is None and (is_cut or error.connection_invalidated):
+        return LedgerUnavailableError, _CUT
+    return LedgerError, "nothing was changed. Run the step again; if it fails again, report it"
 
 
 def _shown(url: sa.URL) -> str:

@@ -27,6 +27,10 @@ class LedgerNotWritableError(LedgerError):
     """The ledger or its folder cannot be opened or written."""
 
 
+class LedgerUnavailableError(LedgerError):
+    """The server of the ledger cannot be reached, or the connection was cut."""
+
+
 class LedgerDiskFullError(LedgerError):
     """No space left for the ledger."""
 

@@ -56,7 +56,7 @@ def test_what_a_signal_gives_comes_before_settings_and_settings_before_the_usual
     assert signal({"payment_failed": -0.2})["score_delta"] == -0.2
     assert signal({"payment_failed": -0.2}, score_delta=0.25)["score_delta"] == 0.25
     assert signal(category="task_quality")["category"] == "task_quality"
-    assert signal(event_id=UUID_1, identity_id=UUID_1)["event_id"] == UUID_1
+    assert signal(event_id=UUID_1, identity_id=UUID_1, agent_id="absent")["event_id"] == UUID_1
 
 
 def test_an_event_type_of_ones_own_needs_a_category_and_a_delta() -> None:
@@ -67,16 +67,38 @@ def test_an_event_type_of_ones_own_needs_a_category_and_a_delta() -> None:
         signal(**own)
     with pytest.raises(UnusableLineError, match="give a category"):
         signal(event_type="audit_passed", score_delta=0.5)
+    # As documented: a type of the settings is one of task quality unless the signal says more.
+    of_settings = signal({"audit_passed": 0.4}, event_type="audit_passed")
+    assert (of_settings["category"], of_settings["score_delta"]) == ("task_quality", 0.4)
 
 
-def test_a_signal_without_an_id_gets_one_from_all_that_it_says_wherever_its_time_is_told() -> None:
-    first = signal(attributes={"b": "2", "a": "1"})
-    assert signal(attributes={"a": "1", "b": "2"})["event_id"] == first["event_id"]
-    same = signal(attributes={"a": "1", "b": "2"}, timestamp="2026-11-20T13:00:00+01:00")
-    assert same["event_id"] == first["event_id"]
-    assert same["attributes"] == [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
-    others = [signal(), signal(reference_id="t-2"), signal(score_delta=-0.7), signal(agent_id="b")]
-    assert len({each["event_id"] for each in [first, *others]}) == 5
+def test_a_signal_without_an_id_gets_one_from_what_a_correction_keeps() -> None:
+    first = signal()["event_id"]
+    same = [
+        signal(timestamp="2026-11-20T13:00:00+01:00"),
+        signal(score_delta=-0.7),
+        signal(confidence=0.5),
+        signal(attributes={"a": "1"}),
+        signal(category="economic"),
+        signal(agent_id="absent", identity_id=signal()["identity_id"]),
+    ]
+    assert {each["event_id"] for each in same} == {first}
+    others = [
+        signal(reference_id="t-2"),
+        signal(reference_type="session"),
+        signal(agent_id="b"),
+        signal(organization_id="o"),
+        signal(timestamp="2026-11-20T12:00:01Z"),
+        signal(event_type="payment_completed"),
+    ]
+    assert len({first, *(each["event_id"] for each in others)}) == 7
+
+
+def test_a_signal_about_an_agent_and_another_identity_is_refused() -> None:
+    identity = signal()["identity_id"]
+    assert signal(identity_id=identity)["identity_id"] == identity
+    with pytest.raises(UnusableLineError, match="is not that of agent"):
+        signal(identity_id="00000000-0000-0000-0000-000000000001")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +118,7 @@ def test_a_signal_without_an_id_gets_one_from_all_that_it_says_wherever_its_time
         ({"agent_id": "absent"}, "neither identity_id nor agent_id"),
         ({"event_id": "no uuid"}, "Invalid UUID"),
         ({"attributes": {"a": 1}}, "Expected `str`"),
+        ({"attributes": {"session_date": "2026-11-20"}}, "is kept for sessions"),
     ],
 )
 def test_a_signal_that_cannot_be_used_says_why(changes: dict[str, Any], reason: str) -> None:

@@ -7,7 +7,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
-from evaluation_pipelines.storage.ledger.errors import UnknownRevisionError
+from evaluation_pipelines.storage.ledger.errors import LedgerError, UnknownRevisionError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.revision import (
     NEWEST_REVISION,
@@ -72,7 +72,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(url: str) -> None:
     with writing(engine) as connection:
         connection.execute(sa.text("CREATE TABLE ingest_names (mine INTEGER)"))
 
-    with pytest.raises(sa.exc.DatabaseError, match=r"ingest_names.* already exists"):
+    with pytest.raises(LedgerError, match=r"ingest_names.* already exists"):
         bring_up_to_date(engine)
 
     assert table_names(engine) == {"ingest_names"}

@@ -3,6 +3,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import traceback
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import sqlalchemy as sa
 from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
 from evaluation_pipelines.storage.ledger.errors import (
     LedgerDiskFullError,
+    LedgerError,
     LedgerLockedError,
     LedgerNotWritableError,
+    LedgerUnavailableError,
     LedgerUrlError,
     NoLedgerError,
     NotALedgerError,
@@ -216,9 +219,24 @@ def test_a_reader_keeps_its_state_while_others_commit(ledger: Ledger) -> None:
         assert connection.scalar(count) == 0
 
 
-def test_errors_that_are_not_about_the_file_pass_unchanged(ledger: Ledger) -> None:
-    with pytest.raises(sa.exc.OperationalError, match="no such table"), reading(ledger.engine) as c:
-        c.execute(sa.text("SELECT * FROM nowhere"))
+BOUND = "the id of a session"
+
+
+def test_an_error_of_a_statement_is_one_line_without_values(ledger: Ledger) -> None:
+    query = sa.text("select * from nowhere where id = :value")
+    with pytest.raises(LedgerError, match="nowhere") as raised, reading(ledger.engine) as one:
+        one.execute(query, {"value": BOUND})
+    assert "\n" not in str(raised.value)
+    assert BOUND not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid"])
+def test_a_server_that_cannot_be_reached_is_named_in_one_line(host: str) -> None:
+    url = f"postgresql+psycopg://me:topsecret@{host}/ledger"
+    with pytest.raises(LedgerUnavailableError, match="Check that the server runs") as raised:
+        open_ledger(url)
+    assert "\n" not in str(raised.value)
+    assert "topsecret" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_postgresql_without_its_driver_says_what_to_install() -> None:

@@ -4,7 +4,13 @@ A new ledger is created from these tables. A change here also needs a migration 
 ledgers: a file in ``migrations/versions`` and its revision in ``revision.py``.
 """
 
-from evaluation_pipelines.storage.ledger.tables import alerts, judging, scorecards, telemetry
+from evaluation_pipelines.storage.ledger.tables import (
+    alerts,
+    judging,
+    reputation,
+    scorecards,
+    telemetry,
+)
 from evaluation_pipelines.storage.ledger.tables.columns import METADATA
 
-__all__ = ["METADATA", "alerts", "judging", "scorecards", "telemetry"]
+__all__ = ["METADATA", "alerts", "judging", "reputation", "scorecards", "telemetry"]
