@@ -1,7 +1,7 @@
 """Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -18,15 +18,22 @@ from evaluation_pipelines.cli.output import (
     format_option,
     one_line,
     pluralize,
-    print_error,
     print_json,
     print_line,
     print_table,
     progress_bar,
     write_output,
 )
+from evaluation_pipelines.cli.reputation_output import (
+    print_agent,
+    print_agents,
+    print_files,
+    print_identity,
+    print_migrations,
+    print_tables,
+    signed,
+)
 from evaluation_pipelines.reputation.domain.agent_score import (
-    CALIBRATED_AT,
     agent_record,
     unknown_agent,
 )
@@ -67,9 +74,6 @@ app = typer.Typer(
 
 _DEFAULT_ORGANIZATION = "default"
 _DATES_PER_BATCH = 10
-_MAX_REJECTS = 3
-_MAX_MODELS = 5
-_BARS = "▁▂▃▄▅▆▇█"
 _DATES = typer.Option(
     "--date",
     metavar="A[..B]",
@@ -84,15 +88,15 @@ _ORGANIZATION = typer.Option(
 def migrate() -> None:
     """Create or update the tables in ClickHouse and list the applied migrations."""
     with open_reputation(load_settings(), datetime.now(UTC)) as store:
-        _print_migrations(store)
+        print_migrations(store)
 
 
 @app.command()
 def status() -> None:
     """Show the tables in ClickHouse and the applied migrations."""
     with read_reputation(load_settings()) as store:
-        _print_tables(store)
-        _print_migrations(store)
+        print_tables(store)
+        print_migrations(store)
 
 
 @app.command()
@@ -127,8 +131,8 @@ def show(
         print_json(identity_record if row is None else agent_record(row), _json_value)
         return
     if row is not None:
-        _print_agent(row)
-    _print_identity(str(identity), weeks)
+        print_agent(row)
+    print_identity(str(identity), weeks)
 
 
 _ONE_ORGANIZATION = typer.Option("--organization", metavar="NAME", help="Only this organization.")
@@ -160,7 +164,7 @@ def print_leaderboard(
         -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
     )
     if form is OutputFormat.TABLE:
-        _print_agents(ranked, limit)
+        print_agents(ranked, limit)
     else:
         _write_rows(ranked.head(limit), form)
 
@@ -185,7 +189,7 @@ def identities(
     rows = [
         (
             *(row["identity_id"], row["agent_id"], row["organization_id"]),
-            *(_signed(row["overall_score"]), row["total_events"], f"{row['confidence']:.2f}"),
+            *(signed(row["overall_score"]), row["total_events"], f"{row['confidence']:.2f}"),
         )
         for row in ranked.head(limit).to_dicts()
     ]
@@ -280,7 +284,7 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
             f"{written} new or changed, {retired} withdrawn"
         )
         files = load_external_signals(stores, store, now).filter(pl.col("loaded_at") == now)
-        _print_files(files)
+        print_files(files)
         identities = export_reputation(stores, store).height
         agents = export_agent_scores(stores, store, now).height
     scored_identities = pluralize(identities, "identity", "identities")
@@ -317,139 +321,3 @@ def _agent_row(
 
 def _json_value(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
-    """Return one bar per value between ``low`` and ``high``; a dot for an unknown value."""
-    return "".join("·" if value is None else _bar(value, low, high) for value in values)
-
-
-def _bar(value: float, low: float, high: float) -> str:
-    index = (min(max(value, low), high) - low) / (high - low) * (len(_BARS) - 1)
-    return _BARS[round(index)]
-
-
-def _print_tables(store: ReputationStore) -> None:
-    rows = [
-        (row["name"], row["row_count"], None if row["newest"] is None else _minute(row["newest"]))
-        for row in store.status().to_dicts()
-    ]
-    print_table("Reputation", ("table", "rows #", "newest (UTC)"), rows, essential=3)
-
-
-def _print_migrations(store: ReputationStore) -> None:
-    for row in store.applied().to_dicts():
-        print_line(f"{_minute(row['applied_at'])}  {row['name']}")
-
-
-def _print_files(files: pl.DataFrame) -> None:
-    """Print the number of lines loaded from each file, and the errors of others.
-
-    Args:
-        files: EXTERNAL_SIGNALS.
-    """
-    for file in files.to_dicts():
-        path, lines = one_line(file["path"]), pluralize(file["lines"], "line")
-        print_line(f"  {path}: {file['accepted']} of {lines} loaded")
-        for each in file["rejects"][:_MAX_REJECTS]:
-            print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
-        if (more := file["rejected"] - _MAX_REJECTS) > 0:
-            print_error(f"warning: {path}: {more} more invalid lines: see quarantine list")
-        if file["unfinished"]:
-            print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
-
-
-def _print_agents(scores: pl.DataFrame, limit: int) -> None:
-    """Print AGENT_SCORES in their order."""
-    rows = [_agent_line(row) for row in scores.head(limit).to_dicts()]
-    columns = (
-        "agent",
-        "organization",
-        "score #",
-        "30 days ago #",
-        "passed #",
-        "90% interval",
-        "streak #",
-        "state",
-    )
-    print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, rows, essential=3)
-    if (others := scores.height - limit) > 0:
-        print_line(f"{pluralize(others, 'other')}: reputation leaderboard --limit {scores.height}")
-
-
-def _print_agent(row: Mapping[str, Any]) -> None:
-    """Print the row of an agent in AGENT_SCORES, or the record of an unknown agent."""
-    print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
-    score = _shown_score(row)
-    print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
-    if not row["eval_count"]:
-        print_line(
-            f"  {'evaluations':16} none with this name; see the leaderboard for known agents"
-        )
-        return
-    before = row["score_30d_ago"]
-    print_line(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
-    passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
-    print_line(f"  {'passed':16} {passed} (90% interval {_interval(row)})")
-    streak = pluralize(row["streak"], "pass", "passes")
-    print_line(f"  {'streak':16} {streak} in a row, up to the newest evaluation")
-    if row["avg_latency_ms"] is not None:
-        print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
-    for each in row["by_model"][:_MAX_MODELS]:
-        model = "unknown model" if each["model"] is None else one_line(each["model"])
-        print_line(f"  {'by model':16} {model}: {each['pass_rate']:.0%} of {each['evaluations']}")
-    if (more := len(row["by_model"]) - _MAX_MODELS) > 0:
-        print_line(f"  {'by model':16} {more} more, see agent_scores")
-
-
-def _print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
-    """Print the newest reputation of an identity and its weekly overall scores."""
-    print_line(f"identity {identity}")
-    latest = weeks[-1]
-    if latest is None:
-        print_line("  no signal in the last 90 days")
-        return
-    line = sparkline([week["overall_score"] if week else None for week in weeks], -1, 1)
-    print_line(f"  {'overall':16} {latest['overall_score']:+.3f}  {line}  (13 weeks, -1 to 1)")
-    for name in ("task_quality", "economic", "identity_hygiene"):
-        is_known = name in latest["categories_observed"]
-        print_line(f"  {name:16} {_signed(latest[f'{name}_score']) if is_known else 'no signal'}")
-    if (observed := latest["overall_observed"]) is not None:
-        print_line(f"  {'known categories':16} {_signed(observed)}")
-    trend = (_signed(latest[name]) for name in ("score_7d_ago", "score_30d_ago"))
-    print_line(f"  {'before':16} {' and '.join(trend)} (7 and 30 days ago)")
-    positive, negative = latest["positive_events"], latest["negative_events"]
-    signals = f"{latest['total_events']} in 90 days, {positive} positive, {negative} negative"
-    print_line(f"  {'signals':16} {signals}; confidence {latest['confidence']:.2f}")
-
-
-def _agent_line(row: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        row["agent_id"],
-        row["organization_id"],
-        _shown_score(row),
-        row["score_30d_ago"],
-        f"{row['pass_rate']:.0%}",
-        _interval(row),
-        row["streak"],
-        row["lifecycle"],
-    )
-
-
-def _shown_score(row: Mapping[str, Any]) -> str:
-    """Return the score; while an agent is calibrating, its progress."""
-    if row["lifecycle"] == "calibrating":
-        return f"{row['eval_count']}/{CALIBRATED_AT}"
-    return str(row["score"])
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    return f"{row['pass_rate_low']:.0%} to {row['pass_rate_high']:.0%}"
-
-
-def _signed(value: float | None) -> str:
-    return "unknown" if value is None else f"{value + 0.0:+.3f}"
-
-
-def _minute(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M}"

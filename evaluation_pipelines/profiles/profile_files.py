@@ -1,5 +1,7 @@
 """YAML files of judge profiles: the shipped ones and those in the user's folder."""
 
+import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileEr
 SHIPPED = Path(__file__).resolve().parent / "shipped"
 
 _MAX_BYTES = 1_000_000
+_ENABLED = re.compile(r"^enabled:.*$", re.MULTILINE)
 # Most builds of PyYAML include the fast loader; both loaders read plain data only.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -52,12 +55,28 @@ def read_profile(path: Path) -> JudgeProfile:
         # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(text, Loader=_LOADER)
         has_aliases = any(isinstance(each, yaml.AliasEvent) for each in events)
+        root = None if has_aliases else yaml.compose(text, Loader=_LOADER)
         values = None if has_aliases else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ProfileError(f"{path} is not YAML: {error}") from None
     if has_aliases:
         raise ProfileError(f"{path} has YAML aliases (*name); write out the values")
+    if repeated := sorted(set(_repeated_keys(root))):
+        raise ProfileError(f"{path}: {', '.join(repeated)} occurs more than once in a mapping")
     return parse_profile(values, str(path))
+
+
+def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
+    """Yield the keys that a mapping has twice: YAML would silently take the last value."""
+    match node:
+        case yaml.MappingNode():
+            names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            yield from (name for name in names if names.count(name) > 1)
+            for _, value in node.value:
+                yield from _repeated_keys(value)
+        case yaml.SequenceNode():
+            for each in node.value:
+                yield from _repeated_keys(each)
 
 
 def keep_profile(folder: Path, profile: JudgeProfile, source: Path) -> Path:
@@ -75,6 +94,46 @@ def keep_profile(folder: Path, profile: JudgeProfile, source: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.new")
     staged.write_bytes(source.read_bytes())
+    staged.replace(target)
+    return target
+
+
+def files_fingerprint(folder: Path) -> str:
+    """Return a text that changes when a profile file is added, changed or removed."""
+    parts = []
+    for path in (*_files(folder), *_files(SHIPPED)):
+        status = path.stat()
+        parts.append(f"{path}:{status.st_mtime_ns}:{status.st_size}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def switch_profile(folder: Path, profile_id: str, *, enabled: bool) -> Path:
+    """Set ``enabled`` in the file of a profile; a shipped one is copied into ``folder`` first.
+
+    The rest of the file stays as it is.
+
+    Returns:
+        Path of the file.
+
+    Raises:
+        ProfileError: No file has the profile, or it is in a form that has no such line.
+        OSError: The folder cannot be written.
+    """
+    files = {profile.id: path for path, profile in read_profiles(folder).profiles}
+    if profile_id not in files:
+        raise ProfileError(f"There is no file of a profile {profile_id} in {folder}.")
+    source = files[profile_id]
+    line = f"enabled: {str(enabled).lower()}"
+    text, found = _ENABLED.subn(line, source.read_text(encoding="utf-8"))
+    if not found:
+        text = f"{text.rstrip()}\n{line}\n"
+    target = source if source.parent == folder else folder / f"{profile_id}.yaml"
+    folder.mkdir(parents=True, exist_ok=True)
+    staged = target.with_name(f".{target.name}.new")
+    staged.write_text(text, encoding="utf-8")
+    if read_profile(staged).enabled is not enabled:
+        staged.unlink()
+        raise ProfileError(f"{source}: set {line} there by hand")
     staged.replace(target)
     return target
 

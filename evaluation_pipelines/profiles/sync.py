@@ -1,10 +1,18 @@
 """Registration of the judge profiles in profile files."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from evaluation_pipelines.profiles.domain.profile import ProfileError
+import polars as pl
+
+from evaluation_pipelines.profiles.domain.profile import (
+    ANY_LABEL,
+    JudgeProfile,
+    ProfileError,
+    check_criteria,
+)
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
 from evaluation_pipelines.profiles.profile_files import keep_profile, read_profile, read_profiles
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -23,16 +31,19 @@ class Synced:
 
 
 def sync_profiles(stores: Stores, now: datetime) -> Synced:
-    """Register new and changed profile files.
+    """Register new and changed profile files, and switch off profiles whose file was removed.
 
     A file that is invalid or that the version rules refuse is reported in ``faults``, and the
-    registered version of its profile remains in use. If nothing has changed, nothing is written.
+    registered version of its profile remains in use. Dates with sessions whose profiles change are
+    queued for a build. If nothing has changed, nothing is written.
     """
     known = ProfileStore(stores.ledger).registry()
     synced = preview_sync(stores.settings, known, now)
-    for each in synced.registry.versions:
-        if each not in known.versions:
-            ProfileStore(stores.ledger).register(each.profile, now)
+    changed = [each for each in synced.registry.versions if each not in known.versions]
+    for each in changed:
+        ProfileStore(stores.ledger).register(each.profile, now)
+    if changed and known.versions:  # before, no session had a profile
+        _queue_dates(stores, concerned_labels(known, synced.registry), now)
     return synced
 
 
@@ -48,7 +59,49 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
             continue
         if changed is not None:
             registry = registry.with_version(changed)
+    if not files.faults:  # a file that cannot be read may be that of any profile
+        registry = _without_removed(registry, {profile.id for _, profile in files.profiles})
     return Synced(registry, tuple(faults))
+
+
+def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
+    for each in registry.newest():
+        if each.profile.enabled and each.profile.id not in present:
+            off = each.profile.model_copy(update={"enabled": False})
+            registry = registry.with_version(replace(each, profile=off))
+    return registry
+
+
+def concerned_labels(before: Registry, after: Registry) -> set[str]:
+    """Return the labels of sessions that another set of profiles scores now.
+
+    A new version of a known profile concerns none: it is for sessions that end from now on.
+    """
+    old = {each.profile.id: each.profile for each in before.newest()}
+    new = {each.profile.id: each.profile for each in after.newest()}
+    labels: set[str] = set()
+    for profile_id in old.keys() | new.keys():
+        labels_before, labels_after = _labels(old.get(profile_id)), _labels(new.get(profile_id))
+        if labels_before != labels_after:
+            labels |= labels_before | labels_after
+    return labels
+
+
+def _labels(profile: JudgeProfile | None) -> set[str]:
+    return set(profile.match_labels) if profile is not None and profile.enabled else set()
+
+
+def _queue_dates(stores: Stores, labels: Collection[str], now: datetime) -> None:
+    """Queue the dates with sessions of some labels for a build."""
+    if not labels:
+        return
+    lake = stores.lake
+    label = pl.col("classification_label")
+    is_concerned = pl.lit(value=True) if ANY_LABEL in labels else label.is_in(sorted(labels))
+    columns = ["session_date", "classification_label"]
+    sessions = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), columns)
+    dates = sessions.filter(is_concerned)["session_date"].unique().to_list()
+    RebuildQueue(stores.ledger).touch(dates, now)
 
 
 def set_profile(
@@ -71,9 +124,13 @@ def set_profile(
         OSError: The file cannot be read or copied.
     """
     profile = read_profile(path)
+    check_criteria(profile)
     sync_profiles(stores, now)
+    before = ProfileStore(stores.ledger).registry()
     registered = ProfileStore(stores.ledger).register(profile, now, rescore_history=rescore_history)
     keep_profile(stores.settings.profiles_dir, profile, path)
+    after = ProfileStore(stores.ledger).registry()
+    _queue_dates(stores, concerned_labels(before, after), now)
     if rescore_history:
         RebuildQueue(stores.ledger).touch(stores.lake.partitions(AGENT_SESSIONS), now)
     return registered

@@ -12,7 +12,8 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import ProfileError, Scale
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS, SESSION_KEY
+from evaluation_pipelines.scorecards.domain.evaluation import matches_that_score
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, with_states
 from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, OverrideStore
 from evaluation_pipelines.scorecards.session_lookup import (
@@ -156,8 +157,10 @@ def overrides_with_states(stores: Stores) -> pl.DataFrame:
     overrides = OverrideStore(stores.ledger).of_dates()
     dates = sorted(overrides["session_date"].unique())
     sessions = stores.lake.read(AGENT_SESSIONS, dates)
-    assigned = assign(sessions, ProfileStore(stores.ledger).registry()).filter("is_best_match")
-    best = assigned.select(*SESSION_KEY, best_profile_id="profile_id")
+    assigned = assign(sessions, ProfileStore(stores.ledger).registry())
+    cards = stores.lake.read(SCORECARDS, dates)
+    counting = matches_that_score(assigned, sessions, cards, overrides).filter("is_best_match")
+    best = counting.select(*SESSION_KEY, best_profile_id="profile_id")
     return with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))
 
 

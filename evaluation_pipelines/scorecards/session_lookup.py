@@ -12,6 +12,8 @@ from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
+from evaluation_pipelines.scorecards.domain.evaluation import matches_that_score
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
     SessionRow,
@@ -135,6 +137,8 @@ def read_session_lookup(
     is_named = pl.col("session_id").is_in(sorted(known))
     sessions = stores.lake.read(AGENT_SESSIONS, dates).filter(is_named)
     cards = stores.lake.read(SCORECARDS, dates).filter(is_named, ~pl.col("fallback"))
+    overrides = OverrideStore(stores.ledger).of_dates(dates)
+    assigned = matches_that_score(assign(sessions, registry), sessions, cards, overrides)
     windows: defaultdict[str, list[SessionRow]] = defaultdict(list)
     for row in sessions.rows(named=True):
         for name in {row["session_key"], row["session_id"]}:
@@ -143,6 +147,6 @@ def read_session_lookup(
         stores.lake.root,
         registry,
         windows,
-        assign(sessions, registry).rows_by_key(SESSION_KEY, named=True),
+        assigned.rows_by_key(SESSION_KEY, named=True),
         {tuple(card): score for *card, score in cards.select(_CARD_SCORE).rows()},
     )

@@ -30,6 +30,17 @@ sample_rate: {rate}
 """
 
 
+# The shipped heuristic profile would score sessions with any label.
+ONLY_PLAIN = """
+id: general-performance
+version: 2
+name: G
+match_labels: [plain]
+method: heuristic
+criteria: [{id: performance.composite}]
+"""
+
+
 def build(judged: Judged) -> None:
     stores = judged.workplace.stores
     (built,) = Build(stores, clock=lambda: judged.now).run([JUNE_1])
@@ -60,10 +71,7 @@ def labeled(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
     for label, rate in (("all", 1.0), ("none", 0.0)):
         text = PROFILE.format(label=label, rate=rate)
         (tmp_path / "profiles" / f"{label}.yaml").write_text(text)
-    # The heuristic profile would match all other labels.
-    shipped = "id: general-performance\nversion: 2\nname: G\nmatch_labels: [plain]\n"
-    shipped += "method: heuristic\ncriteria: [{id: performance.composite}]\n"
-    (tmp_path / "profiles" / "general-performance.yaml").write_text(shipped)
+    (tmp_path / "profiles" / "general-performance.yaml").write_text(ONLY_PLAIN)
     with open_judged(tmp_path, judge.base_url) as opened:
         yield opened
 
@@ -212,6 +220,8 @@ def test_a_later_rule_removes_the_score(judge: JudgeEndpoint, tmp_path: Path) ->
 def test_due_sessions_name_the_limits_or_the_missing_judge(
     tmp_path: Path, settings: dict[str, Any], reason: str
 ) -> None:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "general-performance.yaml").write_text(ONLY_PLAIN)
     with open_judged(tmp_path, "http://127.0.0.1:9", **settings) as judged:
         fill(judged.workplace, labeled_session("s1", "code"))
         assert states(judged)["s1"] == ("deferred", reason)

@@ -173,9 +173,7 @@ def test_a_session_has_not_ended_before_it_is_idle(judged: Judged) -> None:
 
 def test_an_ambiguous_name_needs_the_organization(judged: Judged) -> None:
     for name in ("twice", "twice#baseline-1"):
-        with pytest.raises(
-            SessionNotFoundError, match=r"add --organization .left, right."
-        ):
+        with pytest.raises(SessionNotFoundError, match=r"add --organization .left, right."):
             view(judged, name)
         assert view(judged, name, "right").session["organization_id"] == "right"
         found = view(judged, name, "left")

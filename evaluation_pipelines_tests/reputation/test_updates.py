@@ -54,6 +54,7 @@ def evaluated(key: str, score: float | None, **columns: Any) -> dict[str, Any]:
         "ended_at": START + timedelta(minutes=5),
         "status": "completed",
         "effective_100": score,
+        "passed": None if score is None else score >= 50,
         "effective_source": "none" if score is None else "composite",
         "session_date": DAY,
     }

@@ -242,7 +242,9 @@ def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workpla
     assert current[0][3] == evaluation(scored)["card_id"]
 
 
-def test_an_unknown_criterion_is_a_warning(workplace: Workplace) -> None:
+def test_an_unknown_criterion_is_a_warning_and_no_card_rests_on_it_alone(
+    workplace: Workplace,
+) -> None:
     path = profile_file(workplace)
     path.write_text(path.read_text().replace("tool_count\n", "tool_cuont\n", 1))
     workplace.land("logs.jsonl", work())
@@ -252,7 +254,7 @@ def test_an_unknown_criterion_is_a_warning(workplace: Workplace) -> None:
 
     assert (rule.passed, rule.severity) == (False, "warning")
     assert rule.examples == ("calls version 1: tool_cuont",)
-    assert cards(workplace)[0]["overall_score"] == 50
+    assert [each for each in cards(workplace) if each["profile_id"] == "calls"] == []
 
 
 def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplace) -> None:
@@ -342,8 +344,11 @@ def test_a_session_that_only_a_judge_can_score_has_no_card_and_says_so(
 
     assert cards(workplace, "incident-llm") == []
     row = evaluation(workplace)
-    assert (row["effective_source"], row["profile_id"]) == ("composite", "incident-llm")
-    assert row["reason"] == "no judge has scored this content with this profile version"
+    assert (row["effective_source"], row["profile_id"]) == ("scorecard", "general-performance")
+    assert row["reason"] == (
+        "general-performance counts until incident-llm scores it: "
+        "no judge has scored this content with this profile version"
+    )
 
 
 def test_a_placeholder_never_counts(workplace: Workplace) -> None:
@@ -355,7 +360,8 @@ def test_a_placeholder_never_counts(workplace: Workplace) -> None:
     (card,) = cards(workplace, "incident-llm")
     assert (card["overall_score"], card["fallback"]) == (50, True)
     row = evaluation(workplace)
-    assert (row["effective_source"], row["card_id"]) == ("composite", None)
+    assert (row["effective_source"], row["profile_id"]) == ("scorecard", "general-performance")
+    assert row["reason"].startswith("general-performance counts until incident-llm scores it")
 
 
 def test_scores_of_a_judge_become_cards_and_totals(

@@ -1,6 +1,7 @@
 """Commands ``judges``: list, show, register, freeze and compare judge profiles."""
 
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -15,26 +16,32 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
+from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.profiles.domain.profile import (
+    ANY_LABEL,
     HEURISTICS,
     VERSIONED,
     JudgeProfile,
+    ProfileError,
     differences,
 )
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
-from evaluation_pipelines.profiles.profile_files import read_profile
+from evaluation_pipelines.profiles.profile_files import read_profile, switch_profile
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import Synced, preview_sync, set_profile, sync_profiles
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.stores import open_stores, read_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 app = typer.Typer(
-    help="Manage judge profiles: list, show, set, freeze, diff.", no_args_is_help=True
+    help="Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
+    no_args_is_help=True,
 )
 
+_USUAL_LABELS = ("simple", "code", "complex", "multi-step", "general", ANY_LABEL)
 _ID = typer.Argument(metavar="PROFILE", help="A profile id.")
 
 
@@ -105,6 +112,7 @@ def set_one(
     """Register a profile, a new version, or a change that needs no new version."""
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
+        _check_rubric(read_profile(file), stores.settings)
         registered = set_profile(stores, file, now, rescore_history=rescore_history)
         which = _name(read_profile(file))
         if registered is None:
@@ -113,9 +121,51 @@ def set_one(
             what = "registered" if registered.registered_at == now else "changed"
             print_line(f"{which} is {what}")
             _warn_of_unknown_criteria(registered.profile)
-        if rescore_history:
-            dates = pluralize(len(RebuildQueue(stores.ledger).pending(now)), "date")
-            print_line(f"The next build scores older sessions with it: {dates} due")
+            _warn_of_unknown_labels(registered.profile, stores)
+        if due := len(RebuildQueue(stores.ledger).pending(now)):
+            print_line(f"The next build scores sessions with it: {pluralize(due, 'date')} due")
+
+
+@app.command("disable")
+def disable(profile_id: Annotated[str, _ID]) -> None:
+    """Switch a profile off: its file gets ``enabled: false``."""
+    _switch(profile_id, enabled=False)
+
+
+@app.command("enable")
+def enable(profile_id: Annotated[str, _ID]) -> None:
+    """Switch a profile on again."""
+    _switch(profile_id, enabled=True)
+
+
+def _switch(profile_id: str, *, enabled: bool) -> None:
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        path = switch_profile(stores.settings.profiles_dir, profile_id, enabled=enabled)
+        sync_profiles(stores, now)
+        due = len(RebuildQueue(stores.ledger).pending(now))
+    state = "on" if enabled else "off"
+    print_line(f"{one_line(profile_id)} is {state} ({path}): {pluralize(due, 'date')} due")
+
+
+def _check_rubric(profile: JudgeProfile, settings: Settings) -> None:
+    rubrics = load_rubrics(settings.judge_rubrics_dir)
+    if profile.rubric is not None and profile.rubric not in rubrics:
+        known = ", ".join(sorted(rubrics))
+        raise ProfileError(
+            f"{profile.id}: there is no rubric {one_line(profile.rubric)}; known rubrics: {known}"
+        )
+
+
+def _warn_of_unknown_labels(profile: JudgeProfile, stores: Stores) -> None:
+    """Warn of a label that no session has, if it resembles one that sessions have."""
+    lake = stores.lake
+    dates = lake.partitions(AGENT_SESSIONS)
+    column = lake.read(AGENT_SESSIONS, dates, ["classification_label"])["classification_label"]
+    known = {*_USUAL_LABELS, *column.unique().to_list()}
+    for label in profile.match_labels:
+        if label not in known and (near := get_close_matches(label, known, n=1)):
+            print_error(f"warning: no session has the label {label}; did you mean {near[0]}?")
 
 
 @app.command("freeze")

@@ -17,6 +17,8 @@ from evaluation_pipelines.defs.runs import (
     is_unfinished,
 )
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
+from evaluation_pipelines.profiles.profile_files import files_fingerprint
+from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -72,6 +74,7 @@ def touched_dates_sensor(
         return dg.SkipReason(CANCELED)
     now = datetime.now(UTC)
     ScheduledRebuilds(stores.ledger).wake(now)
+    _sync_changed_profiles(context, stores, now)
     pending = RebuildQueue(stores.ledger).pending(now)
     outside = [each.session_date for each in pending if not is_partition(each.session_date)]
     due = [each for each in pending if is_partition(each.session_date)]
@@ -80,6 +83,16 @@ def touched_dates_sensor(
         dates = ", ".join(map(str, outside))
         return dg.SkipReason(f"not in the range of partitions: {dates}") if outside else None
     return dg.RunRequest(tags=range_tags(*_longest_waiting(due)))
+
+
+def _sync_changed_profiles(
+    context: dg.SensorEvaluationContext, stores: Stores, now: datetime
+) -> None:
+    """Register profiles whose files have changed; the cursor knows the files of the last time."""
+    seen = files_fingerprint(stores.settings.profiles_dir)
+    if seen != context.cursor:
+        sync_profiles(stores, now)
+        context.update_cursor(seen)
 
 
 @dg.run_failure_sensor(

@@ -14,9 +14,11 @@ ASSIGNMENTS = pl.Schema(
         "session_key": pl.String(),
         "profile_id": pl.String(),
         "profile_version": pl.Int64(),
+        "rank": pl.Int64(),
         "is_best_match": pl.Boolean(),
     }
 )
+"""Profiles of sessions; ``rank`` is 0 for the best match by labels, then 1 and so on."""
 
 
 def applies(profile: JudgeProfile, label: str) -> bool:
@@ -60,6 +62,7 @@ def assign(sessions: pl.DataFrame, registry: Registry) -> pl.DataFrame:
                     "session_key",
                     profile_id=pl.lit(profile.id),
                     profile_version=_version_for(registry.history(profile.id)),
+                    rank=pl.lit(rank, pl.Int64),
                     is_best_match=pl.lit(rank == 0),
                 )
             )

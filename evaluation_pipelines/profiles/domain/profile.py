@@ -8,6 +8,7 @@ other fields, such as name, labels and sampling, may change freely.
 import hashlib
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 import polars as pl
@@ -211,7 +212,7 @@ def parse_profile(values: object, source: str) -> JudgeProfile:
     if not isinstance(values, Mapping):
         raise ProfileError(f"{source}: a profile must be a mapping of fields, not {values!r:.60}")
     try:
-        return JudgeProfile.model_validate(dict(values))
+        return JudgeProfile.model_validate(_in_own_form(values))
     except ValidationError as error:
         problems = [
             f"  {'.'.join(map(str, each['loc'])) or 'profile'}: "
@@ -220,6 +221,38 @@ def parse_profile(values: object, source: str) -> JudgeProfile:
         ]
         message = "\n".join([f"{source} is not a judge profile:", *problems])
         raise ProfileError(message) from None
+
+
+_OTHER_FORM = {
+    "matchLabels": "match_labels",
+    "qualityRiskFraction": "quality_risk_fraction",
+    "sampleRate": "sample_rate",
+    "frozenUntil": "frozen_until",
+    "responseTimeBestS": "response_time_best_s",
+    "responseTimeWorstS": "response_time_worst_s",
+    "tokenEfficiencyBest": "token_efficiency_best",
+    "tokenEfficiencyWorst": "token_efficiency_worst",
+    "toolCountBest": "tool_count_best",
+    "toolCountWorst": "tool_count_worst",
+}
+
+
+def _in_own_form(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the fields of a profile that may be below ``profile:`` and in camel case.
+
+    Version and method may be missing in that form: 1 and heuristic.
+    """
+    inner = values.get("profile")
+    if isinstance(inner, Mapping) and len(values) == 1:
+        values = {"version": 1, "method": "heuristic", **inner}
+    return _renamed(values)
+
+
+def _renamed(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {
+        _OTHER_FORM.get(name, name): _renamed(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
 
 
 def check_pattern(pattern: str) -> None:
@@ -231,10 +264,29 @@ def check_pattern(pattern: str) -> None:
         ValueError: The pattern is invalid; the message contains the reason.
     """
     try:
-        pl.Series([""]).str.contains(pattern, strict=True)
+        matches_nothing = pl.Series([""]).str.contains(pattern, strict=True).item()
     except pl.exceptions.ComputeError as error:
         reason = str(error).partition("\n\nThis error occurred")[0]
         raise ValueError(f"{pattern!r} is not a valid pattern: {reason}") from None
+    if matches_nothing:
+        raise ValueError(f"{pattern!r} matches every text, even an empty one")
+
+
+def check_criteria(profile: JudgeProfile) -> None:
+    """Refuse criteria that nothing computes.
+
+    Raises:
+        ProfileError: A criterion of a heuristic profile is unknown; the message has the nearest
+            known ones.
+    """
+    for each in profile.computed:
+        if each.id not in HEURISTICS:
+            near = get_close_matches(each.id, HEURISTICS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ProfileError(
+                f"{profile.id}: the criterion {each.id} is unknown{hint} "
+                f"Known criteria: {', '.join(HEURISTICS)}."
+            )
 
 
 def share_points(weights: Mapping[str, float]) -> dict[str, int]:

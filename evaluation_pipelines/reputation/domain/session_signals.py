@@ -9,7 +9,6 @@ from evaluation_pipelines.reputation.domain.identity import identity_id, session
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
 
 FAILED_BELOW = 40.0
-PASSES_AT = 50.0
 LATENCY_BUDGET_MS = 120_000.0
 """Latency budget of the mean API request of a session."""
 
@@ -66,7 +65,7 @@ def session_evaluations_of_agents(sessions: pl.DataFrame) -> pl.DataFrame:
         organization_id=pl.col("organization_id"),
         agent_id=pl.col("agent_id"),
         evaluated_at=pl.col("ended_at"),
-        passed=pl.col("effective_100") >= PASSES_AT,
+        passed=pl.col("passed"),
         latency_ms=pl.col("mean_api_ms"),
         latency_budget_ms=pl.lit(LATENCY_BUDGET_MS),
         model=pl.col("model"),

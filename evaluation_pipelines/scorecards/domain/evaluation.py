@@ -30,7 +30,7 @@ def evaluate(
     The first of these that exists is the effective score:
 
     1. a live override
-    2. the best-matching current scorecard (not a fallback)
+    2. the best-matching current scorecard (not a fallback) of a profile that has one
     3. the judge's newest total
     4. composite * 10
     5. 0 for a session that failed
@@ -50,9 +50,11 @@ def evaluate(
     Returns:
         The columns of SESSION_EVALUATIONS except ``quality_risk``, and others.
     """
-    best = matches.filter("is_best_match").drop("is_best_match")
+    counting = matches_that_score(matches, sessions, cards, overrides)
+    best = counting.filter("is_best_match").drop("is_best_match")
     frame = (
         sessions.join(best, on=SESSION_KEY, how="left", validate="1:1")
+        .join(_first_choices(matches, unscored), on=SESSION_KEY, how="left", validate="1:1")
         .join(_best_cards(cards), on=[*CONTENT_KEY, "profile_id", "profile_version"], how="left")
         .join(_live(overrides), on=[*CONTENT_KEY, "profile_id"], how="left")
         .join(newest_totals(results), on=CONTENT_KEY, how="left")
@@ -63,6 +65,53 @@ def evaluate(
         .with_columns(effective_100=_score())
         .with_columns(_passed(), _color(), _confidence(), _reason())
     )
+
+
+def matches_that_score(
+    matches: pl.DataFrame, sessions: pl.DataFrame, cards: pl.DataFrame, overrides: pl.DataFrame
+) -> pl.DataFrame:
+    """Return ASSIGNMENTS in which the best match is the first one that has a score.
+
+    A profile that cannot score a session, for want of an endpoint or of texts, does not stand in
+    the way of those that did. Without any score the best match is the one by labels.
+
+    Args:
+        matches: ASSIGNMENTS.
+        sessions: CONTENT_KEY of the sessions.
+        cards: SCORECARDS.
+        overrides: OVERRIDE_ROWS.
+    """
+    version = ["profile_id", "profile_version"]
+    scored = cards.filter(~pl.col("fallback")).select(*CONTENT_KEY, *version).unique()
+    overridden = newest_of_content(overrides).select(*CONTENT_KEY, "profile_id").unique()
+    has_score = pl.col("has_card").fill_null(value=False) | (
+        pl.col("has_override").fill_null(value=False) & (pl.col("rank") == 0)
+    )
+    first = pl.col("rank").min().over(SESSION_KEY)
+    first_with_score = pl.col("rank").filter(has_score).min().over(SESSION_KEY)
+    return (
+        matches.join(sessions.select(CONTENT_KEY), on=SESSION_KEY, how="left")
+        .join(
+            scored.with_columns(has_card=pl.lit(value=True)),
+            on=[*CONTENT_KEY, *version],
+            how="left",
+        )
+        .join(
+            overridden.with_columns(has_override=pl.lit(value=True)),
+            on=[*CONTENT_KEY, "profile_id"],
+            how="left",
+        )
+        .with_columns(is_best_match=pl.col("rank") == pl.coalesce(first_with_score, first))
+        .select(matches.columns)
+        .sort(*SESSION_KEY, "profile_id")
+    )
+
+
+def _first_choices(matches: pl.DataFrame, unscored: pl.DataFrame) -> pl.DataFrame:
+    """Return the best match of each session by labels, and why it has no card."""
+    by_label = matches.filter("is_best_match").select(*SESSION_KEY, first_id="profile_id")
+    why = unscored.select(*SESSION_KEY, first_id="profile_id", first_why="reason")
+    return by_label.join(why, on=[*SESSION_KEY, "first_id"], how="left")
 
 
 def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
@@ -170,7 +219,12 @@ def _score() -> pl.Expr:
 
 
 def _passed() -> pl.Expr:
-    return (pl.col("effective_100") >= PASSES_FROM).alias("passed")
+    """A session without a result does not pass by what was measured of it."""
+    has_result = ~pl.col("status").is_in(["failed", "cancelled"])
+    is_decided = pl.col("effective_source") == "override"
+    score = pl.col("effective_100")
+    passes = (score >= PASSES_FROM) & (has_result | is_decided)
+    return pl.when(score.is_not_null()).then(passes).alias("passed")
 
 
 def _color() -> pl.Expr:
@@ -202,6 +256,15 @@ def _reason() -> pl.Expr:
     return (
         pl.when(_is_excluded())
         .then(pl.format("left out by the rule {}", pl.col("excluded_by")))
+        .when(pl.col("card_id").is_not_null(), pl.col("rank") > 0)
+        .then(
+            pl.format(
+                "{} counts until {} scores it: {}",
+                "profile_id",
+                "first_id",
+                pl.col("first_why").fill_null("it has no card"),
+            )
+        )
         .when(pl.col("card_id").is_not_null())
         .then(None)
         .when(~pl.col("is_terminal"))

@@ -141,7 +141,10 @@ def _with_share(
     needs_judge = bool(profile.judged)
     is_judged = pl.col("judge_confidence").is_not_null()
     is_scored = is_judged if needs_judge else pl.lit(value=True)
-    mean = pl.when(is_scored).then(_weighted_mean(_criteria(profile)))
+    unknown = unknown_criteria(profile)
+    # An unknown criterion is a midpoint for everybody: alone it says nothing of a session.
+    has_evidence = _known_weight([c for c in _criteria(profile) if c.id not in unknown]) > 0
+    mean = pl.when(is_scored, has_evidence).then(_weighted_mean(_criteria(profile)))
     is_disqualified = pl.col("disqualified").fill_null(value=False)
     may_fall_back = pl.lit(allow_fallback and needs_judge) & ~pl.col("under_way").fill_null(
         value=False

@@ -1,8 +1,10 @@
 """``judges``: judge profiles."""
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evaluation_pipelines_tests.program import Program
 
@@ -66,7 +68,7 @@ def test_rescoring_history_makes_its_dates_due(three_days: Program) -> None:
     three_days("build")
     done = three_days("judges", "set", str(write(three_days)), "--rescore-history")
 
-    assert "The next build scores older sessions with it: 3 dates due" in done.out
+    assert "The next build scores sessions with it: 3 dates due" in done.out
 
 
 def test_a_frozen_profile_refuses_new_versions(program: Program) -> None:
@@ -113,16 +115,97 @@ def test_two_versions_are_compared(program: Program) -> None:
     assert same.out == "mine version 1 and mine version 1 are the same\n"
 
 
-def test_an_unknown_criterion_is_a_warning(program: Program) -> None:
+FORM = "{{id: mine, version: 1, name: Mine, match_labels: [{label}], method: {method}, {more}}}"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"more": "criteria: [{id: tool_cuont}]"},
+            "the criterion tool_cuont is unknown; did you mean tool_count?",
+        ),
+        (
+            {"method": "llm", "more": "rubric: nonexistent"},
+            "there is no rubric nonexistent; known rubrics: agent-methodology",
+        ),
+        (
+            {"more": "criteria: [{id: tool_count}], disqualifiers: ['.*']"},
+            "'.*' matches every text, even an empty one",
+        ),
+        (
+            {"more": "criteria: [{id: tool_count}], enabled: true, enabled: false"},
+            "enabled occurs more than once in a mapping",
+        ),
+        (
+            {"more": "criteria: [{id: tool_count, weight: 1, weight: 2}]"},
+            "weight occurs more than once in a mapping",
+        ),
+    ],
+)
+def test_a_profile_that_could_not_score_is_refused(
+    program: Program, values: dict[str, str], message: str
+) -> None:
     file = program.folder / "mine.yaml"
+    file.write_text(FORM.format(**({"label": "code", "method": "heuristic"} | values)))
+    refused = program("judges", "set", str(file))
+    assert (refused.code, refused.out) == (1, "")
+    assert message in refused.err
+    assert "mine" not in program("judges", "list").out
+
+
+def test_a_label_that_resembles_a_known_one_is_a_warning(program: Program) -> None:
+    warned = program("judges", "set", str(write(program, label="coed")))
+    assert warned.code == 0
+    assert warned.err == "warning: no session has the label coed; did you mean code?\n"
+
+
+def test_the_form_with_profile_and_camel_case_is_understood(program: Program) -> None:
+    file = program.folder / "theirs.yaml"
     file.write_text(
-        "{id: mine, version: 1, name: Mine, match_labels: [x], method: heuristic,"
-        " criteria: [{id: tool_cuont}]}"
+        "profile:\n  id: theirs\n  name: Theirs\n  matchLabels: [code]\n  criteria:\n"
+        "    - {id: tool_count, weight: 2}\n  thresholds: {toolCountWorst: 20}\n"
+        "  qualityRiskFraction: 0.3\n"
     )
-    for command in (("set", str(file)), ("list",)):
-        warned = program("judges", *command)
-        assert (warned.code, "criterion tool_cuont is unknown" in warned.err) == (0, True)
-        assert "tool_count" in warned.err  # known criteria are listed
+    assert program("judges", "set", str(file)).code == 0
+    shown = yaml.safe_load(program("judges", "show", "theirs").out)
+    assert (shown["version"], shown["method"], shown["match_labels"]) == (1, "heuristic", ["code"])
+    assert shown["thresholds"]["tool_count_worst"] == 20
+    assert shown["quality_risk_fraction"] == 0.3
+
+
+def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program) -> None:
+    """Otherwise sessions would keep a best match that was switched off."""
+    three_days("build")
+    assert three_days("build").out == "build: nothing new\n"
+
+    def build_after(*arguments: str) -> int:
+        assert three_days("judges", *arguments).code == 0
+        return len(three_days("build").table())
+
+    def best_match() -> set[str]:
+        rows = json.loads(
+            three_days("scorecards", "query", "--from", "2026-01-01", "--format", "json").out
+        )
+        return {row["profile_id"] for row in rows if row["is_best_match"]}
+
+    assert build_after("set", str(write(three_days, label="general"))) == 3
+    assert best_match() == {"mine"}
+    assert build_after("disable", "mine") == 3
+    assert best_match() == {"general-performance"}
+    assert build_after("enable", "mine") == 3
+    assert best_match() == {"mine"}
+    # Only labels that no session has are concerned.
+    assert build_after("disable", "incident-llm") == 0
+    (three_days.folder / "data/profiles/mine.yaml").unlink()
+    assert len(three_days("build").table()) == 3
+    assert best_match() == {"general-performance"}
+    assert three_days("build").out == "build: nothing new\n"
+
+
+def test_a_profile_without_a_file_cannot_be_switched(program: Program) -> None:
+    unknown = program("judges", "disable", "nobody")
+    assert (unknown.code, "There is no file of a profile nobody" in unknown.err) == (1, True)
 
 
 def test_the_first_version_is_compared_with_itself(program: Program) -> None:

@@ -304,6 +304,7 @@ def test_events_can_be_followed_from_a_position(scored: Program) -> None:
 
 
 def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
+    program("judges", "disable", "general-performance")
     program.land("logs.jsonl", work("d", 0, "incident"))
     program("ingest")
     program("build")
@@ -311,8 +312,8 @@ def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
 
     assert "no scorecard of the best match: d#baseline-1: no judge has scored this" in ran.err
     assert "last build" not in ran.err
-    verdict = ("--annotator", "Ada", "--reason", "seen", "--score", "1")
-    program("scorecards", "override", "d", *verdict, "--profile", "general-performance")
+    program("judges", "enable", "general-performance")
+    program("judges", "disable", "general-performance")
     outdated = program("scorecards", "query", "--session", "d").err
     assert "This is the state of the last build. 2026-06-01 has changed since" in outdated
     program("build", "--date", "2026-06-01", "--allow-fallback")
@@ -321,6 +322,7 @@ def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
 
 
 def test_the_effective_score_without_a_card_has_the_newest_override(program: Program) -> None:
+    program("judges", "disable", "general-performance")
     program.land("logs.jsonl", work("d", 0, "incident"))
     program("ingest")
     program("build")

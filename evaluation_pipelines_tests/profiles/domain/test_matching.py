@@ -54,9 +54,9 @@ def test_every_applicable_profile_is_assigned_and_one_is_the_best_match() -> Non
     )
 
     assert assign(sessions, profiles).rows() == [
-        ("default", "s1#baseline-1", "all", 1, False),
-        ("default", "s1#baseline-1", "simple", 1, True),
-        ("default", "s2#baseline-1", "all", 1, True),
+        ("default", "s1#baseline-1", "all", 1, 1, False),
+        ("default", "s1#baseline-1", "simple", 1, 0, True),
+        ("default", "s2#baseline-1", "all", 1, 0, True),
     ]
 
 

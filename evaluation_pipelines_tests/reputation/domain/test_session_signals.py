@@ -23,6 +23,7 @@ SESSION = {
     "status": "completed",
     "ended_at": datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC),
     "effective_100": 80.0,
+    "passed": True,
     "effective_source": "scorecard",
     "confidence": 0.9,
     "session_date": date(2026, 11, 20),
@@ -112,9 +113,9 @@ def test_a_session_that_has_not_ended_is_a_signal_but_no_evaluation() -> None:
     assert session_evaluations_of_agents(running).is_empty()
 
 
-@pytest.mark.parametrize(("score", "passed"), [(50.0, True), (49.9, False)])
-def test_an_ended_session_is_an_evaluation_that_passes_at_50(score: float, passed: bool) -> None:
-    row = session_evaluations_of_agents(sessions(effective_100=score)).to_dicts()[0]
+@pytest.mark.parametrize("passed", [True, False])
+def test_an_ended_session_is_an_evaluation_that_passes_as_the_session(*, passed: bool) -> None:
+    row = session_evaluations_of_agents(sessions(passed=passed)).to_dicts()[0]
     assert row == {
         "evaluation_id": str(session_event_id("orchard", "s1#baseline-1")),
         "organization_id": "orchard",

@@ -123,9 +123,53 @@ def test_then_the_total_of_the_judge() -> None:
     assert row["confidence"] is None
 
 
+def two_profiles() -> Registry:
+    """Of which q is the best match by labels: it lists the label, p is for all."""
+    return registry(
+        profile(),
+        profile(id="q", method="llm", rubric="agent-methodology", match_labels=["simple"]),
+    )
+
+
+def test_a_profile_that_cannot_score_does_not_stand_in_the_way_of_one_that_did() -> None:
+    why = [("default", "s1#baseline-1", "q", "no judge endpoint")]
+    row = evaluated(known=two_profiles(), cards=[card(8)], unscored=why)
+    assert outcome(row) == (80, "scorecard", "green", True)
+    assert (row["profile_id"], row["card_id"]) == ("p", "card")
+    assert row["reason"] == "p counts until q scores it: no judge endpoint"
+
+    both = [card(8), card(2, profile_id="q", card_id="of q")]
+    row = evaluated(known=two_profiles(), cards=both)
+    assert (row["profile_id"], row["effective_100"], row["reason"]) == ("q", 20, None)
+    placeholder = [card(8), card(5, profile_id="q", fallback=True)]
+    assert evaluated(known=two_profiles(), cards=placeholder)["profile_id"] == "p"
+
+
+def test_an_override_of_the_best_match_counts_although_only_another_profile_has_a_card() -> None:
+    of_q = said(1, 30, profile_id="q")
+    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[of_q])
+    assert (row["profile_id"], row["effective_100"], row["effective_source"]) == (
+        "q",
+        30,
+        "override",
+    )
+    of_p = said(1, 30)
+    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[of_p])
+    assert (row["profile_id"], row["effective_100"]) == ("p", 30)
+
+
+def test_without_any_card_the_best_match_is_the_one_by_labels() -> None:
+    row = evaluated(known=two_profiles())
+    assert (row["profile_id"], row["effective_source"]) == ("q", "composite")
+
+
 def test_then_ten_times_the_composite() -> None:
     assert outcome(evaluated()) == (60, "composite", "yellow", True)
-    assert outcome(evaluated(status="failed")) == (60, "composite", "yellow", True)
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_session_without_a_result_does_not_pass_by_an_automatic_score(status: str) -> None:
+    assert outcome(evaluated(status=status)) == (60, "composite", "yellow", False)
 
 
 def test_then_nothing_but_failure_is_0() -> None:
