@@ -204,8 +204,8 @@ def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program
 
 
 def test_a_profile_without_a_file_cannot_be_switched(program: Program) -> None:
-    unknown = program("judges", "disable", "nobody")
-    assert (unknown.code, "There is no file of a profile nobody" in unknown.err) == (1, True)
+    unknown = program("judges", "disable", "unknown")
+    assert (unknown.code, "There is no file of a profile unknown" in unknown.err) == (1, True)
 
 
 def test_the_first_version_is_compared_with_itself(program: Program) -> None:
