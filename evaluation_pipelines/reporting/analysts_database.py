@@ -101,7 +101,7 @@ def publish(
             database stays.
     """
     folder = link.parent / f"{link.stem}_files"
-    file = folder / f"{link.stem}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}.duckdb"
+    file = folder / f"{link.stem}-{now:%Y%m%dT%H%M%S}-{_suffix()}.duckdb"
     try:
         refuse_link(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -252,16 +252,25 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _suffix() -> str:
+    return uuid.uuid4().hex[:8]
+
+
 def _swap(link: Path, file: Path) -> None:
     """Point the link to another file, atomically."""
-    waiting = link.with_name(f".{link.name}-{uuid.uuid4().hex[:8]}")
+    waiting = link.with_name(f".{link.name}-{_suffix()}")
     waiting.symlink_to(file.relative_to(link.parent))
     waiting.replace(link)
 
 
 def _tidy(folder: Path, current: Path) -> None:
-    """Delete older files; open connections keep theirs."""
-    older = sorted(path for path in folder.glob("*.duckdb") if path != current)
+    """Delete older files; open connections keep theirs.
+
+    By the time they were made: names of one second are in no order, and the file of before must
+    stay for those who have just followed the link to it.
+    """
+    others = [path for path in folder.glob("*.duckdb") if path != current]
+    older = sorted(others, key=lambda path: (path.stat().st_mtime_ns, path.name))
     for path in older[: -(_KEPT_FILES - 1)]:
         path.unlink()
         # The write-ahead log of a user who opened that file for writing; no other file needs it.

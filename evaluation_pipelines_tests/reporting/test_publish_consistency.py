@@ -1,5 +1,7 @@
 """A published database is of one moment, keeps its parts, and is not replaced by an older one."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import duckdb
@@ -120,3 +122,46 @@ def test_a_second_publish_waits_for_the_first(tmp_path_factory: pytest.TempPathF
             pytest.raises(AnalyticsError, match=r"has kept .*publish\.lock locked"),
         ):
             publish_analytics(workplace.stores, NOW)
+
+
+def test_the_database_of_before_stays_also_if_both_are_of_one_second(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.land("a.jsonl", session("a"))
+    workplace.ingest()
+    workplace.build()
+    # One of each two is of the name of the file, the other of the link.
+    suffixes = iter(["ff", "x", "00", "x", "11", "x", "05", "x", "f0", "x"])
+    monkeypatch.setattr(analysts_database, "_suffix", lambda: next(suffixes))
+    before = None
+    for _ in range(5):
+        current = publish_analytics(workplace.stores, NOW).file
+        assert before is None or before.exists()
+        before = current
+    assert len(list(current.parent.glob("*.duckdb"))) == 2
+
+
+_OPENS = """
+import sys, duckdb
+for number in range(int(sys.argv[2])):
+    with duckdb.connect(sys.argv[1], read_only=True) as database:
+        assert database.sql("select count(*) from sessions").fetchall() == [(1,)]
+        assert database.sql("select count(*) from agent_events").fetchall() == [(2,)]
+"""
+
+
+@pytest.mark.parametrize("times", [50, pytest.param(500, marks=pytest.mark.slow)])
+def test_all_opens_beside_publishing_succeed(workplace: Workplace, times: int) -> None:
+    workplace.land("a.jsonl", session("a"))
+    workplace.ingest()
+    workplace.build()
+    link = str(publish_analytics(workplace.stores, NOW).link)
+    command = [sys.executable, "-c", _OPENS, link, str(times)]
+    published = 0
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as opens:
+        while opens.poll() is None:
+            publish_analytics(workplace.stores, NOW)
+            published += 1
+        assert opens.stderr is not None
+        assert (opens.returncode, opens.stderr.read()) == (0, b"")
+    assert published > 2
