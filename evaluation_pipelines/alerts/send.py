@@ -5,6 +5,7 @@ it, ``send_pending`` sends it later; code that raises an alert never waits or fa
 """
 
 import json
+import urllib.error
 import urllib.request
 from datetime import datetime
 from http.client import HTTPException
@@ -80,6 +81,19 @@ def _post(settings: Settings, alert: Alert, log: Logger) -> bool:
     try:
         with _open(request, timeout=_TIMEOUT_S):
             return True
-    except (OSError, HTTPException):  # refused, timed out, closed early, or not HTTP at all
-        log.exception("the alert could not be delivered")
+    except (OSError, HTTPException, ValueError) as error:
+        # Refused, timed out, closed early, no HTTP at all. Not its text: it may have the URL.
+        log.error("the alert could not be delivered: %s", _reason(error))  # noqa: TRY400
         return False
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong without the URL, whose path is a secret."""
+    match error:
+        case urllib.error.HTTPError():
+            return f"the webhook answered with {error.code}"
+        case urllib.error.URLError() if isinstance(error.reason, OSError):
+            return f"{type(error.reason).__name__}: {error.reason.strerror or 'no answer'}"
+        case OSError() if error.strerror:
+            return f"{type(error).__name__}: {error.strerror}"
+    return type(error).__name__

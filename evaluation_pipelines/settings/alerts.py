@@ -7,8 +7,12 @@ from pydantic_settings import BaseSettings
 
 
 def _webhook(url: SecretStr) -> SecretStr:
-    if not url.get_secret_value().startswith(("http://", "https://")):
+    text = url.get_secret_value()
+    if not text.startswith(("http://", "https://")):
         message = "must begin with http:// or https://"
+        raise ValueError(message)
+    if not text.isascii() or not text.isprintable() or " " in text:
+        message = "must have no blanks, line ends or letters outside ASCII"
         raise ValueError(message)
     return url
 

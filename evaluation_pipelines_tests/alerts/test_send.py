@@ -9,12 +9,13 @@ from datetime import date, timedelta
 from threading import Thread
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from evaluation_pipelines.alerts import send
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import Alert, parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert, send_pending
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.receiver import open_receiver
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -22,10 +23,12 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace
 LOG = logging.getLogger("alerts")
 FULL = Alert("disk", "a", "disk full", "free some\n“space”")
 OTHER = Alert("disk", "b", "another disk full", "")
-NOT_DELIVERED = [
-    "the alert could not be delivered",
-    "1 alerts wait to be delivered; they are tried again",
-]
+
+
+def assert_not_delivered(messages: list[str]) -> None:
+    reason, waiting = messages
+    assert reason.startswith("the alert could not be delivered: ")
+    assert waiting == "1 alerts wait to be delivered; they are tried again"
 
 
 def stores(workplace: Workplace, url: str | None) -> Stores:
@@ -104,7 +107,7 @@ def test_a_webhook_that_refuses_does_not_stop_the_work_and_is_tried_again(
         # The second one waits behind the first, which was tried three times.
         assert receiver.texts == ["disk full\nfree some\n“space”"] * 3
 
-    assert caplog.messages[1:3] == NOT_DELIVERED
+    assert_not_delivered(caplog.messages[1:3])
     with open_receiver() as receiver:
         repaired = stores(workplace, receiver.url)
         assert send_pending(repaired, NOW + timedelta(hours=1), LOG) == 0
@@ -121,7 +124,7 @@ def test_a_redirect_does_not_count_as_delivered(
     with open_receiver(status) as receiver:
         raise_alert(stores(workplace, receiver.url), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == NOT_DELIVERED
+    assert_not_delivered(caplog.messages[1:])
 
 
 def test_a_webhook_that_refuses_connections_does_not_stop_the_work(
@@ -131,7 +134,7 @@ def test_a_webhook_that_refuses_connections_does_not_stop_the_work(
         port = server.getsockname()[1]
     raise_alert(stores(workplace, f"http://127.0.0.1:{port}/"), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == NOT_DELIVERED
+    assert_not_delivered(caplog.messages[1:])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,7 @@ def test_a_webhook_that_answers_nonsense_does_not_stop_the_work(
     with listening(reply) as url:
         raise_alert(stores(workplace, url), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == NOT_DELIVERED
+    assert_not_delivered(caplog.messages[1:])
 
 
 def test_a_webhook_that_never_answers_is_given_up(
@@ -155,7 +158,7 @@ def test_a_webhook_that_never_answers_is_given_up(
     with listening(None) as url:
         raise_alert(stores(workplace, url), FULL, NOW, LOG)
 
-    assert caplog.messages[1:] == NOT_DELIVERED
+    assert_not_delivered(caplog.messages[1:])
 
 
 def test_the_address_of_a_webhook_is_a_secret(
@@ -168,6 +171,19 @@ def test_the_address_of_a_webhook_is_a_secret(
     assert receiver.requests[0][0] == "/hook/token-123"
     assert "token-123" not in caplog.text
     assert "token-123" not in repr(opened.settings)
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "\x00", "ü"])
+def test_a_webhook_with_a_blank_is_refused_and_never_logged(
+    workplace: Workplace, caplog: pytest.LogCaptureFixture, blank: str
+) -> None:
+    url = f"http://127.0.0.1:1/token-123{blank}x"
+    with pytest.raises(ValidationError, match="must have no blanks") as refused:
+        Settings(_env_file=None, alert_webhook_url=SecretStr(url))
+    assert "token-123" not in str(refused.value)
+    raise_alert(stores(workplace, url), FULL, NOW, LOG)
+    assert_not_delivered(caplog.messages[1:])
+    assert "token-123" not in caplog.text
 
 
 def test_the_alert_about_a_parked_date_has_its_reason_and_what_to_do(workplace: Workplace) -> None:
