@@ -122,7 +122,7 @@ def session_view(stores: Stores, query: SessionQuery, now: datetime | None = Non
         _judge_scores(stores, session),
         _scorecards(stores, session),
         _effective_score(stores, session, overrides),
-        _with_states(overrides, session, profile),
+        _with_states(overrides, session, _counting_profile(stores, session, profile)),
         profile,
         window.is_terminal,
         window.excluded_by,
@@ -160,15 +160,22 @@ def _overrides(stores: Stores, session: SessionRow) -> pl.DataFrame:
     return of_date.filter(_is_of(session))
 
 
+def _counting_profile(
+    stores: Stores, session: SessionRow, profile: JudgeProfile | None
+) -> str | None:
+    """Return the profile whose score counts: by the evaluation, or before it by the labels."""
+    for row in _rows(stores, SESSION_EVALUATIONS, session).iter_rows(named=True):
+        return str(row["profile_id"]) if row["profile_id"] is not None else None
+    return None if profile is None else profile.id
+
+
 def _with_states(
-    overrides: pl.DataFrame, session: SessionRow, profile: JudgeProfile | None
+    overrides: pl.DataFrame, session: SessionRow, profile_id: str | None
 ) -> tuple[Row, ...]:
     current = pl.DataFrame(
         {
             **{name: [session[name]] for name in (*SESSION_KEY, "content_hash")},
-            "best_profile_id": pl.Series(
-                [None if profile is None else profile.id], dtype=pl.String
-            ),
+            "best_profile_id": pl.Series([profile_id], dtype=pl.String),
         }
     )
     return tuple(reversed(with_states(overrides, current).rows(named=True)))

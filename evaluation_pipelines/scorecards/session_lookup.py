@@ -12,8 +12,6 @@ from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.evaluation import matches_that_score
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
     SessionRow,
@@ -46,11 +44,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """A session as users name it: by key or id, and if needed by organization and profile."""
+    """A session as users name it: by key or id, and if needed by organization and profile.
+
+    With ``has_score``, as for a confirmation, the profile is the best match that has a score.
+    """
 
     session: str
     organization: str | None = None
     profile: str | None = None
+    has_score: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,8 @@ class SessionLookup:
         session = self.window(name)
         assigned = self._assigned(session, name)
         profile = self.registry.find(assigned["profile_id"], assigned["profile_version"]).profile
-        content = (session[each] for each in CONTENT_KEY)
-        automatic = self.scores.get((*content, profile.id, profile.version))
-        return Target(session, profile, automatic, bool(assigned["is_best_match"]))
+        automatic = self._automatic(session, assigned)
+        return Target(session, profile, automatic, self._decides(session, assigned))
 
     def window(self, name: SessionName) -> SessionRow:
         """Return the session window with a name.
@@ -101,12 +102,26 @@ class SessionLookup:
             )
         return found
 
+    def _automatic(self, session: SessionRow, assigned: Mapping[str, Any]) -> float | None:
+        content = (session[each] for each in CONTENT_KEY)
+        version = (assigned["profile_id"], assigned["profile_version"])
+        return self.scores.get((*content, *version))
+
+    def _decides(self, session: SessionRow, assigned: Mapping[str, Any]) -> bool:
+        """Return whether an override under a profile would be the score that counts."""
+        if assigned["rank"] == 0:
+            return True
+        rows = self.assigned.get((session["organization_id"], session["session_key"]), ())
+        scored = [row["rank"] for row in rows if self._automatic(session, row) is not None]
+        return bool(scored) and assigned["rank"] == min(scored)
+
     def _assigned(self, session: SessionRow, name: SessionName) -> Mapping[str, Any]:
         profile_id, label = name.profile, session["classification_label"]
         rows = self.assigned.get((session["organization_id"], session["session_key"]), ())
-        for row in rows:
-            if row["is_best_match"] if profile_id is None else row["profile_id"] == profile_id:
-                return row
+        of_session = [row for row in rows if profile_id in {None, row["profile_id"]}]
+        scored = [row for row in of_session if self._automatic(session, row) is not None]
+        if candidates := (name.has_score and scored) or of_session:
+            return min(candidates, key=lambda row: row["rank"])
         if profile_id is None:
             raise ProfileError(f"no profile matches {name.session}, whose label is {label}")
         self.registry.find(profile_id)  # raises if the profile does not exist
@@ -137,8 +152,6 @@ def read_session_lookup(
     is_named = pl.col("session_id").is_in(sorted(known))
     sessions = stores.lake.read(AGENT_SESSIONS, dates).filter(is_named)
     cards = stores.lake.read(SCORECARDS, dates).filter(is_named, ~pl.col("fallback"))
-    overrides = OverrideStore(stores.ledger).of_dates(dates)
-    assigned = matches_that_score(assign(sessions, registry), sessions, cards, overrides)
     windows: defaultdict[str, list[SessionRow]] = defaultdict(list)
     for row in sessions.rows(named=True):
         for name in {row["session_key"], row["session_id"]}:
@@ -147,6 +160,6 @@ def read_session_lookup(
         stores.lake.root,
         registry,
         windows,
-        assigned.rows_by_key(SESSION_KEY, named=True),
+        assign(sessions, registry).rows_by_key(SESSION_KEY, named=True),
         {tuple(card): score for *card, score in cards.select(_CARD_SCORE).rows()},
     )

@@ -69,7 +69,7 @@ def override_one(
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
-        target = find_target(stores, registry, SessionName(session, organization, profile))
+        target = find_target(stores, registry, SessionName(session, organization, profile, confirm))
         recorded = override(stores, target, HumanVerdict(score, annotator, reason), "person", now)
     print_line(override_message(recorded))
 

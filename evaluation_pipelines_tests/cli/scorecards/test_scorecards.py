@@ -335,6 +335,29 @@ def test_the_effective_score_without_a_card_has_the_newest_override(program: Pro
     assert row[:4] == ["d#baseline-1", "12.5", "Ada", "incident-llm"]
 
 
+def test_a_score_that_stands_in_for_the_judge_can_be_confirmed_and_corrected(
+    program: Program,
+) -> None:
+    """Of the best match there is no card: the next profile counts until there is one."""
+    program.land("logs.jsonl", work("d", 0, "incident"))
+    program("ingest")
+    program("build")
+    by = ("--annotator", "Ada", "--reason", "seen")
+    confirmed = program("scorecards", "override", "d", *by, "--confirm")
+    assert confirmed.code == 0
+    assert "general-performance" in confirmed.out
+    row = program("scorecards", "query", "--session", "d", "--profile", "best").table()[0]
+    assert (row[0], *row[2:4]) == ("d#baseline-1", "Ada", "general-performance")
+    # Without --confirm it is for the best match by labels, and stays when that gets its card.
+    corrected = program("scorecards", "override", "d", *by, "--score", "12.5")
+    assert "incident-llm" in corrected.out
+    program("build")
+    listed = json.loads(program("sessions", "--format", "json").out)
+    assert len(listed) == 1
+    row = program("scorecards", "query", "--session", "d", "--profile", "incident-llm").table()[0]
+    assert row[:4] == ["d#baseline-1", "12.5", "Ada", "incident-llm"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
