@@ -335,6 +335,15 @@ def test_the_effective_score_without_a_card_has_the_newest_override(program: Pro
     assert row[:4] == ["d#baseline-1", "12.5", "Ada", "incident-llm"]
 
 
+def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -> None:
+    program.land("logs.jsonl", work("d", 0, "incident"))
+    program("ingest")
+    program("build")
+    ran = program("scorecards", "query", "--from", "2026-06-02", "--to", "2026-06-01")
+    assert (ran.code, ran.out) == (1, "")
+    assert "from 2026-06-02 00:00 to 2026-06-01 00:00 is empty" in ran.err
+
+
 def test_a_score_that_stands_in_for_the_judge_can_be_confirmed_and_corrected(
     program: Program,
 ) -> None:

@@ -21,11 +21,10 @@ def cut_in_a_transaction(ledger: Ledger) -> None:
         one.execute(sa.text("select :value"), {"value": BOUND})
 
 
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_a_connection_that_is_cut_is_said_in_one_line_and_the_next_one_works(
     ledger: Ledger,
 ) -> None:
-    if ledger.engine.dialect.name != "postgresql":
-        pytest.skip("SQLite has no connection that could be cut")
     with pytest.raises(LedgerUnavailableError, match="the connection failed") as raised:
         cut_in_a_transaction(ledger)
     assert "\n" not in str(raised.value)
