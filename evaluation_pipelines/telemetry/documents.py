@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import chain
+from itertools import chain, islice
 from typing import BinaryIO, cast
 
 from evaluation_pipelines.storage.landing import KEPT_BYTES, RawLine, read_lines
@@ -19,6 +19,7 @@ from evaluation_pipelines.telemetry.domain.reader import first_bytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_MOST_BLANK_LINES = 1_000  # before a document; more are lines
 
 
 class FileFormat(Enum):
@@ -66,9 +67,9 @@ class Documents:
         if self.form is not FileFormat.PLAIN or not self.handle.seekable():
             return False
         position = self.handle.tell()
-        first = next(read_lines(self.handle, 0, self.max_line_bytes), None)
+        beginning = _up_to_text(read_lines(self.handle, 0, self.max_line_bytes))
         self.handle.seek(position)
-        return first is None or not is_truncated_json(first.text + b"\n")
+        return not _begins_document(beginning)
 
     def read(self, offset: int) -> Iterator[RawLine]:
         """Yield the lines from ``offset`` on, or the one pretty-printed document of a file.
@@ -104,22 +105,21 @@ class Documents:
 
     def _documents(self, lines: Iterator[RawLine], offset: int) -> Iterator[RawLine]:
         """Yield complete lines, or one document that takes several."""
-        first = next(lines, None)
-        if first is None:
-            return
-        if offset == 0 and is_truncated_json(first.text + b"\n"):
-            yield from self._document(first, lines)
+        beginning = _up_to_text(lines) if offset == 0 else []
+        following = chain(beginning, lines)
+        if _begins_document(beginning):
+            yield from self._document(following)
         else:
-            yield from _complete(chain((first,), lines))
+            yield from _complete(following)
 
-    def _document(self, first: RawLine, lines: Iterator[RawLine]) -> Iterator[RawLine]:
-        """Yield the document that begins on the first line; if it is none, its lines.
+    def _document(self, lines: Iterator[RawLine]) -> Iterator[RawLine]:
+        """Yield the document that the lines are; if they are none, the lines.
 
         A ``.json`` file is one document, even if that cannot be read.
         """
         is_json_file = self.path.removesuffix(".gz").removesuffix(".zst").endswith(".json")
         text, read = bytearray(), list[RawLine]()
-        for line in chain((first,), lines):
+        for line in lines:
             read.append(line)
             newlines = line.next_offset - line.offset - line.length_bytes
             text += line.text + b"\n" * newlines
@@ -131,14 +131,15 @@ class Documents:
         else:
             is_complete = is_complete_json(bytes(text))
             if is_complete or (is_json_file and not is_truncated_json(bytes(text))):
-                yield RawLine(first.offset, bytes(text), len(text), first.offset + len(text))
+                start = read[0].offset
+                yield RawLine(start, bytes(text), len(text), start + len(text))
                 return
             if is_json_file or is_truncated_json(bytes(text)):
                 return  # its end is not yet written
         if is_json_file:
             end = max((each.next_offset for each in lines), default=read[-1].next_offset)
             beginning = bytes(text[:KEPT_BYTES])
-            yield RawLine(first.offset, beginning, end - first.offset, end)
+            yield RawLine(read[0].offset, beginning, end - read[0].offset, end)
         else:
             yield from _complete(chain(read, lines))
 
@@ -193,6 +194,24 @@ class _Remembering(Iterator[RawLine]):
     def __next__(self) -> RawLine:
         self.last = next(self._lines)
         return self.last
+
+
+def _up_to_text(lines: Iterator[RawLine]) -> list[RawLine]:
+    """Take blank lines and the line after them; a file exporter can begin a file with a newline."""
+    taken = list[RawLine]()
+    for line in islice(lines, _MOST_BLANK_LINES):
+        taken.append(line)
+        if line.text.strip():
+            break
+    return taken
+
+
+def _begins_document(beginning: list[RawLine]) -> bool:
+    """Return True if the last of these lines is the beginning of a longer JSON document.
+
+    True for blank lines alone, too: what follows them is not yet written.
+    """
+    return 0 < len(beginning) < _MOST_BLANK_LINES and is_truncated_json(beginning[-1].text + b"\n")
 
 
 def _complete(lines: Iterable[RawLine]) -> Iterator[RawLine]:

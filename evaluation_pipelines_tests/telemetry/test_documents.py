@@ -60,6 +60,14 @@ PRETTY = b'{\n  "resourceLogs": []\n}\n'
         # A byte order mark is no part of the first line.
         ("a.jsonl", b"\xef\xbb\xbf{}\n{}\n", [b"{}", b"{}"]),
         ("a.json", b"\xef\xbb\xbf" + PRETTY, [PRETTY]),
+        # After a rotation the newline of the last line is the first byte of the new file.
+        ("a.jsonl", b"\n{}\n", [b"", b"{}"]),
+        ("a.jsonl", b"\n{}\n{}\n", [b"", b"{}", b"{}"]),
+        ("a.jsonl", b"\n", []),
+        ("a.jsonl", b"\n" + PRETTY, [b"\n" + PRETTY]),
+        ("a.jsonl", b"\n" + PRETTY[:-2], []),
+        ("a.jsonl", b"\n" * 9_000 + b"{}\n", [b"", b"{}"]),  # empty lines are yielded as one
+        ("a.jsonl", b" \n" * 9_000 + b"{}\n", [b" "] * 9_000 + [b"{}"]),
         ("a.json", PRETTY, [PRETTY]),
         ("a.json", PRETTY[:-2], []),
         ("a.json", b"{}\n{}\n", [b"{}", b"{}"]),
@@ -71,6 +79,13 @@ def test_only_complete_lines_or_one_complete_document_are_read(
     path: str, content: bytes, documents: list[bytes]
 ) -> None:
     assert read(io.BytesIO(content), path) == documents
+
+
+@pytest.mark.parametrize("following", [b"", b"{}\n"])
+def test_a_line_after_a_blank_one_has_the_same_offset_whatever_follows_it(following: bytes) -> None:
+    documents = Documents(io.BytesIO(b"\n{}\n" + following), "a.jsonl", 1_000, 500)
+    assert documents.is_lines
+    assert [line.offset for line in documents.read(0)][:2] == [0, 1]
 
 
 def test_a_document_over_the_limit_is_one_overlong_line() -> None:
