@@ -108,3 +108,10 @@ def arm(values: Sequence[float], classes: Sequence[int] | None = None, users: An
         np.asarray(classes if classes is not None else [0] * number, dtype=np.int64),
         np.asarray(users if users is not None else range(number), dtype=np.int64),
     )
+
+
+def model(found: Comparison, name: str, **columns: object) -> dict[str, Any]:
+    """The only row of a model."""
+    rows = found.models.filter(pl.col("model") == name, **columns).rows(named=True)
+    assert len(rows) == 1
+    return rows[0]

@@ -1,15 +1,13 @@
-"""Scorecards in a whole pipeline: rebuilds, growing sessions, overrides and new versions."""
+"""Scorecards in a whole pipeline: rebuilds, growing sessions, new versions, open sessions."""
 
-from datetime import date, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build, DateBuilt
-from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.profiles.sync import set_profile, sync_profiles
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
@@ -17,70 +15,22 @@ from evaluation_pipelines.scorecards import scorecard_tables
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
 from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
-from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
-from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecard_builders import result, results
+from evaluation_pipelines_tests.scorecards.calls_profile import (
+    DAY,
+    build,
+    cards,
+    evaluation,
+    profile_file,
+    work,
+)
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
-DAY = date(2026, 6, 1)
 ENDED = datetime.fromisoformat("2026-06-01T12:00:31Z")
-PROFILE = """\
-id: calls
-version: {version}
-name: Few calls
-match_labels: [{label}]
-method: heuristic
-criteria:
-  - id: tool_count
-thresholds:
-  tool_count_worst: {worst}
-{more}
-"""
-
-
-def work(session: str = "s1", second: float = 0, label: str = "simple", **call: object) -> bytes:
-    """Return a prompt, a shell call and an answered request: two output tokens per input token."""
-    named = {"session__id": session, "classification__label": label}
-    given = {"tool_name": "Bash", "success": "true", **call}
-    return line(
-        claude("user_prompt", second, **named),
-        claude("tool_result", second + 10, **given, **named),
-        claude("api_request", second + 20, input_tokens=100, output_tokens=200, cost_usd=0.01,
-               model="model-a", **named),
-    )  # fmt: skip
-
-
-def profile_file(
-    workplace: Workplace, version: int = 1, worst: int = 10, label: str = "simple", more: str = ""
-) -> Path:
-    """Write a user profile under which one call of ten scores 0.9."""
-    path = workplace.settings.profiles_dir / "calls.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(PROFILE.format(version=version, worst=worst, label=label, more=more))
-    return path
-
-
-def build(workplace: Workplace, now: datetime = NOW) -> None:
-    """Ingest the landed files and build the dates that are due at a time."""
-    Ingest(workplace.stores, lambda: now).run()
-    job = Build(workplace.stores, clock=lambda: now)
-    assert all(isinstance(each, DateBuilt) for each in job.run(job.pending_dates()))
-
-
-def cards(workplace: Workplace, profile_id: str = "calls") -> list[dict[str, Any]]:
-    found = workplace.lake.read(SCORECARDS, workplace.lake.partitions(SCORECARDS))
-    return found.filter(profile_id=profile_id).rows(named=True)
-
-
-def evaluation(workplace: Workplace) -> dict[str, Any]:
-    (row,) = workplace.lake.read(SESSION_EVALUATIONS, [DAY]).rows(named=True)
-    return row
 
 
 def digests(workplace: Workplace) -> list[tuple[str, str | None, str | None]]:
@@ -90,21 +40,6 @@ def digests(workplace: Workplace) -> list[tuple[str, str | None, str | None]]:
         for table in (SCORECARDS, SESSION_EVALUATIONS)
         for part in workplace.lake.parts(table)
     ]
-
-
-def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
-    registry = sync_profiles(workplace.stores, now).registry
-    target = find_target(workplace.stores, registry, SessionName("s1"))
-    override(workplace.stores, target, HumanVerdict(score, "Ada", "because"), "person", now)
-
-
-@pytest.fixture
-def scored(workplace: Workplace) -> Workplace:
-    """One session under a user profile and the shipped profiles."""
-    profile_file(workplace)
-    workplace.land("logs.jsonl", work())
-    build(workplace)
-    return workplace
 
 
 def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) -> None:
@@ -155,44 +90,6 @@ def test_a_session_that_grew_gets_a_new_card_and_keeps_the_old_one(scored: Workp
     assert old["content_hash"] != new["content_hash"]
     assert evaluation(scored)["card_id"] == new["card_id"]
     assert len(EventStore(scored.ledger).after(0, 100)) == 2
-
-
-def test_an_override_counts_with_the_next_build_and_keeps_the_automatic_score(
-    scored: Workplace,
-) -> None:
-    correct(scored, 20)
-    assert RebuildQueue(scored.ledger).pending(NOW)[0].session_date == DAY
-    build(scored)
-
-    (card,) = cards(scored)
-    assert (card["overall_score"], card["effective_score"]) == (pytest.approx(90), 20)
-    assert (card["human_override"]["annotator"], card["scored_at"]) == ("Ada", NOW)
-    row = evaluation(scored)
-    assert (row["effective_100"], row["effective_source"]) == (20, "override")
-    assert row["quality_risk"] is True
-    # The new score is low: one feedback event before, a feedback and a risk event now.
-    assert len(EventStore(scored.ledger).after(0, 100)) == 3
-
-
-def test_an_override_is_stale_when_the_session_has_grown(scored: Workplace) -> None:
-    correct(scored, 20)
-    scored.land("more.jsonl", work(second=60))
-    build(scored)
-
-    row = evaluation(scored)
-    assert row["effective_source"] == "scorecard"
-    new = next(each for each in cards(scored) if each["card_id"] == row["card_id"])
-    assert new["human_override"]["stale"] is True
-    old = next(each for each in cards(scored) if each["card_id"] != row["card_id"])
-    assert (old["human_override"]["stale"], old["effective_score"]) == (False, 20)
-
-
-def test_a_confirmation_is_an_override_equal_to_the_score(scored: Workplace) -> None:
-    correct(scored, None)
-    (row,) = OverrideStore(scored.ledger).of_dates([DAY]).rows(named=True)
-
-    assert row["is_confirmation"] is True
-    assert row["override_score"] == row["automatic_score"] == pytest.approx(90)
 
 
 def test_a_new_version_leaves_sessions_from_before_as_they_are(scored: Workplace) -> None:
@@ -383,50 +280,6 @@ def test_scores_of_a_judge_become_cards_and_totals(
     row = evaluation(workplace)
     assert (row["effective_source"], row["judge_total"]) == ("scorecard", 70)
     assert scorings.schema == JUDGE_RESULTS
-
-
-def test_an_unknown_name_is_an_error(scored: Workplace) -> None:
-    registry = sync_profiles(scored.stores, NOW).registry
-    stores = scored.stores
-
-    with pytest.raises(SessionNotFoundError, match="There is no session s9"):
-        find_target(stores, registry, SessionName("s9"))
-    with pytest.raises(SessionNotFoundError, match="There is no session s1"):
-        find_target(stores, registry, SessionName("s1", organization="other"))
-    with pytest.raises(ProfileError, match="There is no profile nope"):
-        find_target(stores, registry, SessionName("s1", profile="nope"))
-    with pytest.raises(ProfileError, match="incident-llm does not score s1, whose label is simple"):
-        find_target(stores, registry, SessionName("s1", profile="incident-llm"))
-
-
-def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workplace) -> None:
-    lines = [
-        line(claude("user_prompt", 0, session__id="s1"), organization__id=name)
-        for name in ("a", "b")
-    ]
-    workplace.land("logs.jsonl", b"".join(lines))
-    build(workplace)
-    registry = sync_profiles(workplace.stores, NOW).registry
-
-    with pytest.raises(SessionNotFoundError, match=r"add --organization \(a, b\)"):
-        find_target(workplace.stores, registry, SessionName("s1"))
-    target = find_target(workplace.stores, registry, SessionName("s1#baseline-1", organization="b"))
-    assert target.session["organization_id"] == "b"
-
-
-def test_without_a_matching_profile_an_override_is_an_error(workplace: Workplace) -> None:
-    off = PROFILE.format(version=2, worst=9, label="'*'", more="enabled: false")
-    folder = workplace.settings.profiles_dir
-    folder.mkdir(parents=True)
-    (folder / "g.yaml").write_text(off.replace("id: calls", "id: general-performance"))
-    workplace.land("logs.jsonl", work(label="research"))
-    build(workplace)
-
-    row = evaluation(workplace)
-    assert (row["profile_id"], row["reason"]) == (None, "no profile matches its label")
-    registry = sync_profiles(workplace.stores, NOW).registry
-    with pytest.raises(ProfileError, match="no profile matches s1, whose label is research"):
-        find_target(workplace.stores, registry, SessionName("s1"))
 
 
 def test_cards_of_the_lake_are_those_of_the_schema(scored: Workplace) -> None:

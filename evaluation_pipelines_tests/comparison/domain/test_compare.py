@@ -1,4 +1,4 @@
-"""The comparison as a whole: groups, ranks, verdicts, frontier, regressions, corrections."""
+"""The comparison as a whole: groups, ranks, verdicts, frontier."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,28 +6,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.audits import audits_of
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
-from evaluation_pipelines.schemas import OVERRIDES
-from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     SINCE,
     UNTIL,
-    audits,
     compared,
+    model,
     run,
     sample,
     scores,
     three_models,
 )
-
-
-def model(found: Comparison, name: str, **columns: object) -> dict[str, Any]:
-    """The only row of a model."""
-    rows = found.models.filter(pl.col("model") == name, **columns).rows(named=True)
-    assert len(rows) == 1
-    return rows[0]
 
 
 def pair(found: Comparison, a: str, b: str) -> dict[str, Any]:
@@ -231,152 +221,6 @@ def test_a_question_narrows_what_is_compared() -> None:
     ):
         found = compared(rows, Question(SINCE, UNTIL, **narrowed))  # type: ignore[arg-type]
         assert found.runs["session_key"].to_list() == [f"s{number}#baseline-1"]
-
-
-def week(ago: int, values: list[float], start: int, **columns: Any) -> list[Row]:
-    """Return runs of one day, a number of days before the end."""
-    return sample("a", values, start, started_at=UNTIL - timedelta(days=ago), **columns)
-
-
-def watched(*rows: Row) -> dict[str, Any]:
-    (row,) = compared(rows).regressions.to_dicts()
-    return row
-
-
-def test_a_drop_of_the_last_week_is_an_alert() -> None:
-    row = watched(*week(3, scores(70, 25, 4, 1), 0), *week(20, scores(85, 40, 4, 2), 100))
-    assert row["state"] == "alert"
-    assert (row["recent_runs"], row["before_runs"]) == (25, 40)
-    assert row["change"] == pytest.approx(-15, abs=2)
-
-
-@pytest.mark.parametrize(
-    ("recent", "before", "state"),
-    [
-        (scores(85, 19, 4, 1), scores(60, 40, 4, 2), "insufficient"),
-        (scores(85, 25, 4, 1), scores(70, 40, 4, 2), "higher"),
-        (scores(80, 25, 9, 1), scores(80, 40, 9, 2), "steady"),
-        (scores(82, 400, 2, 1), scores(84, 400, 2, 2), "lower"),  # certain, and too small
-        ([80.0] * 25, [90.0] * 40, "steady"),  # no spread to judge by
-    ],
-)
-def test_other_states_of_the_watch(recent: list[float], before: list[float], state: str) -> None:
-    assert watched(*week(3, recent, 0), *week(20, before, 1000))["state"] == state
-
-
-def test_the_watch_reaches_beyond_the_time_range_and_ends_with_it() -> None:
-    rows = [
-        *week(7, scores(70, 25, 4, 1), 0),  # the first moment of the last 7 days
-        *week(35, scores(85, 40, 4, 2), 100),
-        *week(36, [0.0] * 40, 200),
-        run(999, 0.0, model="a", started_at=UNTIL),
-    ]
-    row = watched(*rows)
-    assert (row["recent_runs"], row["before_runs"]) == (25, 40)
-    assert Question(SINCE, UNTIL).watched_since == UNTIL - timedelta(days=35)
-    assert Question(UNTIL - timedelta(days=90), UNTIL).watched_since == UNTIL - timedelta(days=90)
-
-
-def test_holm_counts_the_models_of_a_label() -> None:
-    # Each p-value alone would be below 0.05, all three together are not.
-    rows: list[Row] = []
-    for place, name in enumerate("abc"):
-        for ago, mean, seed in ((3, 77.0, 1), (20, 80.0, 2)):
-            values = scores(mean, 40, 6.6, seed)
-            rows += sample(
-                name, values, 1000 * place + ago * 45, 40, started_at=UNTIL - timedelta(days=ago)
-            )
-    found = compared(rows).regressions
-    assert found["p"].max() < 0.05  # type: ignore[operator]
-    assert found["p_holm"].min() >= 0.05  # type: ignore[operator]
-    assert found["state"].to_list() == ["steady"] * 3
-
-
-def override(number: int, **columns: object) -> Row:
-    defaults: Row = {
-        "override_id": str(number),
-        "organization_id": "default",
-        "session_key": f"s{number}#baseline-1",
-        "profile_id": "p",
-        "override_100": 72.0,
-        "source": "audit",
-        "state": "live",
-        "made_at": UNTIL,
-    }
-    return dict.fromkeys(OVERRIDES.schema, None) | defaults | columns
-
-
-def test_the_random_sample_is_told_from_what_people_chose() -> None:
-    rows = [
-        override(1),
-        override(2, source="person"),
-        override(3, state="stale"),
-        override(4),
-        override(4, override_id="9", override_100=50.0, state="live"),
-        override(4, override_id="8", source="person", override_100=10.0),
-    ]
-    drawn = [("default", f"s{number}#baseline-1", "p") for number in (1, 3, 4, 5)]
-    found = audits_of(
-        pl.DataFrame(rows, schema=OVERRIDES.schema),
-        pl.DataFrame(drawn, schema=["organization_id", "session_key", "profile_id"], orient="row"),
-    )
-    # 2 was chosen; 3 grew since, and 5 was never answered; the newest answer counts for 4.
-    assert found.select("session_key", "label", "is_random").rows() == [
-        ("s1#baseline-1", 72.0, True),
-        ("s2#baseline-1", 72.0, False),
-        ("s3#baseline-1", None, True),
-        ("s4#baseline-1", 50.0, True),
-        ("s5#baseline-1", None, True),
-    ]
-
-
-def judged(number: int) -> list[Row]:
-    """Runs by a card of profile p, of which the audited ones count by the person's score."""
-    return [
-        row
-        | {
-            "automatic": row["score"],
-            "automatic_profile_id": "p",
-            "automatic_profile_version": 1,
-            "profile_id": "p",
-            "profile_version": 1,
-            "effective_source": "override" if place < 32 else "scorecard",
-        }
-        for place, row in enumerate(sample("a", scores(80, number, 6), 0))
-    ]
-
-
-def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() -> None:
-    rows = judged(90)
-    said = [
-        {
-            "organization_id": "default",
-            "session_key": row["session_key"],
-            "profile_id": "p",
-            "label": float(str(row["automatic"])) - 8,
-            "is_random": True,
-        }
-        for row in rows[:32]
-    ]
-    found = compared(rows, audits=audits(*said))
-    row = model(found, "a", effective_source="scorecard")
-    assert row["runs"] == 58
-    assert row["audited"] == 32
-    # All 90 automatic scores, and 8 points less.
-    assert row["naive_score"] == pytest.approx(sum(scores(80, 90, 6)) / 90)
-    assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8, abs=1)
-    people = model(found, "a", effective_source="override")
-    assert (people["naive_score"], people["audited"], people["correction_reason"]) == (
-        None,
-        None,
-        None,
-    )
-
-
-def test_a_correction_that_cannot_be_made_says_why() -> None:
-    row = model(compared(judged(90)), "a", effective_source="scorecard")
-    assert row["corrected_score"] is None
-    assert row["correction_reason"] == "0 of the 30 audited sessions that it takes"
 
 
 def test_every_session_is_in_exactly_one_line_of_the_account() -> None:

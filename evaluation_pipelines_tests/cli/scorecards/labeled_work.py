@@ -1,0 +1,12 @@
+"""Telemetry of a session with a classification label."""
+
+from evaluation_pipelines_tests.otlp_builders import claude, line
+
+
+def work(name: str, second: float, label: str, model: str = "model-a") -> bytes:
+    named = {"session__id": name, "classification__label": label}
+    return line(
+        claude("user_prompt", second, **named),
+        claude("tool_result", second + 5, tool_name="Bash", success="true", **named),
+        claude("api_request", second + 6, model=model, input_tokens=100, output_tokens=20, **named),
+    )

@@ -1,0 +1,103 @@
+"""Audited runs: which are the random sample, and the mean that they correct."""
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.domain.audits import audits_of
+from evaluation_pipelines.schemas import OVERRIDES
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import (
+    UNTIL,
+    audits,
+    compared,
+    model,
+    sample,
+    scores,
+)
+
+
+def override(number: int, **columns: object) -> Row:
+    defaults: Row = {
+        "override_id": str(number),
+        "organization_id": "default",
+        "session_key": f"s{number}#baseline-1",
+        "profile_id": "p",
+        "override_100": 72.0,
+        "source": "audit",
+        "state": "live",
+        "made_at": UNTIL,
+    }
+    return dict.fromkeys(OVERRIDES.schema, None) | defaults | columns
+
+
+def test_the_random_sample_is_told_from_what_people_chose() -> None:
+    rows = [
+        override(1),
+        override(2, source="person"),
+        override(3, state="stale"),
+        override(4),
+        override(4, override_id="9", override_100=50.0, state="live"),
+        override(4, override_id="8", source="person", override_100=10.0),
+    ]
+    drawn = [("default", f"s{number}#baseline-1", "p") for number in (1, 3, 4, 5)]
+    found = audits_of(
+        pl.DataFrame(rows, schema=OVERRIDES.schema),
+        pl.DataFrame(drawn, schema=["organization_id", "session_key", "profile_id"], orient="row"),
+    )
+    # 2 was chosen; 3 grew since, and 5 was never answered; the newest answer counts for 4.
+    assert found.select("session_key", "label", "is_random").rows() == [
+        ("s1#baseline-1", 72.0, True),
+        ("s2#baseline-1", 72.0, False),
+        ("s3#baseline-1", None, True),
+        ("s4#baseline-1", 50.0, True),
+        ("s5#baseline-1", None, True),
+    ]
+
+
+def judged(number: int) -> list[Row]:
+    """Runs by a card of profile p, of which the audited ones count by the person's score."""
+    return [
+        row
+        | {
+            "automatic": row["score"],
+            "automatic_profile_id": "p",
+            "automatic_profile_version": 1,
+            "profile_id": "p",
+            "profile_version": 1,
+            "effective_source": "override" if place < 32 else "scorecard",
+        }
+        for place, row in enumerate(sample("a", scores(80, number, 6), 0))
+    ]
+
+
+def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() -> None:
+    rows = judged(90)
+    said = [
+        {
+            "organization_id": "default",
+            "session_key": row["session_key"],
+            "profile_id": "p",
+            "label": float(str(row["automatic"])) - 8,
+            "is_random": True,
+        }
+        for row in rows[:32]
+    ]
+    found = compared(rows, audits=audits(*said))
+    row = model(found, "a", effective_source="scorecard")
+    assert row["runs"] == 58
+    assert row["audited"] == 32
+    # All 90 automatic scores, and 8 points less.
+    assert row["naive_score"] == pytest.approx(sum(scores(80, 90, 6)) / 90)
+    assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8, abs=1)
+    people = model(found, "a", effective_source="override")
+    assert (people["naive_score"], people["audited"], people["correction_reason"]) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_correction_that_cannot_be_made_says_why() -> None:
+    row = model(compared(judged(90)), "a", effective_source="scorecard")
+    assert row["corrected_score"] is None
+    assert row["correction_reason"] == "0 of the 30 audited sessions that it takes"

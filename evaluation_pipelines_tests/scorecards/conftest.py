@@ -1,0 +1,15 @@
+"""A scored session for tests of scorecards and overrides."""
+
+import pytest
+
+from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file, work
+from evaluation_pipelines_tests.workplace import Workplace
+
+
+@pytest.fixture
+def scored(workplace: Workplace) -> Workplace:
+    """One session under a user profile and the shipped profiles."""
+    profile_file(workplace)
+    workplace.land("logs.jsonl", work())
+    build(workplace)
+    return workplace
