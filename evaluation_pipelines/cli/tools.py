@@ -212,6 +212,8 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat) -> None:
     _print_losses("By model", "model", by_model)
     print_line(
         "\nlost: failed and wasted calls count 1, corrected and repeated ones 0.5.\n"
+        "Sessions that do not log parameters have tables of their own: their repeated calls are "
+        "unknown, so that they seem to lose less.\n"
         "tokens, USD: of the results of lost calls, at 4 bytes per token and the mean price of a "
         "token of their session; a lower bound, where sizes are known.\n"
         "share of cost: the cost of each session times the share of its calls that were lost."
@@ -223,7 +225,10 @@ def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
         *(name, "calls #", "lost #", "lost % #", "failed #", "repeated #", "wasted #"),
         *("tokens #", "USD #", "share of cost, USD #", "sizes known #"),
     )
-    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=7)
+    for (counted,), rows in frame.group_by("counted", maintain_order=True):
+        print_table(
+            f"\n{title}, counting {counted} calls", columns, _loss_lines(name, rows), essential=7
+        )
 
 
 def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:

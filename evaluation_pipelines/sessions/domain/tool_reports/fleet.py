@@ -6,7 +6,7 @@ from evaluation_pipelines.schemas import SESSION_KEY
 
 
 def lost_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per tool, the one that loses most calls first: see :func:`_totals`."""
+    """Return one row per tool and what is counted, most lost calls first: see :func:`_totals`."""
     tools = (
         reports.select(*SESSION_KEY, "by_tool", "total_calls")
         .explode("by_tool")
@@ -17,7 +17,7 @@ def lost_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per model, the one that loses most calls first: see :func:`_totals`."""
+    """Return one row per model and what is counted, most lost calls first: see :func:`_totals`."""
     windows = reports.select(
         *SESSION_KEY,
         "model",
@@ -37,9 +37,12 @@ def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
 def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     """Sum calls and losses over sessions.
 
+    Sessions without logged parameters or results lose fewer calls for the same work, since their
+    repeats or waste are unknown, so they have rows of their own: compare rows of one ``counted``.
+
     Returns:
-        ``by``; ``sessions``; ``calls``, ``failed``, ``corrected``, ``repeated``, ``wasted`` (over
-        the sessions in which they are known; null if in none); ``lost_calls`` (the sum of the
+        ``by``; ``counted`` (the kinds of loss that are known); ``sessions``; ``calls``, ``failed``,
+        ``corrected``, ``repeated``, ``wasted`` (null if unknown); ``lost_calls`` (the sum of the
         penalties) and ``lost_pct`` of the calls; ``lost_tokens`` and ``lost_usd``, the results of
         lost calls, over the ``known_sessions`` in which their size is known; and
         ``cost_share_usd``: the cost of each session times the share of its calls that were lost,
@@ -48,8 +51,8 @@ def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     share = pl.col("cost_usd") * pl.col("lost_calls") / pl.col("total_calls")
     return (
         rows.filter(pl.col("calls") > 0)
-        .with_columns(cost_share_usd=share)
-        .group_by(by)
+        .with_columns(_counted(), cost_share_usd=share)
+        .group_by(by, "counted")
         .agg(
             pl.len().cast(pl.Int64).alias("sessions"),
             *map(_known_sum, ("calls", "failed", "corrected", "repeated", "wasted")),
@@ -60,8 +63,19 @@ def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
             pl.col("lost_tokens").is_not_null().sum().cast(pl.Int64).alias("known_sessions"),
         )
         .with_columns(lost_pct=100 * pl.col("lost_calls") / pl.col("calls"))
-        .sort(-pl.col("lost_calls"), by, nulls_last=True)
+        .sort(-pl.col("lost_calls"), by, "counted", nulls_last=True)
     )
+
+
+def _counted() -> pl.Expr:
+    """Return the kinds of loss that are known, such as ``failed, corrected, repeated``."""
+    return pl.concat_str(
+        pl.lit("failed"),
+        pl.when(pl.col("repeated").is_not_null()).then(pl.lit("corrected, repeated")),
+        pl.when(pl.col("wasted").is_not_null()).then(pl.lit("wasted")),
+        separator=", ",
+        ignore_nulls=True,
+    ).alias("counted")
 
 
 def _known_sum(column: str) -> pl.Expr:

@@ -24,6 +24,8 @@ ROWS = [
     call("Read", "failed", session_id="s2", parameters=None, returned_bytes=None),
     # Session 3, model b: only a denied call.
     call("Read", "denied", session_id="s3"),
+    # Session 4, model b: a call that succeeds.
+    call("Bash", session_id="s4", parameters={"command": "make"}),
 ]
 
 
@@ -41,6 +43,7 @@ def picked(row: dict[str, Any], *names: str) -> list[Any]:
 
 
 COUNTS = (
+    "counted",
     "sessions",
     "calls",
     "failed",
@@ -53,27 +56,44 @@ COUNTS = (
 MONEY = ("lost_tokens", "lost_usd", "cost_share_usd", "known_sessions")
 
 
-def test_tools_are_summed_over_sessions_the_worst_first() -> None:
-    bash, read = lost_by_tool(*frames(ROWS)).to_dicts()
+FAILED = "failed"
+REPEATED = "failed, corrected, repeated"
 
-    assert picked(bash, "tool", *COUNTS) == ["Bash", 2, 2, 2, 0, 0, None, 2.0, 100.0]
-    # Session 1: 400 / 4 tokens, of 0.00009 USD each, and 1 of 3 calls of 0.09 USD; session 2: 100.
-    assert picked(bash, *MONEY) == [200.0, pytest.approx(0.009), pytest.approx(0.03), 2]
-    # Session 1: a repeat, 0.5; session 2: failed; 1.5 of 3 calls.
-    assert picked(read, "tool", *COUNTS) == ["Read", 2, 3, 1, 0, 1, None, 1.5, 50.0]
+
+def test_tools_are_summed_over_sessions_of_which_the_same_is_known() -> None:
+    bash_2, bash, read_2, read = lost_by_tool(*frames(ROWS)).to_dicts()
+
+    # Session 2, without parameters: what it repeated is unknown.
+    assert picked(bash_2, "tool", *COUNTS) == [
+        *("Bash", FAILED, 1, 1, 1, None, None, None, 1.0, 100.0)
+    ]
+    assert picked(bash_2, *MONEY) == [100.0, None, None, 1]
+    # Session 1: one of one; session 4: none of one.
+    assert picked(bash, "tool", *COUNTS) == ["Bash", REPEATED, 2, 2, 1, 0, 0, None, 1.0, 50.0]
+    # Session 1: 400 / 4 tokens, of 0.00009 USD each, and 1 of 3 calls of 0.09 USD.
+    assert picked(bash, *MONEY) == [100.0, pytest.approx(0.009), pytest.approx(0.03), 2]
+    assert picked(read_2, "tool", *COUNTS) == [
+        *("Read", FAILED, 1, 1, 1, None, None, None, 1.0, 100.0)
+    ]
+    assert picked(read_2, *MONEY) == [None, None, None, 0]
+    # A repeat, 0.5 of 2 calls.
+    assert picked(read, "tool", *COUNTS) == ["Read", REPEATED, 1, 2, 0, 0, 1, None, 0.5, 25.0]
     # 400 * 0.5 / 4, where the size is known; 0.5 of 3 calls of 0.09 USD.
     assert picked(read, *MONEY) == [50.0, pytest.approx(0.0045), pytest.approx(0.015), 1]
 
 
-def test_models_are_summed_over_sessions_the_worst_first() -> None:
-    b, a = lost_by_model(*frames(ROWS)).to_dicts()
+def test_models_are_summed_over_sessions_of_which_the_same_is_known() -> None:
+    b_failed, a, b = lost_by_model(*frames(ROWS)).to_dicts()
 
     # Session 3 has no call with a known outcome.
-    assert picked(b, "model", *COUNTS) == ["b", 1, 2, 2, None, None, None, 2.0, 100.0]
-    assert picked(b, *MONEY) == [None, None, None, 0]
-    assert picked(a, "model", *COUNTS) == ["a", 1, 3, 1, 0, 1, None, 1.5, 50.0]
+    assert picked(b_failed, "model", *COUNTS) == [
+        *("b", FAILED, 1, 2, 2, None, None, None, 2.0, 100.0)
+    ]
+    assert picked(b_failed, *MONEY) == [None, None, None, 0]
+    assert picked(a, "model", *COUNTS) == ["a", REPEATED, 1, 3, 1, 0, 1, None, 1.5, 50.0]
     # 50 + 100 tokens; 1.5 of 3 calls of 0.09 USD.
     assert picked(a, *MONEY) == [150.0, pytest.approx(0.0135), pytest.approx(0.045), 1]
+    assert picked(b, "model", *COUNTS) == ["b", REPEATED, 1, 1, 0, 0, 0, None, 0.0, 0.0]
 
 
 def test_no_reports_are_no_rows() -> None:
