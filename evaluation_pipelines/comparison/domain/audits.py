@@ -11,7 +11,7 @@ from evaluation_pipelines.comparison.domain.prediction_powered import (
     CorrectedMean,
     corrected_mean,
 )
-from evaluation_pipelines.comparison.domain.runs import MODEL
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.numerics.estimates import UNKNOWN
 
 AUDITS = pl.Schema(
@@ -59,14 +59,12 @@ def audits_of(overrides: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
 def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> None:
     """Add the corrected mean to rows whose scores are those of a judge profile.
 
-    All automatic scores of the model count, including runs with an override.
-
     Args:
         rows: Rows of ``model_comparison``.
         runs: RUNS of the same time range.
         audits: AUDITS.
     """
-    scored = runs.filter(pl.col("automatic").is_not_null(), ~pl.col("is_disqualified"))
+    scored = runs.filter(~pl.col("is_disqualified"))
     for row in rows:
         found = CorrectedMean(UNKNOWN)
         if row["effective_source"] == "scorecard":
@@ -81,20 +79,13 @@ def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> No
 
 
 def _same(row: Row) -> pl.Expr:
-    """Return runs of the label, profile version and model of a row, whatever score counts."""
-    wanted = {
-        "classification_label": row["classification_label"],
-        "automatic_profile_id": row["profile_id"],
-        "automatic_profile_version": row["profile_version"],
-        **{name: row[name] for name in MODEL},
-    }
-    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(each)) for name, each in wanted.items())
+    """Return the runs of a row."""
+    names = (*GROUP, *MODEL)
+    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(row[name])) for name in names)
 
 
 def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
-    by_profile = audits.rename({"profile_id": "automatic_profile_id"})
-    keys = ["organization_id", "session_key", "automatic_profile_id"]
-    asked = runs.with_row_index("place").join(by_profile, on=keys, how="inner").sort("place")
+    asked = runs.with_row_index("place").join(audits, on=_KEYS, how="inner").sort("place")
     drawn = asked.filter("is_random")
     answered = drawn.filter(pl.col("label").is_not_null())
     audit = Audit(
@@ -103,4 +94,4 @@ def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
         drawn=drawn.height,
         chosen=asked.height - drawn.height,
     )
-    return corrected_mean(runs["automatic"].to_numpy().astype(np.float64), audit)
+    return corrected_mean(runs["score"].to_numpy().astype(np.float64), audit)

@@ -69,6 +69,7 @@ def _row(key: Row, part: pl.DataFrame, min_runs: int) -> Row:
         "state": state_of(key["model"], used.height, min_runs),
         "runs": used.height,
         "disqualified": part.height - used.height,
+        **_people(part["people_score"].drop_nulls()),
         "score_sd": float(scores.std(ddof=1)) if used.height > 1 else None,
         "clustered_by": clusters.kind,
         "clusters": used[clusters.kind].n_unique() if clusters.kind else None,
@@ -78,6 +79,11 @@ def _row(key: Row, part: pl.DataFrame, min_runs: int) -> Row:
         **spread_out("avg_duration_ms", _mean_known(_numbers(used, "active_ms"), codes)),
         **_cost(scores, _numbers(used, "cost_usd"), codes, seed),
     }
+
+
+def _people(scores: pl.Series) -> Row:
+    """Return how many runs people scored, and the mean of what they said."""
+    return {"people_runs": len(scores), "people_score": scores.mean()}
 
 
 def _cost(scores: Numbers, costs: Numbers, codes: Codes | None, seed: int) -> Row:

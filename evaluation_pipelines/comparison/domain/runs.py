@@ -30,9 +30,7 @@ RUNS = pl.Schema(
         "task_class": pl.String(),
         "started_at": UTC_TIME,
         "score": pl.Float64(),
-        "automatic": pl.Float64(),
-        "automatic_profile_id": pl.String(),
-        "automatic_profile_version": pl.Int64(),
+        "people_score": pl.Float64(),
         "is_disqualified": pl.Boolean(),
         "cost_usd": pl.Float64(),
         "total_tokens": pl.Int64(),
@@ -46,44 +44,60 @@ RUNS = pl.Schema(
         "tools_ok": pl.Int64(),
         "tools_failed": pl.Int64(),
         "quality_risk": pl.Boolean(),
+        "risk_profile_id": pl.String(),
         "disqualified": pl.Boolean(),
         "card_id": pl.String(),
     }
 )
-"""A run without a score has the source ``none`` and a ``reason``.
+"""``score`` and its source, profile and card are those without overrides: a run that people scored
+stays among the runs it is compared with, and ``people_score`` is what they said. Only a run without
+an automatic score has the source ``override``; one without any has ``none`` and a ``reason``.
 
-``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts. ``user`` and
-``agent`` distinguish users of different organizations and are never shown.
+``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts;
+``quality_risk`` is that of the score that counts, people's first, under ``risk_profile_id``.
+``user`` and ``agent`` distinguish users of different organizations and are never shown.
 """
 
 _SESSION = ["organization_id", "session_key"]
 _FACTS = ("user_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
 _BY_PROFILE = ("override", "scorecard", "judge")
+_AUTOMATIC = {
+    "effective_source": "source",
+    "profile_id": "profile_id",
+    "profile_version": "profile_version",
+    "card_id": "card_id",
+    "disqualified": "disqualified",
+}
+"""Column of RUNS -> the rest of the name of its column ``automatic_...`` of an evaluation."""
 
 
 def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return RUNS of session windows, sorted by start.
 
-    Composites and statuses belong to no profile, so profile changes do not split their runs. An
-    override counts even if the session was disqualified: the person has seen why.
+    Composites and statuses belong to no profile, so profile changes do not split their runs.
 
     Args:
         evaluations: Rows of ``session_evaluations``.
         sessions: The same windows of ``agent_sessions``.
     """
     facts = sessions.select(*_SESSION, *_FACTS)
-    judged = pl.col("effective_source").is_in(_BY_PROFILE)
-    disqualified = pl.col("disqualified") & (pl.col("effective_source") != "override")
+    is_automatic = pl.col("automatic_100").is_not_null()
+    said = pl.col("effective_source") == "override"
     return (
         evaluations.join(facts, on=_SESSION, how="left", validate="1:1")
         .with_columns(
-            score="effective_100",
-            automatic="scorecard_100",
-            automatic_profile_id="profile_id",
-            automatic_profile_version="profile_version",
-            profile_id=pl.when(judged).then("profile_id"),
-            profile_version=pl.when(judged).then("profile_version"),
-            is_disqualified=disqualified.fill_null(value=False),
+            risk_profile_id="profile_id",
+            people_score=pl.when(said).then("effective_100"),
+            score=pl.coalesce("automatic_100", "effective_100"),
+            **{
+                name: pl.when(is_automatic).then(f"automatic_{part}").otherwise(name)
+                for name, part in _AUTOMATIC.items()
+            },
+        )
+        .with_columns(
+            profile_id=pl.when(_is_judged()).then("profile_id"),
+            profile_version=pl.when(_is_judged()).then("profile_version"),
+            is_disqualified=pl.col("disqualified").fill_null(value=False),
             active_ms=pl.col("active_s") * 1000,
             user=_cluster("user", pl.col("user_id")),
             agent=_cluster("agent", pl.col("agent_id")),
@@ -92,6 +106,10 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         .cast(RUNS)
         .sort("started_at", *_SESSION)
     )
+
+
+def _is_judged() -> pl.Expr:
+    return pl.col("effective_source").is_in(_BY_PROFILE)
 
 
 def _cluster(kind: str, name: pl.Expr) -> pl.Expr:

@@ -38,6 +38,9 @@ def evaluate(
     Sources 1 to 3 must be about the current content of the session; 4 and 5 count only after it
     has ended. A session that a rule excludes has no effective score.
 
+    The automatic score is the same without overrides: what people say of a session must not take
+    it out of the runs that a comparison counts.
+
     Args:
         sessions: Rows of ``agent_sessions`` with ``composite``, ``is_terminal`` and
             ``excluded_by``.
@@ -50,6 +53,35 @@ def evaluate(
     Returns:
         The columns of SESSION_EVALUATIONS except ``quality_risk``, and others.
     """
+    inputs = (sessions, matches, cards, unscored)
+    evaluated = _evaluated(*inputs, overrides, results)
+    is_overridden = not overrides.is_empty()
+    automatic = _evaluated(*inputs, overrides.clear(), results) if is_overridden else evaluated
+    return evaluated.join(
+        automatic.select(
+            *SESSION_KEY,
+            automatic_100="effective_100",
+            automatic_source="effective_source",
+            automatic_profile_id="profile_id",
+            automatic_profile_version="profile_version",
+            automatic_card_id="card_id",
+            automatic_disqualified="disqualified",
+        ),
+        on=SESSION_KEY,
+        validate="1:1",
+        maintain_order="left",
+    )
+
+
+def _evaluated(
+    sessions: pl.DataFrame,
+    matches: pl.DataFrame,
+    cards: pl.DataFrame,
+    unscored: pl.DataFrame,
+    overrides: pl.DataFrame,
+    results: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the score that counts of every session, and where it comes from."""
     counting = matches_that_score(matches, sessions, cards, overrides)
     best = counting.filter("is_best_match").drop("is_best_match")
     frame = (

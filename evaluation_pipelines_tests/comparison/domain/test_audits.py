@@ -55,16 +55,14 @@ def test_the_random_sample_is_told_from_what_people_chose() -> None:
 
 
 def judged(number: int) -> list[Row]:
-    """Runs by a card of profile p, of which the audited ones count by the person's score."""
+    """Runs by a card of profile p; people scored the first 32, with 72."""
     return [
         row
         | {
-            "automatic": row["score"],
-            "automatic_profile_id": "p",
-            "automatic_profile_version": 1,
             "profile_id": "p",
             "profile_version": 1,
-            "effective_source": "override" if place < 32 else "scorecard",
+            "effective_source": "scorecard",
+            "people_score": 72.0 if place < 32 else None,
         }
         for place, row in enumerate(sample("a", scores(80, number, 6), 0))
     ]
@@ -77,24 +75,21 @@ def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() ->
             "organization_id": "default",
             "session_key": row["session_key"],
             "profile_id": "p",
-            "label": float(str(row["automatic"])) - 8,
+            "label": float(str(row["score"])) - 8,
             "is_random": True,
         }
         for row in rows[:32]
     ]
     found = compared(rows, audits=audits(*said))
     row = model(found, "a", effective_source="scorecard")
-    assert row["runs"] == 58
+    # The audited runs stay: without them 58 would be left.
+    assert (row["runs"], row["people_runs"], row["people_score"]) == (90, 32, 72.0)
     assert row["audited"] == 32
     # All 90 automatic scores, and 8 points less.
     assert row["naive_score"] == pytest.approx(sum(scores(80, 90, 6)) / 90)
+    assert row["naive_score"] == pytest.approx(row["avg_score"])
     assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8, abs=1)
-    people = model(found, "a", effective_source="override")
-    assert (people["naive_score"], people["audited"], people["correction_reason"]) == (
-        None,
-        None,
-        None,
-    )
+    assert found.models.height == 1
 
 
 def test_a_correction_that_cannot_be_made_says_why() -> None:

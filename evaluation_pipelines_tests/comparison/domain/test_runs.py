@@ -23,10 +23,13 @@ def evaluation(**columns: object) -> Row:
         "started_at": at(0),
         "effective_100": 80.0,
         "effective_source": "scorecard",
-        "scorecard_100": 80.0,
         "profile_id": "p",
         "profile_version": 2,
-        "disqualified": False,
+        "automatic_100": 80.0,
+        "automatic_source": "scorecard",
+        "automatic_profile_id": "p",
+        "automatic_profile_version": 2,
+        "automatic_disqualified": False,
     }
     return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
 
@@ -49,10 +52,28 @@ def test_a_run_has_the_score_of_its_session_and_what_it_cost() -> None:
     assert (found["tools_ok"], found["tools_failed"]) == (9, 1)
 
 
-def test_a_composite_is_no_profiles_score_but_its_profile_is_kept_apart() -> None:
-    found = only(effective_source="composite", scorecard_100=None)
+def test_a_composite_is_no_profiles_score_but_the_risk_is_by_one() -> None:
+    found = only(effective_source="composite", automatic_source="composite")
     assert (found["profile_id"], found["profile_version"]) == (None, None)
-    assert found["automatic_profile_id"] == "p"
+    assert found["risk_profile_id"] == "p"
+
+
+def test_a_run_that_people_scored_stays_with_its_automatic_score() -> None:
+    # The person scored it for another profile than the one whose scorecard counts without.
+    found = only(effective_source="override", effective_100=20.0, profile_id="best")
+    assert (found["score"], found["people_score"]) == (80, 20)
+    assert (found["effective_source"], found["profile_id"]) == ("scorecard", "p")
+
+
+def test_a_run_that_only_people_scored_counts_by_their_score() -> None:
+    found = only(
+        effective_source="override",
+        effective_100=20.0,
+        **dict.fromkeys(("automatic_100", "automatic_profile_id"), None),
+        automatic_source="none",
+    )
+    assert (found["score"], found["people_score"]) == (20, 20)
+    assert (found["effective_source"], found["profile_id"]) == ("override", "p")
 
 
 @pytest.mark.parametrize(
@@ -61,13 +82,14 @@ def test_a_composite_is_no_profiles_score_but_its_profile_is_kept_apart() -> Non
         ("scorecard", True, True),
         ("scorecard", False, False),
         ("scorecard", None, False),
-        ("override", True, False),  # a person has seen what disqualified it
+        ("override", True, True),  # what people say is beside the automatic score
     ],
 )
-def test_a_person_lifts_a_disqualification(
+def test_a_disqualified_run_stays_apart(
     source: str, disqualified: bool | None, expected: bool
 ) -> None:
-    assert only(effective_source=source, disqualified=disqualified)["is_disqualified"] == expected
+    found = only(effective_source=source, automatic_disqualified=disqualified)
+    assert found["is_disqualified"] == expected
 
 
 def test_ten_users_on_every_side_are_clusters() -> None:

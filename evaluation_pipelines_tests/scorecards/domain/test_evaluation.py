@@ -96,6 +96,24 @@ def test_a_live_override_comes_first() -> None:
     assert outcome(row) == (20, "override", "red", False)
     assert (row["override_id"], row["override_100"], row["scorecard_100"]) == ("7", 20, 80)
     assert row["confidence"] == 1
+    # Without the person: the card.
+    assert (row["automatic_100"], row["automatic_source"]) == (80, "scorecard")
+
+
+def automatic(row: Row) -> tuple[Any, ...]:
+    names = ("100", "source", "profile_id", "profile_version", "card_id", "disqualified")
+    return tuple(row[f"automatic_{name}"] for name in names)
+
+
+def test_the_automatic_score_is_the_one_without_overrides_of_whatever_profile() -> None:
+    # The override is for q, which has no card; without it the card of p counts.
+    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[said(1, 30, profile_id="q")])
+    assert automatic(row) == (80, "scorecard", "p", 1, "card", False)
+    assert automatic(evaluated(overriding=[said(1, 30)])) == (
+        *(60, "composite", "p", 1, None, None),
+    )
+    assert automatic(evaluated(composite=None, overriding=[said(1, 30)]))[:2] == (None, "none")
+    assert automatic(evaluated(cards=[card(8)]))[:2] == (80, "scorecard")
 
 
 def test_a_session_that_a_rule_excludes_has_no_score() -> None:

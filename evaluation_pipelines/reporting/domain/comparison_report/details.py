@@ -52,8 +52,10 @@ def _card(number: int, row: Row) -> dict[str, Any]:
 
 
 def _facts(row: Row) -> dict[str, str]:
-    """Return facts by name; the masque only if one was worn."""
+    """Return facts by name; the masque if one was worn, the score by a person if there is one."""
     masque = {"Masque": row["masque"]} if row["masque"] is not None else {}
+    said = row["people_score"]
+    people = {"Score by a person": points(said)} if said is not None else {}
     return {
         "Model": name_of(row),
         "Label": _known(row["classification_label"]),
@@ -62,6 +64,7 @@ def _facts(row: Row) -> dict[str, str]:
         "Organization": _known(row["organization_id"]),
         "Agent": _known(row["agent_id"]),
         **masque,
+        **people,
         "Started (UTC)": f"{row['started_at']:%Y-%m-%d %H:%M}",
         "Active time": _known(row["active_ms"], duration),
         "Cost": _known(row["cost_usd"], usd),
@@ -83,18 +86,17 @@ def _tool_calls(row: Row) -> str:
 
 
 def _disqualified(row: Row) -> str:
-    """Return the rule that disqualified the automatic score, and if a person has rescored it."""
+    """Return the rule that disqualified the session."""
     if not row["disqualified"]:
         return UNKNOWN if row["disqualified"] is None else "no"
     rule = row["disqualifier_triggered"]
-    found = "yes, by an unknown rule" if rule is None else f"yes, by {rule}"
-    return found if row["is_disqualified"] else f"{found}; a person has scored it since"
+    return "yes, by an unknown rule" if rule is None else f"yes, by {rule}"
 
 
 def _quality_risk(row: Row) -> str:
     if not row["quality_risk"]:
         return UNKNOWN if row["quality_risk"] is None else "no"
-    profile = row["automatic_profile_id"]
+    profile = row["risk_profile_id"]
     return f"yes, below the limit of {profile}" if profile else "yes, below the usual limit"
 
 
@@ -105,6 +107,6 @@ def _texts(row: Row) -> list[str]:
     computed, *judged = row["reasoning"].split("\n\n")
     scale = f"{row['scale_min']:g} to {row['scale_max']:g}"
     return [
-        f"Scorecard: {points(row['automatic'])} of 100. On its scale, {scale}: {computed}",
+        f"Scorecard: {points(row['score'])} of 100. On its scale, {scale}: {computed}",
         *judged,
     ]

@@ -1,7 +1,7 @@
 """Rows of the report's tables: the same words for the HTML page, Markdown and the terminal."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from evaluation_pipelines.comparison.domain.compare import Comparison
@@ -95,7 +95,7 @@ def model_cells(row: Row) -> list[Cell]:
         Cell(name_of(row), kind="name", tag=tag),
         number_cell(DASH if row["rank"] is None else str(row["rank"]), row["rank"]),
         number_cell(whole(row["runs"]), row["runs"], _clusters(row)),
-        _with_ends(row, "avg_score", points),
+        _score_cell(row),
         _with_ends(row, "pass_rate", percent),
         _with_ends(row, "avg_cost_usd", usd),
         _with_ends(row, "score_per_dollar", whole),
@@ -103,6 +103,15 @@ def model_cells(row: Row) -> list[Cell]:
         _with_ends(row, "avg_tokens", tokens),
         number_cell(whole(row["disqualified"]), row["disqualified"]),
     ]
+
+
+def _score_cell(row: Row) -> Cell:
+    """Return the mean score, and below it what people said of their runs."""
+    cell = _with_ends(row, "avg_score", points)
+    if not row["people_runs"]:
+        return cell
+    people = f"by people {points(row['people_score'])} (n = {row['people_runs']})"
+    return replace(cell, below=f"{cell.below}; {people}")
 
 
 def pair_cells(pair: Row) -> list[Cell]:

@@ -87,11 +87,7 @@ def opened(html: str, folder: Path) -> tuple[str, list[str]]:
 def hostile_page() -> str:
     """A report in which every text of telemetry is an attack."""
     texts: dict[str, Any] = dict.fromkeys(TEXTS, HOSTILE) | {"profile_version": 1}
-    judged: dict[str, Any] = {
-        "automatic": 80.0,
-        "automatic_profile_id": HOSTILE,
-        "automatic_profile_version": 1,
-    }
+    judged: dict[str, Any] = {"risk_profile_id": HOSTILE, "people_score": 50.0}
     rows = [
         *sample(f"a{HOSTILE}", scores(85, 40, seed=1), 0, **(texts | judged)),
         *sample(f"b{HOSTILE}", scores(60, 40, seed=2), 100, **(texts | judged)),

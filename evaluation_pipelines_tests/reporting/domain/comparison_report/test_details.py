@@ -13,9 +13,7 @@ JUDGED: dict[str, Any] = {
     "effective_source": "scorecard",
     "profile_id": "p",
     "profile_version": 3,
-    "automatic": 20.0,
-    "automatic_profile_id": "p",
-    "automatic_profile_version": 3,
+    "risk_profile_id": "p",
     "card_id": "card 1",
 }
 
@@ -110,10 +108,8 @@ def test_a_disqualified_session_says_by_what_and_whether_a_person_has_scored_it(
     rule = cards(card(disqualifier_triggered="rm -rf"))
     assert facts(replace(compared([out]), cards=rule))["Disqualified"] == "yes, by rm -rf"
     assert facts(compared([out]))["Disqualified"] == "yes, by an unknown rule"
-    lifted = out | {"effective_source": "override", "score": 60.0, "is_disqualified": False}
-    found = replace(compared([lifted]), cards=rule)
-    assert facts(found)["Disqualified"] == "yes, by rm -rf; a person has scored it since"
-    assert '<span class="tag bad">disqualified' not in worst_details(found)
+    lifted = out | {"people_score": 60.0}
+    assert facts(compared([lifted]))["Score by a person"] == "60.0"
 
 
 def test_without_a_score_there_is_no_card() -> None:

@@ -170,12 +170,10 @@ def test_judged_models_show_what_people_would_have_said() -> None:
         "effective_source": "scorecard",
         "profile_id": "p",
         "profile_version": 1,
-        "automatic": 80.0,
-        "automatic_profile_id": "p",
-        "automatic_profile_version": 1,
+        "risk_profile_id": "p",
     }
     rows = [
-        *sample("a", scores(80, 40, seed=1), 0, **judged),
+        *sample("a", scores(80, 40, seed=1), 0, people_score=72.0, **judged),
         *sample("b", scores(60, 40, seed=2), 100, **judged),
     ]
     said: list[Row] = [
@@ -191,7 +189,8 @@ def test_judged_models_show_what_people_would_have_said() -> None:
     html = html_page(compared(rows, audits=audits(*said)))
     assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in html
     why = "not corrected: 0 of the 30 audited sessions that it takes."
-    assert f"b (provider-a): automatic mean 80.0; {why}" in html
+    assert f"b (provider-a): automatic mean 60.0; {why}" in html
+    assert "by people 72.0 (n = 40)" in html
     alone = html_page(compared(rows[:40], audits=audits(*said)))
     assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in alone
 
