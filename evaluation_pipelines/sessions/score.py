@@ -93,7 +93,7 @@ def _batches(
     name: str, handle: BinaryIO, settings: Settings, progress: Progress, session: str | None
 ) -> Iterator[EventBatch]:
     reader = event_reader(settings, datetime.now(UTC))
-    documents = open_documents(handle, name, settings)
+    documents = open_documents(handle, settings)
     may_mention = None if session is None else line_filter(session)
     range_bytes = settings.batch_bytes // 2
     lines = _prefiltered(may_mention, documents, range_bytes) if may_mention else documents.read(0)

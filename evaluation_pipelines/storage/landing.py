@@ -227,20 +227,28 @@ def first_time_ns(handle: BinaryIO) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def read_lines(handle: BinaryIO, offset: int, max_line_bytes: int) -> Iterator[RawLine]:
-    """Yield the lines from ``offset`` on.
+def read_lines(
+    handle: BinaryIO,
+    offset: int,
+    max_line_bytes: int,
+    end: int | None = None,
+    chunk_bytes: int = _CHUNK_BYTES,
+) -> Iterator[RawLine]:
+    """Yield the lines from ``offset`` on, as if the file ended at ``end``.
 
     Only a newline byte ends a line (JSON may contain other Unicode line ends). What follows the
     last newline is yielded too, with ``next_offset`` at its end: the caller decides whether it is
     a whole document. Consecutive empty lines are yielded as one: a small compressed file can have
     very many. A byte order mark is skipped. Memory is limited to ``max_line_bytes`` and one chunk.
     """
+    position = offset
     if offset:  # standard input cannot be sought
         handle.seek(offset)
     rest = b""
     dropped = 0  # bytes of an overlong line that were read and let go
     is_start = offset == 0
-    while chunk := handle.read(_CHUNK_BYTES):
+    while chunk := handle.read(chunk_bytes if end is None else min(chunk_bytes, end - position)):
+        position += len(chunk)
         if is_start and chunk.startswith(BOM_UTF8):
             chunk, offset = chunk.removeprefix(BOM_UTF8), len(BOM_UTF8)
         is_start = False

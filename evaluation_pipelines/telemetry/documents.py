@@ -1,12 +1,12 @@
 """Complete lines of a landing file in any of the supported encodings.
 
-Supported are plain lines, a pretty-printed document, gzip, zstd, and the collector's form of zstd,
+Supported are plain lines, pretty-printed documents, gzip, zstd, and the collector's form of zstd,
 in which each request is compressed separately after its length (4 bytes, big-endian).
 """
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, islice
@@ -14,12 +14,14 @@ from typing import BinaryIO, cast
 
 from evaluation_pipelines.storage.landing import KEPT_BYTES, RawLine, read_lines
 from evaluation_pipelines.telemetry.decompression import DecompressedFile
-from evaluation_pipelines.telemetry.domain.otlp import is_complete_json, is_truncated_json
+from evaluation_pipelines.telemetry.document_lines import documents_of
+from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
 from evaluation_pipelines.telemetry.domain.reader import first_bytes
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _MOST_BLANK_LINES = 1_000  # before a document; more are lines
+_PEEKED_BYTES = 64 * 1024
 
 
 class FileFormat(Enum):
@@ -36,120 +38,112 @@ class FileFormat(Enum):
         return self in (FileFormat.GZIP, FileFormat.ZSTD)
 
 
+class _Content(Enum):
+    """What a file has: lines, or documents that may take several; its first lines decide."""
+
+    UNKNOWN = auto()
+    LINES = auto()
+    DOCUMENTS = auto()
+
+
 @dataclass(slots=True)
 class Documents:
     """Complete lines of a file from an offset on.
 
     Args:
         handle: The open file, or a stream that cannot seek.
-        path: Its name; a ``.json`` file that begins with a part of a document is one document.
         max_line_bytes: Only the beginning of a longer line is returned.
         max_ratio: Maximum decompressed size as a multiple of the size on disk.
 
     Attributes:
         form: Encoding, detected from the first bytes.
-        ends_early: After reading: True if the compressed stream is incomplete.
+        unfinished: After reading: what is missing at the end of a compressed file.
     """
 
     handle: BinaryIO
-    path: str
     max_line_bytes: int
     max_ratio: int
     form: FileFormat = FileFormat.PLAIN
-    ends_early: bool = False
+    unfinished: str | None = None
 
     def __post_init__(self) -> None:
         self.form = file_format(self.handle)
 
     @property
     def is_lines(self) -> bool:
-        """True if reading can start at any line: neither compressed, a document, nor a pipe."""
+        """True if reading can start at any line: neither compressed, documents, nor a pipe."""
         if self.form is not FileFormat.PLAIN or not self.handle.seekable():
             return False
-        position = self.handle.tell()
-        beginning = _up_to_text(read_lines(self.handle, 0, self.max_line_bytes))
-        self.handle.seek(position)
-        return not _begins_document(beginning)
+        return self._content() is not _Content.DOCUMENTS
 
-    def read(self, offset: int) -> Iterator[RawLine]:
-        """Yield the lines from ``offset`` on, or the one pretty-printed document of a file.
+    def read(self, offset: int, end: int | None = None) -> Iterator[RawLine]:
+        """Yield the lines from ``offset`` on, as if the file ended at ``end``.
+
+        In a file that begins with a pretty-printed document, each document is one line.
 
         A last line without newline is included if it is a complete JSON document: a rotation can
         leave a file like that, and no proper prefix of a JSON object is one itself.
 
-        Where data cannot be decompressed, exceed ``max_ratio`` or end within a line, the last line
-        has a defect. It takes no bytes (``next_offset``) if the rest may still be written.
+        Where data cannot be decompressed or exceed ``max_ratio``, the last line has a defect.
         """
         if self.form is FileFormat.ZSTD_MESSAGES:
-            yield from self._messages(offset)
+            yield from self._messages(offset, end)
         elif self.form.is_stream:
-            yield from self._decompressed(offset)
+            yield from self._decompressed(offset, end)
         else:
-            yield from self._documents(read_lines(self.handle, offset, self.max_line_bytes), offset)
+            lines = read_lines(self.handle, offset, self.max_line_bytes, end)
+            yield from self._complete(lines, offset)
 
-    def _decompressed(self, offset: int) -> Iterator[RawLine]:
-        stream = DecompressedFile(self.handle, self.form.name.lower(), self.max_ratio)
-        lines = _Remembering(read_lines(cast(BinaryIO, stream), offset, self.max_line_bytes))
+    def _decompressed(self, offset: int, until: int | None) -> Iterator[RawLine]:
+        stream = self._stream()
+        lines = read_lines(cast(BinaryIO, stream), offset, self.max_line_bytes, until)
+        seen = _Remembering(lines)
         end = offset
-        for line in self._documents(lines, offset):
+        for line in self._complete(seen, offset):
             yield line
             end = line.next_offset
-        self.ends_early = stream.ends_early
-        last = lines.last or RawLine(end, b"", 0, end)
-        if stream.flaw is not None:
-            yield RawLine(end, b"", 0, end if stream.ends_early else end + 1, stream.flaw)
-        elif end < last.next_offset:
-            length = last.next_offset - end
-            what = "the file ends within a line"
-            yield RawLine(end, last.text[:KEPT_BYTES], length, last.next_offset, what)
+        if stream.ends_early:
+            self.unfinished = "its end is missing"
+        elif stream.flaw is not None:
+            yield RawLine(end, b"", 0, end + 1, stream.flaw)
+        elif seen.last is not None and end < seen.last.next_offset:
+            self.unfinished = "it ends within a line"
 
-    def _documents(self, lines: Iterator[RawLine], offset: int) -> Iterator[RawLine]:
-        """Yield complete lines, or one document that takes several."""
+    def _stream(self) -> DecompressedFile:
+        return DecompressedFile(self.handle, self.form.name.lower(), self.max_ratio)
+
+    def _complete(self, lines: Iterator[RawLine], offset: int) -> Iterator[RawLine]:
+        """Yield complete lines, or documents."""
         beginning = _up_to_text(lines) if offset == 0 else []
+        content = self._content() if offset else _content_of(beginning)
         following = chain(beginning, lines)
-        if _begins_document(beginning):
-            yield from self._document(following)
-        else:
-            yield from _complete(following)
+        if content is _Content.DOCUMENTS:
+            yield from documents_of(following, self.max_line_bytes)
+        elif content is _Content.LINES:
+            for line in following:
+                if line.is_terminated or _is_document(line):
+                    yield line
 
-    def _document(self, lines: Iterator[RawLine]) -> Iterator[RawLine]:
-        """Yield the document that the lines are; if they are none, the lines.
+    def _content(self) -> _Content:
+        """Return what the file has, by its beginning; the position of ``handle`` stays."""
+        position = self.handle.tell()
+        source = cast(BinaryIO, self._stream()) if self.form.is_stream else self.handle
+        self.handle.seek(0)
+        limit = self.max_line_bytes
+        content = _content_of(_up_to_text(read_lines(source, 0, limit, chunk_bytes=_PEEKED_BYTES)))
+        self.handle.seek(position)
+        return content
 
-        A ``.json`` file is one document, even if that cannot be read.
-        """
-        is_json_file = self.path.removesuffix(".gz").removesuffix(".zst").endswith(".json")
-        text, read = bytearray(), list[RawLine]()
-        for line in lines:
-            read.append(line)
-            newlines = line.next_offset - line.offset - line.length_bytes
-            text += line.text + b"\n" * newlines
-            is_too_long = line.is_overlong or len(text) > self.max_line_bytes
-            # Checked at lines 2, 4, 8 ...: each check reads the whole text.
-            is_power_of_2 = len(read) & (len(read) - 1) == 0
-            if is_too_long or (not is_json_file and is_power_of_2 and not _may_be_json(text)):
-                break
-        else:
-            is_complete = is_complete_json(bytes(text))
-            if is_complete or (is_json_file and not is_truncated_json(bytes(text))):
-                start = read[0].offset
-                yield RawLine(start, bytes(text), len(text), start + len(text))
-                return
-            if is_json_file or is_truncated_json(bytes(text)):
-                return  # its end is not yet written
-        if is_json_file:
-            end = max((each.next_offset for each in lines), default=read[-1].next_offset)
-            beginning = bytes(text[:KEPT_BYTES])
-            yield RawLine(read[0].offset, beginning, end - read[0].offset, end)
-        else:
-            yield from _complete(chain(read, lines))
-
-    def _messages(self, offset: int) -> Iterator[RawLine]:
+    def _messages(self, offset: int, end: int | None) -> Iterator[RawLine]:
         """Yield length-prefixed requests; offsets are those of the file itself."""
         self.handle.seek(offset)
-        while len(prefix := self.handle.read(4)) == 4:
+        while (end is None or offset < end) and len(prefix := self.handle.read(4)) == 4:
             (size,) = struct.unpack(">I", prefix)
             following = offset + 4 + size
             if size > self.max_line_bytes:
+                if following > os.fstat(self.handle.fileno()).st_size:
+                    self.unfinished = f"a message of {size} bytes at {offset} is not complete"
+                    return
                 self.handle.seek(following)
                 yield RawLine(offset, b"", size, following, f"a message of {size} bytes")
             else:
@@ -206,22 +200,21 @@ def _up_to_text(lines: Iterator[RawLine]) -> list[RawLine]:
     return taken
 
 
-def _begins_document(beginning: list[RawLine]) -> bool:
-    """Return True if the last of these lines is the beginning of a longer JSON document.
+def _content_of(beginning: list[RawLine]) -> _Content:
+    """Return what a file has that begins with these lines, of which the last has text."""
+    if len(beginning) == _MOST_BLANK_LINES:
+        return _Content.LINES
+    if not beginning or not beginning[-1].text.strip():
+        return _Content.UNKNOWN
+    first = beginning[-1]
+    if first.is_terminated and not first.is_overlong:
+        begins = json_state(first.text + b"\n") is JsonState.TRUNCATED
+        return _Content.DOCUMENTS if begins else _Content.LINES
+    return _Content.LINES if first.is_overlong or _is_document(first) else _Content.UNKNOWN
 
-    True for blank lines alone, too: what follows them is not yet written.
-    """
-    return 0 < len(beginning) < _MOST_BLANK_LINES and is_truncated_json(beginning[-1].text + b"\n")
 
-
-def _complete(lines: Iterable[RawLine]) -> Iterator[RawLine]:
-    for line in lines:
-        if line.is_terminated or (not line.is_overlong and is_complete_json(line.text)):
-            yield line
-
-
-def _may_be_json(text: bytearray) -> bool:
-    return is_truncated_json(bytes(text)) or is_complete_json(bytes(text))
+def _is_document(line: RawLine) -> bool:
+    return not line.is_overlong and json_state(line.text) is JsonState.COMPLETE
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ class Ingest:
             with self.stores.landing.open(file) as handle:
                 source = files.get(source.file_id)
                 position = source.position
-                documents = open_documents(handle, file.path, self.stores.settings)
+                documents = open_documents(handle, self.stores.settings)
                 reader = ByteRangeReader(
                     root=self.stores.landing.root,
                     file=file,
@@ -156,18 +156,15 @@ class Ingest:
                     decode_pool=decode_pool,
                     clock=self.clock,
                 )
-                end = position
                 for batch, byte_range in reader.batches(position):
                     self._land(batch, byte_range, source, handle, epoch, report)
                     files.renew_lease(source.file_id, owner, epoch, seconds, self.clock())
                     progress.advance(byte_range.end - byte_range.start)
                     report.files += byte_range.start == position
-                    end = byte_range.end
-                if documents.ends_early and end == position:
-                    # Otherwise the quarantine has the flaw, with the lines before it.
-                    report.skipped.append(SkippedFile(file.path, "its end is missing"))
-                elif documents.form.is_stream:
-                    files.mark_finished(source.file_id, file.size_bytes)
+                if documents.unfinished is not None:
+                    report.skipped.append(SkippedFile(file.path, documents.unfinished))
+                if documents.form.is_stream:
+                    files.mark_finished(source.file_id, file.size_bytes, documents.unfinished)
         except (LeaseLostError, PositionMovedError):
             report.busy.append(file.path)
         finally:

@@ -55,9 +55,9 @@ def event_reader(settings: TelemetrySettings, now: datetime) -> EventReader:
     )
 
 
-def open_documents(handle: BinaryIO, path: str, settings: TelemetrySettings) -> Documents:
+def open_documents(handle: BinaryIO, settings: TelemetrySettings) -> Documents:
     """Return the lines of an open file in any encoding, within the limits of the settings."""
-    return Documents(handle, path, settings.max_line_bytes, settings.max_decompression_ratio)
+    return Documents(handle, settings.max_line_bytes, settings.max_decompression_ratio)
 
 
 def read_line(reader: EventReader, line: RawLine, file_id: str, max_line_bytes: int) -> None:
@@ -78,17 +78,17 @@ def read_byte_range(
     settings: TelemetrySettings,
     now: datetime,
 ) -> EventBatch:
-    """Return the events of a byte range that ends after a newline.
+    """Return the events of a byte range that ends after a line or document.
+
+    What follows the range has no influence: it may have been written later.
 
     Raises:
         OSError: the file has become shorter.
     """
     reader, end = event_reader(settings, now), byte_range.start
-    for line in documents.read(byte_range.start):
+    for line in documents.read(*byte_range):
         read_line(reader, line, file_id, settings.max_line_bytes)
         end = line.next_offset
-        if end >= byte_range.end:
-            break
     if end != byte_range.end:
         raise OSError(FILE_REPLACED)
     return reader.take(byte_range.end - byte_range.start)

@@ -117,7 +117,7 @@ class Reread:
             with self.stores.landing.open(file) as handle:
                 if not is_same_file(handle, source):
                     raise NotRereadError(f"{file.path} was emptied or replaced since it was read")
-                documents = open_documents(handle, file.path, settings)
+                documents = open_documents(handle, settings)
                 batch = read_byte_range(
                     documents, origin.file_id, byte_range, settings, origin.read_at
                 )

@@ -74,6 +74,8 @@ def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFil
             skipped.append(SkippedFile(file.path, NOT_READ))
         elif source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
             unread.append(UnreadFile(file, source, generations[identity], time))
+        elif source.unfinished is not None:
+            skipped.append(SkippedFile(file.path, source.unfinished))
     return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
 
 
@@ -108,7 +110,7 @@ def has_complete_line(stores: Stores, unread_file: UnreadFile) -> bool:
     """Return True if a file has at least one complete unread line."""
     try:
         with stores.landing.open(unread_file.file) as handle:
-            documents = open_documents(handle, unread_file.file.path, stores.settings)
+            documents = open_documents(handle, stores.settings)
             return next(documents.read(unread_file.position), None) is not None
     except OSError:  # moved: the next listing has its new name
         return False
@@ -167,6 +169,8 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     for identity, source in newest.items():
         file = present.pop(identity, None)
         size = file.size_bytes if file else None
+        if file and source.unfinished is not None and size == source.finished_size_bytes:
+            skipped.append(SkippedFile(file.path, source.unfinished))
         unread = None if size is None else _unread_bytes(source, size)
         path = file.path if file else source.path
         lags.append(IngestLag(path, unread, source.last_event_time, source.position, size))

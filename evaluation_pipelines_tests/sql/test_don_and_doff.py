@@ -141,6 +141,15 @@ def test_an_event_when_one_is_taken_off_and_the_next_put_on_belongs_to_the_next(
     assert found["s1#a-1"]["ended_at"] == at(5)
 
 
+def test_an_inner_masque_that_is_swapped_for_another_at_one_time_uncovers_nothing() -> None:
+    rows = [
+        *(don("A", 0), tool(2), don("B", 10), tool(12), doff(20, "B"), don("C", 20)),
+        *(tool(22), tool(23), doff(30, "C"), tool(35), doff(40, "A")),
+    ]
+
+    assert calls(rows) == {"s1#a-1": 1, "s1#b-1": 1, "s1#c-1": 2, "s1#a-2": 1}
+
+
 def test_putting_on_the_same_masque_again_opens_another_window() -> None:
     rows = [don("A", 0), tool(1), don("A", 2), tool(3), doff(4), don("A", 4), tool(5)]
 

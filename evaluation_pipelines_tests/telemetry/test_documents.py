@@ -4,7 +4,7 @@ import gzip
 import io
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import BinaryIO
@@ -33,66 +33,104 @@ def messages(*contents: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(p := zstd(each))) + p for each in contents)
 
 
-def read(handle: BinaryIO, path: str = "a.jsonl") -> list[bytes]:
+def read(handle: BinaryIO) -> list[bytes]:
     """Return the texts of all lines."""
-    return [line.text for line in Documents(handle, path, 1_000, 500).read(0)]
+    return [line.text for line in Documents(handle, 1_000, 500).read(0)]
 
 
 PRETTY = b'{\n  "resourceLogs": []\n}\n'
+BROKEN = b"{\n  oops\n  [1]\n}\n"
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "documents"),
+    ("content", "documents"),
     [
-        ("a.jsonl", b"{}\n{}\n", [b"{}", b"{}"]),
-        ("a.jsonl", b"{}\n{", [b"{}"]),
+        (b"", []),
+        (b"{}\n{}\n", [b"{}", b"{}"]),
+        (b"{}\n{", [b"{}"]),
         # A first line that was cut in a text cannot go on.
-        ("a.jsonl", b'{"a": "cut o\n', [b'{"a": "cut o']),
+        (b'{"a": "cut o\n', [b'{"a": "cut o']),
+        (b'{"a": "cut o\n{}\n{}\n', [b'{"a": "cut o', b"{}", b"{}"]),
         # A rotation can cut between a line and its newline: a complete object is a complete line.
-        ("a.jsonl", b"{}\n{}", [b"{}", b"{}"]),
-        ("a.jsonl", b"{}\n12", [b"{}"]),
-        ("a.jsonl", PRETTY, [PRETTY]),
-        ("a.jsonl", PRETTY[:-2], []),
-        # What only begins like a document is lines.
-        ("a.jsonl", PRETTY + b"{}\n", [*PRETTY.split(b"\n")[:-1], b"{}"]),
-        ("a.jsonl", b'{"a": "cut o\n{}\n{}\n', [b'{"a": "cut o', b"{}", b"{}"]),
-        ("a.jsonl", b"[\n{},\n{}\n]\n", [b"[\n{},\n{}\n]\n"]),
+        (b"{}\n{}", [b"{}", b"{}"]),
+        (b"{}\n12", [b"{}"]),
+        (b'{"a": NaN}', [b'{"a": NaN}']),
+        (b'{"a": "\\ud83d"}', [b'{"a": "\\ud83d"}']),
+        (PRETTY, [PRETTY]),
+        (PRETTY[:-1], [PRETTY[:-1]]),
+        (PRETTY[:-2], []),
+        # A file that begins with a document has documents, of one line or several.
+        (PRETTY + b"{}\n", [PRETTY, b"{}\n"]),
+        (PRETTY + PRETTY + PRETTY[:-2], [PRETTY, PRETTY]),
+        (PRETTY + b"\n\n" + PRETTY, [PRETTY, b"", PRETTY]),
+        (b"[\n{},\n{}\n]\n", [b"[\n{},\n{}\n]\n"]),
+        (b'{\n "a": NaN,\n "b": "\\ud83d"\n}\n', [b'{\n "a": NaN,\n "b": "\\ud83d"\n}\n']),
+        # A file that begins with a line has lines.
+        (b"{}\n" + PRETTY, [b"{}", *PRETTY.split(b"\n")[:-1]]),
+        # A broken document reaches to the next line that begins with a bracket.
+        (BROKEN + b"{}\n", [BROKEN, b"{}\n"]),
+        (b'{"a": [\n{}\n{}\n', [b'{"a": [\n', b"{}\n", b"{}\n"]),
+        (BROKEN[:-2], [BROKEN[:-2]]),
         # A byte order mark is no part of the first line.
-        ("a.jsonl", b"\xef\xbb\xbf{}\n{}\n", [b"{}", b"{}"]),
-        ("a.json", b"\xef\xbb\xbf" + PRETTY, [PRETTY]),
+        (b"\xef\xbb\xbf{}\n{}\n", [b"{}", b"{}"]),
+        (b"\xef\xbb\xbf" + PRETTY, [PRETTY]),
         # After a rotation the newline of the last line is the first byte of the new file.
-        ("a.jsonl", b"\n{}\n", [b"", b"{}"]),
-        ("a.jsonl", b"\n{}\n{}\n", [b"", b"{}", b"{}"]),
-        ("a.jsonl", b"\n", []),
-        ("a.jsonl", b"\n" + PRETTY, [b"\n" + PRETTY]),
-        ("a.jsonl", b"\n" + PRETTY[:-2], []),
-        ("a.jsonl", b"\n" * 9_000 + b"{}\n", [b"", b"{}"]),  # empty lines are yielded as one
-        ("a.jsonl", b" \n" * 9_000 + b"{}\n", [b" "] * 9_000 + [b"{}"]),
-        ("a.json", PRETTY, [PRETTY]),
-        ("a.json", PRETTY[:-2], []),
-        ("a.json", b"{}\n{}\n", [b"{}", b"{}"]),
-        ("a.json", b"{\n oops\n}", [b"{\n oops\n}"]),
-        ("a.json", b"", []),
+        (b"\n{}\n", [b"", b"{}"]),
+        (b"\n{}\n{}\n", [b"", b"{}", b"{}"]),
+        (b"\n", []),
+        (b"\n" + PRETTY, [b"", PRETTY]),
+        (b"\n" + PRETTY[:-2], [b""]),
+        (b'\n{"a', []),  # not known yet whether it has lines
+        (b"\n" * 9_000 + b"{}\n", [b"", b"{}"]),  # empty lines are yielded as one
+        (b" \n" * 9_000 + b"{}\n", [b" "] * 9_000 + [b"{}"]),
     ],
 )
-def test_only_complete_lines_or_one_complete_document_are_read(
-    path: str, content: bytes, documents: list[bytes]
-) -> None:
-    assert read(io.BytesIO(content), path) == documents
+def test_only_complete_lines_and_documents_are_read(content: bytes, documents: list[bytes]) -> None:
+    assert read(io.BytesIO(content)) == documents
+
+
+CONTENTS = {
+    "documents": PRETTY * 3,
+    "a document, then lines": PRETTY + b"{}\n{}\n" + PRETTY,
+    "numbers": b'{\n "a": 1.5e-7,\n "b": -1\n}\n' * 2,
+    "what only a lenient parser reads": b'{\n "a": NaN,\n "b": "\\ud83d cut"\n}\n' * 2,
+    "lines": b'{"a": 1}\n{"b": 2}\n',
+    "blank lines": b"\n\n" + PRETTY + b"\n \n" + PRETTY,
+    "an array": b"[\n {},\n {}\n]\n" + PRETTY,
+    "broken lines": b'{"a": "cut o\n{}\n',
+    "broken in the middle": PRETTY + b"{\n  oops\n" + PRETTY,
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+def test_the_documents_do_not_depend_on_when_they_are_read(content: bytes) -> None:
+    def texts(lines: Iterable[RawLine]) -> list[tuple[int, bytes]]:
+        return [(line.offset, line.text.strip()) for line in lines if line.text.strip()]
+
+    whole = texts(Documents(io.BytesIO(content), 1_000, 500).read(0))
+    for cut in range(len(content)):
+        first = list(Documents(io.BytesIO(content[:cut]), 1_000, 500).read(0))
+        position = first[-1].next_offset if first else 0
+        rest = Documents(io.BytesIO(content), 1_000, 500).read(position)
+        assert texts(first) + texts(rest) == whole, cut
+        # And the same bytes, later.
+        again = Documents(io.BytesIO(content), 1_000, 500).read(0, position)
+        assert texts(again) == texts(first), cut
 
 
 @pytest.mark.parametrize("following", [b"", b"{}\n"])
 def test_a_line_after_a_blank_one_has_the_same_offset_whatever_follows_it(following: bytes) -> None:
-    documents = Documents(io.BytesIO(b"\n{}\n" + following), "a.jsonl", 1_000, 500)
+    documents = Documents(io.BytesIO(b"\n{}\n" + following), 1_000, 500)
     assert documents.is_lines
     assert [line.offset for line in documents.read(0)][:2] == [0, 1]
 
 
 def test_a_document_over_the_limit_is_one_overlong_line() -> None:
-    content = b"{\n" + b'"a": 1,\n' * 1_000
-    (line,) = Documents(io.BytesIO(content), "a.json", 500, 500).read(0)
-    assert (line.text, line.length_bytes) == (content[:256], len(content))
-    assert (line.is_overlong, line.next_offset) == (True, len(content))
+    content = b"{\n" + b' "a": 1,\n' * 1_000
+    long, short = Documents(io.BytesIO(content + PRETTY), 500, 500).read(0)
+    assert (long.text, long.length_bytes) == (content[:256], len(content))
+    assert (long.is_overlong, long.next_offset) == (True, len(content))
+    assert short.text == PRETTY
 
 
 @pytest.mark.parametrize(
@@ -112,11 +150,11 @@ def test_every_format_has_the_same_lines_from_any_line_offset(
     path = tmp_path / "file"
     path.write_bytes(packed)
     with path.open("rb") as handle:
-        documents = Documents(handle, "a.jsonl", 1_000, 500)
+        documents = Documents(handle, 1_000, 500)
         lines = list(documents.read(0))
         assert documents.form is file_format(handle) is form
         assert [line.text for line in lines] == LINES
-        later = Documents(handle, "a.jsonl", 1_000, 500).read(lines[1234].next_offset)
+        later = Documents(handle, 1_000, 500).read(lines[1234].next_offset)
         assert [line.text for line in later] == LINES[1235:]
 
 
@@ -124,7 +162,7 @@ def read_packed(tmp_path: Path, packed: bytes) -> tuple[list[RawLine], Documents
     path = tmp_path / "file"
     path.write_bytes(packed)
     with path.open("rb") as handle:
-        documents = Documents(handle, "a.jsonl", 1_000, 500)
+        documents = Documents(handle, 1_000, 500)
         return list(documents.read(0)), documents
 
 
@@ -134,16 +172,13 @@ def test_all_of_a_truncated_stream_is_read_and_its_end_is_named(
     pack: Callable[[bytes], bytes], cut: int, tmp_path: Path
 ) -> None:
     packed = pack(NOISE)[:-cut]
-    (*lines, flaw), documents = read_packed(tmp_path, packed)
-    assert documents.ends_early
+    lines, documents = read_packed(tmp_path, packed)
+    assert documents.unfinished == "its end is missing"
     assert [line.text for line in lines] == NOISE.split(b"\n")[: len(lines)]
-    assert flaw.defect is not None
-    assert "Truncated" in flaw.defect
-    # What was decompressed before it is all there, and may be continued.
-    assert flaw.offset == flaw.next_offset == sum(len(line.text) + 1 for line in lines)
     if pack is gzip.compress:
+        # What was decompressed before it is all there, and may be continued.
         whole = zlib.decompressobj(wbits=31).decompress(packed)
-        assert flaw.offset == whole.rindex(b"\n") + 1
+        assert lines[-1].next_offset == whole.rindex(b"\n") + 1
 
 
 FLAWS = {
@@ -160,7 +195,7 @@ def test_all_lines_before_a_flaw_at_the_end_are_read(flaw: str, tmp_path: Path) 
     assert last.offset == len(CONTENT)
     assert last.defect is not None
     assert "cannot be decompressed" in last.defect
-    assert not documents.ends_early
+    assert documents.unfinished is None
 
 
 def test_what_precedes_a_bad_byte_in_the_middle_is_read(tmp_path: Path) -> None:
@@ -175,14 +210,13 @@ def test_what_precedes_a_bad_byte_in_the_middle_is_read(tmp_path: Path) -> None:
     assert flaw.next_offset > flaw.offset
 
 
-def test_a_stream_that_ends_within_a_line_has_that_line_as_a_defect(tmp_path: Path) -> None:
-    (*lines, last), _ = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2'))
+def test_a_stream_that_ends_within_a_line_may_go_on(tmp_path: Path) -> None:
+    lines, documents = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2'))
     assert [line.text for line in lines] == LINES
-    assert (last.offset, last.text, last.length_bytes) == (len(CONTENT), b'{"n": 2', 7)
-    assert last.defect == "the file ends within a line"
-    complete, _ = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2}'))
+    assert documents.unfinished == "it ends within a line"
+    complete, documents = read_packed(tmp_path, gzip.compress(CONTENT + b'{"n": 2}'))
     assert complete[-1].text == b'{"n": 2}'
-    assert complete[-1].defect is None
+    assert documents.unfinished is None
 
 
 def test_a_damaged_stream_ends_in_a_line_with_the_defect(tmp_path: Path) -> None:
@@ -194,19 +228,19 @@ def test_a_damaged_stream_ends_in_a_line_with_the_defect(tmp_path: Path) -> None
     assert "cannot be decompressed" in lines[-1].defect
 
 
-@pytest.mark.parametrize("name", ["a.json.gz", "a.jsonl.gz"])
-def test_a_compressed_document_is_one(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(gzip.compress(PRETTY))
-    with path.open("rb") as handle:
-        assert read(handle, name) == [PRETTY]
+def test_compressed_documents_are_the_same_from_any_offset(tmp_path: Path) -> None:
+    lines, _ = read_packed(tmp_path, gzip.compress(PRETTY * 3))
+    assert [line.text for line in lines] == [PRETTY] * 3
+    with (tmp_path / "file").open("rb") as handle:
+        later = list(Documents(handle, 1_000, 500).read(len(PRETTY)))
+    assert later == lines[1:]
 
 
 def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(gzip.compress((b" " * 999 + b"\n") * 80_000))  # a thousand times smaller
     with path.open("rb") as handle:
-        *_, last = Documents(handle, "a.jsonl", 1_000, 100).read(0)
+        *_, last = Documents(handle, 1_000, 100).read(0)
     assert last.defect is not None
     assert "EVAL_MAX_DECOMPRESSION_RATIO" in last.defect
 
@@ -219,6 +253,16 @@ def test_an_incomplete_message_is_not_read_yet(tmp_path: Path) -> None:
             assert read(handle) == [b'{"a": 1}']
 
 
+def test_an_overlong_message_is_not_read_before_its_end_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(messages(b"{}") + struct.pack(">I", 2_000_000_000) + zstd(b"[]"))
+    with path.open("rb") as handle:
+        documents = Documents(handle, 1_000, 500)
+        assert [line.text for line in documents.read(0)] == [b"{}"]
+        assert documents.unfinished is not None
+        assert documents.unfinished.startswith("a message of 2000000000 bytes at ")
+
+
 def test_a_broken_or_overlong_message_does_not_affect_others(tmp_path: Path) -> None:
     broken = bytearray(messages(b"x" * 500))
     broken[8:] = b"\xff" * len(broken[8:])  # after the length and the magic number of the frame
@@ -226,7 +270,7 @@ def test_a_broken_or_overlong_message_does_not_affect_others(tmp_path: Path) -> 
     path = tmp_path / "file"
     path.write_bytes(packed)
     with path.open("rb") as handle:
-        lines = list(Documents(handle, "a.jsonl", 1_000, 500).read(0))
+        lines = list(Documents(handle, 1_000, 500).read(0))
     assert [line.text[:2] for line in lines] == [b"{}", b"", b"yy", b"[]"]
     assert lines[1].defect is not None
     assert lines[2].is_overlong

@@ -144,6 +144,33 @@ def test_a_pretty_printed_document_is_read_when_it_is_complete(workplace: Workpl
     assert workplace.ingest().counts.lines == 0
 
 
+def test_documents_that_follow_one_another_are_read_in_however_many_pieces(tmp_path: Path) -> None:
+    pretty = [
+        json.dumps(json.loads(line), indent=1).encode() for line in prompts(0, 4).splitlines()
+    ]
+    content = b"\n".join(pretty) + b"\n" + prompts(4, 6)
+    for piece_bytes in (len(content), 1_000, 333):
+        with open_workplace(tmp_path / str(piece_bytes)) as workplace:
+            for at in range(0, len(content), piece_bytes):
+                workplace.land("logs.json", content[at : at + piece_bytes], "ab")
+                workplace.ingest()
+            assert numbers(workplace.landed()) == list(range(6))
+            assert workplace.quarantined().is_empty()
+
+
+def test_empty_lines_where_a_large_file_is_cut_belong_to_both_parts(tmp_path: Path) -> None:
+    lines = [prompts(n, n + 1) for n in range(40)]
+    content = b"".join(line + b"\n" * 5 for line in lines)
+    for cut in range(len(lines[0]) - 2, len(lines[0]) + 8):
+        with open_workplace(
+            tmp_path / str(cut), parallel_from_bytes=10, ingest_processes=2, batch_bytes=cut
+        ) as workplace:
+            workplace.land("logs.jsonl", content)
+            report = workplace.ingest()
+            assert (report.skipped, report.counts.bytes) == ([], len(content))
+            assert numbers(workplace.landed()) == list(range(40))
+
+
 def test_a_broken_document_is_one_quarantine_entry(workplace: Workplace) -> None:
     workplace.land("export.json", b'{\n  "resourceLogs": oops\n}\n')
     assert workplace.ingest().counts.quarantined == 1

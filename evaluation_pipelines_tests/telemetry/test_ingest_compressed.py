@@ -9,6 +9,7 @@ import pytest
 
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.unread_files import ingest_lags
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -71,16 +72,42 @@ def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes
     report = workplace.ingest()
     read = workplace.landed().height
     assert 10_000 < read < 20_000
-    assert report.counts.quarantined == 1
-    (entry,) = workplace.quarantined().to_dicts()
-    assert entry["offset"] == len(b"".join(prompts(0, 20_000).splitlines(keepends=True)[:read]))
-    assert "Truncated" in entry["reason"]
-    assert workplace.ingest().counts.lines == 0
+    named = [("logs.jsonl.gz", "its end is missing")]
+    assert [(each.path, each.reason) for each in report.skipped] == named
+    # It may still be written: named in every run and by status, but no entry of the quarantine.
+    again = workplace.ingest()
+    assert (again.counts.lines, again.counts.quarantined) == (0, 0)
+    assert [(each.path, each.reason) for each in again.skipped] == named
+    _, skipped = ingest_lags(workplace.stores)
+    assert [(each.path, each.reason) for each in skipped] == named
 
     workplace.land("logs.jsonl.gz", packed[-3_000:], "ab")
-    assert workplace.ingest().counts.quarantined == 0
+    whole = workplace.ingest()
+    assert (whole.counts.quarantined, whole.skipped) == (0, [])
     assert numbers(workplace.landed()) == list(range(20_000))
     assert workplace.ingest().counts.lines == 0
+    assert workplace.quarantined().is_empty()
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("logs.jsonl.gz", gzip.compress),
+        ("logs.jsonl.zst", lambda content: pa.compress(content, codec="zstd", asbytes=True)),
+    ],
+)
+def test_a_compressed_file_that_grows_at_any_byte_gives_each_line_once(
+    workplace: Workplace, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """Also where it ends between two members of which the first ends within a line."""
+    content = prompts(0, 6)
+    packed = b"".join(pack(content[at : at + 700]) for at in range(0, len(content), 700))
+    for at in range(0, len(packed), 97):
+        workplace.land(name, packed[at : at + 97], "ab")
+        workplace.ingest()
+    assert numbers(workplace.landed()) == list(range(6))
+    assert workplace.quarantined().is_empty()
+    assert workplace.ingest().skipped == []
 
 
 def test_a_compressed_file_without_any_complete_line_is_reported_until_it_has_one(
@@ -109,6 +136,20 @@ def test_a_file_of_compressed_messages_is_read_while_it_grows(
     workplace.ingest()
     assert workplace.ingest().counts.lines == 0
     assert numbers(workplace.landed()) == [0, 1, 2, 3, 4]
+
+
+def test_a_message_that_is_not_complete_is_named_and_nothing_is_read_twice(
+    workplace: Workplace,
+) -> None:
+    packed = pa.compress(prompts(0, 1).rstrip(), codec="zstd", asbytes=True)
+    cut = (2_000_000_000).to_bytes(4, "big") + packed[:20]
+    workplace.land("logs.jsonl", len(packed).to_bytes(4, "big") + packed + cut)
+    for events in (1, 0, 0):
+        report = workplace.ingest()
+        assert (report.counts.events, report.counts.quarantined) == (events, 0)
+        ((path, reason),) = [(each.path, each.reason) for each in report.skipped]
+        assert path == "logs.jsonl"
+        assert reason.startswith("a message of 2000000000 bytes")
 
 
 def test_a_decompression_bomb_is_quarantined_and_the_other_files_are_read(

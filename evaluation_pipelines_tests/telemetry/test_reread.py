@@ -1,5 +1,6 @@
 """Landed parts that are damaged or missing are read again from their landing files."""
 
+import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -20,6 +21,10 @@ FIRST = date(2026, 6, 1)
 
 def prompt(name: str, second: float = 0) -> bytes:
     return line(claude("user_prompt", second, session__id=name, prompt=f"the text of {name}"))
+
+
+def pretty(name: str) -> bytes:
+    return json.dumps(json.loads(prompt(name)), indent=1).encode() + b"\n"
 
 
 @pytest.fixture
@@ -65,6 +70,28 @@ def test_a_damaged_part_has_the_same_rows_again(landed: Workplace, table: Table,
     landed.build()
     assert landed.events().height == before.height
     assert reread(landed) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (prompt("a").rstrip(), b"\n" + prompt("b", 1)),  # the newline was not yet written
+        (prompt("a"), b"\n\n" + prompt("b", 1)),
+        (pretty("a").rstrip(), b"\n" + pretty("b")),
+        (pretty("a"), prompt("b", 1)),
+    ],
+)
+def test_what_followed_later_does_not_matter(tmp_path: Path, first: bytes, then: bytes) -> None:
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("logs.jsonl", first)
+        workplace.ingest()
+        (old,) = parts(workplace, AGENT_EVENTS_LANDED)
+        workplace.land("logs.jsonl", then, "ab")
+        workplace.ingest()
+        damage(workplace, old)
+        (result,) = reread(workplace)
+        assert result.why_not is None
+        assert workplace.landed().height == 2
 
 
 def test_a_merged_part_is_read_again_from_all_its_bytes(landed: Workplace) -> None:

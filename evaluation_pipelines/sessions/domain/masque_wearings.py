@@ -160,8 +160,11 @@ def _wearings(dons: list[_Don]) -> list[_Wearing]:
 
 
 def _begin(found: list[_Wearing], wearing: _Wearing) -> None:
-    """Add a wearing; one that began at the same moment has not been worn at all."""
-    if found and found[-1].worn_from_us == wearing.worn_from_us:
+    """Add a wearing; those that began at the same moment or just after it have not been worn.
+
+    What an inner doff uncovers is worn from just after it, and another masque may be put on then.
+    """
+    while found and found[-1].worn_from_us >= wearing.worn_from_us:
         found.pop()
     found.append(wearing)
 

@@ -167,8 +167,7 @@ class ByteRangeReader:
         reader = event_reader(self.settings, self.clock())
         start = end = position
         for line in self.documents.read(position):
-            # A flaw at the end takes no bytes: it goes with the lines before it.
-            if end - start >= self.settings.batch_bytes and line.next_offset > end:
+            if end - start >= self.settings.batch_bytes:
                 yield reader.take(end - start), ByteRange(start, end)
                 start = end
             read_line(reader, line, self.file_id, self.settings.max_line_bytes)

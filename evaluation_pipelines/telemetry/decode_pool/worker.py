@@ -44,7 +44,7 @@ def _reply(request: DecodeRequest, events: BinaryIO) -> DecodedRange:
     settings = TelemetrySettings.model_construct(**request.settings)
     try:
         with Landing(Path(request.root)).open(request.file) as handle:
-            documents = open_documents(handle, request.file.path, settings)
+            documents = open_documents(handle, settings)
             byte_range = ByteRange(request.start, request.end)
             batch = read_byte_range(documents, request.file_id, byte_range, settings, request.now)
             return DecodedRange.of(batch, events)

@@ -78,15 +78,17 @@ def decode_line(line: bytes) -> tuple[list[Line], list[Defect]]:
 
 def _has_all_records(decoded: Line, line: bytes) -> bool:
     """Return False if a list was not decoded: it has another name, or one that is there twice."""
-    scopes = 0
-    for resource_logs in decoded.resource_logs or ():
+    scopes, resources = 0, decoded.resource_logs or ()
+    if decoded.session_id is None and line.count(b'"resourceLogs"') > 1:
+        return False
+    for resource_logs in resources:
         if resource_logs.scope_logs is None:
             return False
         scopes += len(resource_logs.scope_logs)
         for scope_logs in resource_logs.scope_logs:
             if scope_logs.log_records is None:
                 return False
-    return line.count(b'"logRecords"') <= scopes
+    return line.count(b'"logRecords"') <= scopes and line.count(b'"scopeLogs"') <= len(resources)
 
 
 def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:

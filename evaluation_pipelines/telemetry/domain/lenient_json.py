@@ -53,7 +53,7 @@ def _parse(line: bytes) -> Any:
         return _loads(line.decode("utf-8"))
     except RecursionError as error:
         try:
-            return _loads(_without_deep_values(line).decode("utf-8"))
+            return _loads(without_deep_values(line).decode("utf-8"))
         except (ValueError, RecursionError):
             raise MalformedLineError("nested too deeply") from error
 
@@ -71,12 +71,18 @@ def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         known = found.get(name) if name in _LISTS else None
-        is_joined = isinstance(known, list) and isinstance(value, list)
-        found[name] = [*known, *value] if is_joined and known is not None else value
+        found[name] = value if known is None else [*_listed(known), *_listed(value)]
     return found
 
 
-def _without_deep_values(line: bytes) -> bytes:
+def _listed(value: Any) -> list[Any]:
+    """Return the elements of a list; what is none is one broken element."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def without_deep_values(line: bytes) -> bytes:
     """Replace the objects and arrays below a depth that no telemetry needs."""
     kept: list[bytes] = []
     depth = start = 0

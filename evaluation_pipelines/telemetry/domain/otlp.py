@@ -87,26 +87,3 @@ class Defect:
 
     reason: str
     record_index: int | None = None
-
-
-def is_complete_json(text: bytes) -> bool:
-    """Return True if ``text`` is a complete JSON object or array.
-
-    A proper prefix of one is never complete.
-    """
-    try:
-        msgspec.json.decode(text, type=dict | list)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
-
-
-def is_truncated_json(text: bytes) -> bool:
-    """Return True if ``text`` is the beginning of an incomplete JSON document."""
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return "truncated" in str(error)
-    except RecursionError:
-        return False
-    return False

@@ -28,6 +28,7 @@ class SourceFile:
     first_seen_at: datetime
     position: int = 0
     finished_size_bytes: int = 0
+    unfinished: str | None = None
     last_read_at: datetime | None = None
     last_event_time: datetime | None = None
     lease_owner: str | None = None

@@ -57,15 +57,18 @@ class SourceFiles:
             if connection.execute(update).rowcount == 0:
                 raise _unknown(file_id)
 
-    def mark_finished(self, file_id: str, size_bytes: int) -> None:
-        """Record that a compressed file of this size was read to its end.
+    def mark_finished(self, file_id: str, size_bytes: int, unfinished: str | None) -> None:
+        """Record that a compressed file of this size was read as far as possible.
+
+        ``unfinished`` says what is missing at its end.
 
         Raises:
             UnknownSourceFileError: no such file.
         """
         update = sa.update(SOURCE_FILES).where(_FILE.file_id == file_id)
+        values = {"finished_size_bytes": size_bytes, "unfinished": unfinished}
         with writing(self._engine) as connection:
-            if connection.execute(update.values(finished_size_bytes=size_bytes)).rowcount == 0:
+            if connection.execute(update.values(values)).rowcount == 0:
                 raise _unknown(file_id)
 
     def acquire_lease(self, file_id: str, owner: str, seconds: float, now: datetime) -> int | None:

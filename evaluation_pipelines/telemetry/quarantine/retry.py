@@ -165,11 +165,17 @@ def _retried(
     gained, copies = batch.counts, of_line[0].lines
     gained.lines -= 1  # the line was counted when it was quarantined
     gained.quarantined = copies * (gained.quarantined - len(of_line))
-    # Equal lines have equal records: those of the others repeat the ones that are stored.
-    gained.repeated_records = copies * gained.repeated_records + (copies - 1) * gained.events
+    # Equal lines have equal records: those of the others repeat the ones that are stored. Rows of
+    # attribution lines are no records.
+    records = batch.events.filter(pl.col("source_event_name").ne_missing("attribution"))
+    gained.repeated_records = copies * gained.repeated_records + (copies - 1) * records.height
     for name in ("unknown_records", "unattributed", "skipped", "attribution_lines"):
         setattr(gained, name, copies * getattr(gained, name))
     names = Counter({name: copies * number for name, number in batch.names.items()})
+    if copies > 1:
+        by_name = records.group_by("source_cli", "source_event_name").len().rows()
+        for source, name, number in by_name:
+            names[source or "", name or ""] += (copies - 1) * number
     verdicts = [
         RetryVerdict(each.offset, each.record_index, reasons.get(each.record_index))
         for each in of_line
@@ -321,7 +327,7 @@ class Retry:
             LinePosition(first.offset, first.length_bytes, first.first_bytes)
             for first, *_ in by_line
         ]
-        documents = open_documents(handle, file.path, settings)
+        documents = open_documents(handle, settings)
         batch: list[RetriedLine] = []
         size_bytes = 0
         for of_line, raw in zip(by_line, reread_lines(documents, positions), strict=True):

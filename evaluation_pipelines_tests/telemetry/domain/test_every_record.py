@@ -65,6 +65,8 @@ def test_other_names_of_the_lists_and_values_are_read(names: dict[str, str]) -> 
         ('{"resourceLogs": [{"scopeLogs": [{"logRecords": [P], "logRecords": [P, P]}]}]}', 3),
         ('{"resourceLogs": [R], "resource_logs": [R]}', 4),
         ('{"resourceLogs": [{"scopeLogs": [S], "scope_logs": [S]}]}', 4),
+        ('{"resourceLogs": [R], "resourceLogs": null}', 2),
+        ('{"resourceLogs": [{"scopeLogs": [S], "scopeLogs": null}]}', 2),
     ],
 )
 def test_lists_that_are_there_twice_are_read_together(container: str, events: int) -> None:
@@ -80,6 +82,18 @@ def test_lists_that_are_there_twice_are_read_together(container: str, events: in
     )
     batch = read(text.encode())
     assert (batch.counts.events, records_in(batch)) == (events, events)
+
+
+@pytest.mark.parametrize(
+    ("text", "records"),
+    [
+        ('{"resourceLogs":[{"scopeLogs":"a","scopeLogs":"b"}]}', 2),
+        ('{"resourceLogs":[{"scopeLogs":[{"logRecords":{"a":1},"logRecords":[{}]}]}]}', 2),
+        ('{"resourceLogs":[{"scopeLogs":[{"logRecords":[{}],"logRecords":null}]}]}', 1),
+    ],
+)
+def test_what_is_no_list_is_one_broken_record_beside_a_list(text: str, records: int) -> None:
+    assert records_in(read(text.encode())) == records
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from evaluation_pipelines.telemetry.domain.attributes import TOO_DEEP, plain_value
 from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
-from evaluation_pipelines.telemetry.domain.otlp import is_complete_json, is_truncated_json
 from evaluation_pipelines_tests.otlp_builders import claude, request
 
 RECORD = claude("user_prompt")
@@ -154,26 +153,3 @@ def test_invalid_json_as_written_by_javascript_is_read() -> None:
     for odd in (text, text.replace("{", '{"x": NaN, ', 1), text.replace("{", '{"x": 1e999, ', 1)):
         (decoded,), defects = decode_line(odd.encode())
         assert (len(decoded.resource_logs or ()), defects) == (1, [])
-
-
-@pytest.mark.parametrize(
-    ("text", "complete", "truncated"),
-    [
-        (b'{"a": 1}', True, False),
-        (b"[]", True, False),
-        (b" {} ", True, False),
-        (b'{"a": 1', False, True),
-        (b'{"a": "x', False, True),
-        (b"[1, 2", False, True),
-        (b"", False, True),
-        (b'{"a": oops', False, False),
-        (b'{"session_id": "\xff"}', False, False),
-        (b"17", False, False),
-        (b'"text"', False, False),
-        (b"[" * 200_000, False, False),
-    ],
-)
-def test_complete_truncated_and_broken_documents_are_distinguished(
-    text: bytes, complete: bool, truncated: bool
-) -> None:
-    assert (is_complete_json(text), is_truncated_json(text)) == (complete, truncated)

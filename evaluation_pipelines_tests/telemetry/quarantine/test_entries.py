@@ -68,7 +68,7 @@ def test_many_parts_of_the_quarantine_become_one_and_orphans_are_swept(tmp_path:
     folder = tmp_path / "lake" / QUARANTINE.name
     with open_workplace(tmp_path, compact_parts=3) as workplace:
         for number in range(7):
-            workplace.land("a.jsonl", b"{" * (number + 1) + b"\n", "ab")
+            workplace.land("a.jsonl", b"}" * (number + 1) + b"\n", "ab")
             workplace.ingest()
         assert len(Manifest(workplace.ledger).current(QUARANTINE.name, None)) < 3
         lengths = workplace.quarantined().sort("offset")["length_bytes"].to_list()

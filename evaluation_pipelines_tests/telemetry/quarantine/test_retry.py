@@ -17,7 +17,9 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
@@ -245,6 +247,30 @@ def test_equal_lines_are_one_entry_and_all_resolved_with_it(tmp_path: Path) -> N
         assert (counts.lines, counts.events, counts.quarantined) == (4, 3, 0)
         assert counts.repeated_records == 4
         assert all_entries(workplace.stores)["resolved"].all()
+
+
+def test_equal_attribution_lines_are_counted_as_such_and_repeated_records_have_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a fault of this program that made lines unreadable."""
+    worn = {"session_id": "s1", "masque": "A", "donned_at": "2026-06-01T12:00:00Z"}
+    attribution = json.dumps(worn).encode() + b"\n"
+
+    def refuse(_line: bytes) -> None:
+        raise MalformedLineError("cannot be read")
+
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("logs.jsonl", attribution * 3 + short_line(0) * 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(reader, "decode_line", refuse)
+            workplace.ingest()
+        assert totals(workplace).quarantined == 5
+        retry(workplace)
+        counts = totals(workplace)
+        assert (counts.attribution_lines, counts.quarantined) == (3, 0)
+        # The don of one line, and the prompt; the prompt's copy is a repeated record.
+        assert (counts.events, counts.repeated_records) == (2, 1)
+        assert IngestBatches(workplace.ledger).names() == {("claude_code", "user_prompt"): 1}
 
 
 def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:

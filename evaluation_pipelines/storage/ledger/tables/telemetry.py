@@ -36,6 +36,7 @@ SOURCE_FILES = sa.Table(
         sa.BigInteger,
         "size at which a compressed file was read to its end; its position counts other bytes",
     ),
+    column("unfinished", sa.String, "why the end of it is missing at that size", nullable=True),
     column("last_read_at", UtcTime, "when the last batch was committed", nullable=True),
     column("last_event_time", UtcTime, "newest event time of all batches", nullable=True),
     column("lease_owner", sa.String, "who reads it now", nullable=True),
