@@ -53,11 +53,11 @@ class HumanVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOverride:
-    """A stored override; ``decides`` is true if it determines the score of its session."""
+    """A stored override, and the score that it corrects."""
 
     override_id: int
     new: NewOverride
-    decides: bool
+    target: Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def override(
     """
     new = new_override(target, verdict, source)
     (override_id,) = OverrideStore(stores.ledger).add([new], now)
-    return RecordedOverride(override_id, new, target.is_best_match)
+    return RecordedOverride(override_id, new, target)
 
 
 def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverride:
@@ -159,7 +159,7 @@ def overrides_with_states(stores: Stores) -> pl.DataFrame:
     sessions = stores.lake.read(AGENT_SESSIONS, dates)
     assigned = assign(sessions, ProfileStore(stores.ledger).registry())
     cards = stores.lake.read(SCORECARDS, dates)
-    counting = matches_that_score(assigned, sessions, cards, overrides).filter("is_best_match")
+    counting = matches_that_score(assigned, sessions, cards).filter("is_best_match")
     best = counting.select(*SESSION_KEY, best_profile_id="profile_id")
     return with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))
 

@@ -21,6 +21,9 @@ from evaluation_pipelines.sessions.domain.find_session import (
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
+Assigned = Mapping[str, Any]
+"""A row of ASSIGNMENTS."""
+
 _CARD_SCORE = (*CONTENT_KEY, "profile_id", "profile_version", "overall_score")
 
 
@@ -34,25 +37,23 @@ class Target:
         automatic_score: The score of the current card on the profile's scale; ``None`` if there is
             no card or only a placeholder.
         is_best_match: Whether the profile decides the score of the session.
+        until_scored_by: A better match, which decides once it has scored the session.
     """
 
     session: SessionRow
     profile: JudgeProfile
     automatic_score: float | None
     is_best_match: bool
+    until_scored_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """A session as users name it: by key or id, and if needed by organization and profile.
-
-    With ``has_score``, as for a confirmation, the profile is the best match that has a score.
-    """
+    """A session as users name it: by key or id, and if needed by organization and profile."""
 
     session: str
     organization: str | None = None
     profile: str | None = None
-    has_score: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +72,28 @@ class SessionLookup:
     root: Path
     registry: Registry
     windows: Mapping[str, Sequence[SessionRow]]
-    assigned: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+    assigned: Mapping[tuple[str, str], Sequence[Assigned]]
     scores: Mapping[tuple[object, ...], float]
 
     def find(self, name: SessionName) -> Target:
-        """Return the score of a session by the named profile, or else by its best match.
+        """Return the score of a session by the named profile, or else the score that counts.
+
+        Without any scorecard that is the score by the best match.
 
         Raises:
             SessionNotFoundError: No window or several match; the message lists them.
-            ProfileError: No profile matches the session, or the named profile does not.
+            ProfileError: No profile matches the session, or the named profile does not, or only
+                others have scored it.
         """
         session = self.window(name)
-        assigned = self._assigned(session, name)
+        assigned = self._named(session, name)
         profile = self.registry.find(assigned["profile_id"], assigned["profile_version"]).profile
         automatic = self._automatic(session, assigned)
-        return Target(session, profile, automatic, self._decides(session, assigned))
+        rows = self._assigned(session)
+        first = min(rows, key=lambda row: row["rank"])["profile_id"]
+        is_best_match = assigned is self._counting(session, rows)
+        until = first if is_best_match and first != profile.id else None
+        return Target(session, profile, automatic, is_best_match, until)
 
     def window(self, name: SessionName) -> SessionRow:
         """Return the session window with a name.
@@ -102,30 +110,41 @@ class SessionLookup:
             )
         return found
 
-    def _automatic(self, session: SessionRow, assigned: Mapping[str, Any]) -> float | None:
+    def _automatic(self, session: SessionRow, assigned: Assigned) -> float | None:
         content = (session[each] for each in CONTENT_KEY)
         version = (assigned["profile_id"], assigned["profile_version"])
         return self.scores.get((*content, *version))
 
-    def _decides(self, session: SessionRow, assigned: Mapping[str, Any]) -> bool:
-        """Return whether an override under a profile would be the score that counts."""
-        if assigned["rank"] == 0:
-            return True
-        rows = self.assigned.get((session["organization_id"], session["session_key"]), ())
-        scored = [row["rank"] for row in rows if self._automatic(session, row) is not None]
-        return bool(scored) and assigned["rank"] == min(scored)
+    def _assigned(self, session: SessionRow) -> Sequence[Assigned]:
+        return self.assigned.get((session["organization_id"], session["session_key"]), ())
 
-    def _assigned(self, session: SessionRow, name: SessionName) -> Mapping[str, Any]:
+    def _named(self, session: SessionRow, name: SessionName) -> Assigned:
         profile_id, label = name.profile, session["classification_label"]
-        rows = self.assigned.get((session["organization_id"], session["session_key"]), ())
-        of_session = [row for row in rows if profile_id in {None, row["profile_id"]}]
-        scored = [row for row in of_session if self._automatic(session, row) is not None]
-        if candidates := (name.has_score and scored) or of_session:
-            return min(candidates, key=lambda row: row["rank"])
-        if profile_id is None:
+        rows = self._assigned(session)
+        of_profile = [row for row in rows if row["profile_id"] == profile_id]
+        if profile_id is not None and not of_profile:
+            self.registry.find(profile_id)  # raises if the profile does not exist
+            raise ProfileError(
+                f"{profile_id} does not score {name.session}, whose label is {label}"
+            )
+        if not rows:
             raise ProfileError(f"no profile matches {name.session}, whose label is {label}")
-        self.registry.find(profile_id)  # raises if the profile does not exist
-        raise ProfileError(f"{profile_id} does not score {name.session}, whose label is {label}")
+        counting = self._counting(session, rows)
+        if profile_id is None:
+            return counting
+        named = of_profile[0]
+        automatic = [self._automatic(session, each) for each in (counting, named)]
+        if automatic[0] is not None and automatic[1] is None:
+            raise ProfileError(
+                f"{profile_id} has not scored {name.session}; its score is that of "
+                f"{counting['profile_id']}: leave the profile out to correct it"
+            )
+        return named
+
+    def _counting(self, session: SessionRow, rows: Sequence[Assigned]) -> Assigned:
+        """Return the best match that has a score, or without any the best match."""
+        scored = [row for row in rows if self._automatic(session, row) is not None]
+        return min(scored or rows, key=lambda row: row["rank"])
 
 
 def find_target(stores: Stores, registry: Registry, name: SessionName) -> Target:

@@ -60,10 +60,10 @@ def evaluation(number: int, score: float | None = 80.0, **columns: object) -> Ro
         "session_date": DAY,
     }
     row = dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
-    automatic = {"100": "effective_100", "source": "effective_source"}
-    named = ("profile_id", "profile_version", "card_id")
-    same = automatic | {name: name for name in named}
-    return row | {f"automatic_{name}": row[column] for name, column in same.items()}
+    return row | {
+        "automatic_100": row["effective_100"],
+        "automatic_source": row["effective_source"],
+    }
 
 
 def card(number: int, score: float, scored: timedelta, **columns: object) -> Row:

@@ -24,6 +24,7 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
@@ -55,6 +56,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
         for hours in (1, 2):
             opened.now = NOW + timedelta(hours=hours)
             opened.run(extra=ExtraDue(force=True))
+        RebuildQueue(opened.workplace.ledger).touch([JUNE_1], NOW)
+        opened.workplace.build()
         correct(opened, "s1", 20, "Ada", hours=3)
         correct(opened, "s2", 70, "Ada", hours=3)
         opened.workplace.build()

@@ -69,7 +69,7 @@ def override_one(
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
-        target = find_target(stores, registry, SessionName(session, organization, profile, confirm))
+        target = find_target(stores, registry, SessionName(session, organization, profile))
         recorded = override(stores, target, HumanVerdict(score, annotator, reason), "person", now)
     print_line(override_message(recorded))
 
@@ -162,12 +162,11 @@ def override_message(recorded: RecordedOverride) -> str:
     new = recorded.new
     automatic = "none" if new.automatic_score is None else f"{new.automatic_score:.1f}"
     score = "confirmed" if new.is_confirmation else f"now {new.override_score:g}"
-    effect = (
-        "It counts immediately"
-        if recorded.decides
-        else "It counts immediately for this card, but not for the session, whose score is that of "
-        "its best match"
-    )
+    effect = "It counts immediately"
+    if not recorded.target.is_best_match:
+        effect += " for this card, but not for the session, whose score is that of its best match"
+    elif recorded.target.until_scored_by is not None:
+        effect += f", until {recorded.target.until_scored_by} scores the session"
     return (
         f"{one_line(new.session_key)}: {score} (automatic: {automatic}; {new.profile_id}, "
         f"{new.scale_min:g} to {new.scale_max:g}). {effect}; the next build updates the tables of "

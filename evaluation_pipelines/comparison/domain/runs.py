@@ -61,14 +61,6 @@ an automatic score has the source ``override``; one without any has ``none`` and
 _SESSION = ["organization_id", "session_key"]
 _FACTS = ("user_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
 _BY_PROFILE = ("override", "scorecard", "judge")
-_AUTOMATIC = {
-    "effective_source": "source",
-    "profile_id": "profile_id",
-    "profile_version": "profile_version",
-    "card_id": "card_id",
-    "disqualified": "disqualified",
-}
-"""Column of RUNS -> the rest of the name of its column ``automatic_...`` of an evaluation."""
 
 
 def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
@@ -89,10 +81,9 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
             risk_profile_id="profile_id",
             people_score=pl.when(said).then("effective_100"),
             score=pl.coalesce("automatic_100", "effective_100"),
-            **{
-                name: pl.when(is_automatic).then(f"automatic_{part}").otherwise(name)
-                for name, part in _AUTOMATIC.items()
-            },
+            effective_source=pl.when(is_automatic)
+            .then("automatic_source")
+            .otherwise("effective_source"),
         )
         .with_columns(
             profile_id=pl.when(_is_judged()).then("profile_id"),

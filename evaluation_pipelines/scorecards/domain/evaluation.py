@@ -53,36 +53,7 @@ def evaluate(
     Returns:
         The columns of SESSION_EVALUATIONS except ``quality_risk``, and others.
     """
-    inputs = (sessions, matches, cards, unscored)
-    evaluated = _evaluated(*inputs, overrides, results)
-    is_overridden = not overrides.is_empty()
-    automatic = _evaluated(*inputs, overrides.clear(), results) if is_overridden else evaluated
-    return evaluated.join(
-        automatic.select(
-            *SESSION_KEY,
-            automatic_100="effective_100",
-            automatic_source="effective_source",
-            automatic_profile_id="profile_id",
-            automatic_profile_version="profile_version",
-            automatic_card_id="card_id",
-            automatic_disqualified="disqualified",
-        ),
-        on=SESSION_KEY,
-        validate="1:1",
-        maintain_order="left",
-    )
-
-
-def _evaluated(
-    sessions: pl.DataFrame,
-    matches: pl.DataFrame,
-    cards: pl.DataFrame,
-    unscored: pl.DataFrame,
-    overrides: pl.DataFrame,
-    results: pl.DataFrame,
-) -> pl.DataFrame:
-    """Return the score that counts of every session, and where it comes from."""
-    counting = matches_that_score(matches, sessions, cards, overrides)
+    counting = matches_that_score(matches, sessions, cards)
     best = counting.filter("is_best_match").drop("is_best_match")
     frame = (
         sessions.join(best, on=SESSION_KEY, how="left", validate="1:1")
@@ -93,47 +64,39 @@ def _evaluated(
         .join(unscored.rename({"reason": "why"}), on=[*SESSION_KEY, "profile_id"], how="left")
     )
     return (
-        frame.with_columns(_source(), card_id=pl.when(~_is_excluded()).then("card_id"))
-        .with_columns(effective_100=_score())
+        frame.with_columns(
+            card_id=pl.when(~_is_excluded()).then("card_id"), automatic_source=_automatic_source()
+        )
+        .with_columns(automatic_100=_automatic_score())
+        .with_columns(
+            effective_source=_effective(pl.lit("override"), "automatic_source"),
+            effective_100=_effective(pl.col("override_100"), "automatic_100"),
+        )
         .with_columns(_passed(), _color(), _confidence(), _reason())
     )
 
 
 def matches_that_score(
-    matches: pl.DataFrame, sessions: pl.DataFrame, cards: pl.DataFrame, overrides: pl.DataFrame
+    matches: pl.DataFrame, sessions: pl.DataFrame, cards: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return ASSIGNMENTS in which the best match is the first one that has a score.
+    """Return ASSIGNMENTS in which the best match is the first one that has a scorecard.
 
     A profile that cannot score a session, for want of an endpoint or of texts, does not stand in
-    the way of those that did. Without any score the best match is the one by labels.
+    the way of those that did. Without any scorecard the best match is the one by labels.
 
     Args:
         matches: ASSIGNMENTS.
         sessions: CONTENT_KEY of the sessions.
         cards: SCORECARDS.
-        overrides: OVERRIDE_ROWS.
     """
-    version = ["profile_id", "profile_version"]
-    scored = cards.filter(~pl.col("fallback")).select(*CONTENT_KEY, *version).unique()
-    overridden = newest_of_content(overrides).select(*CONTENT_KEY, "profile_id").unique()
-    has_score = pl.col("has_card").fill_null(value=False) | (
-        pl.col("has_override").fill_null(value=False) & (pl.col("rank") == 0)
-    )
+    card_key = [*CONTENT_KEY, "profile_id", "profile_version"]
+    scored = cards.filter(~pl.col("fallback")).select(card_key).unique()
     first = pl.col("rank").min().over(SESSION_KEY)
-    first_with_score = pl.col("rank").filter(has_score).min().over(SESSION_KEY)
+    first_with_card = pl.col("rank").filter("has_card").min().over(SESSION_KEY)
     return (
         matches.join(sessions.select(CONTENT_KEY), on=SESSION_KEY, how="left")
-        .join(
-            scored.with_columns(has_card=pl.lit(value=True)),
-            on=[*CONTENT_KEY, *version],
-            how="left",
-        )
-        .join(
-            overridden.with_columns(has_override=pl.lit(value=True)),
-            on=[*CONTENT_KEY, "profile_id"],
-            how="left",
-        )
-        .with_columns(is_best_match=pl.col("rank") == pl.coalesce(first_with_score, first))
+        .join(scored.with_columns(has_card=pl.lit(value=True)), on=card_key, how="left")
+        .with_columns(is_best_match=pl.col("rank") == pl.coalesce(first_with_card, first))
         .select(matches.columns)
         .sort(*SESSION_KEY, "profile_id")
     )
@@ -213,12 +176,10 @@ def _is_excluded() -> pl.Expr:
     return pl.col("excluded_by").is_not_null()
 
 
-def _source() -> pl.Expr:
+def _automatic_source() -> pl.Expr:
     return (
         pl.when(_is_excluded())
         .then(pl.lit("none"))
-        .when(pl.col("override_100").is_not_null())
-        .then(pl.lit("override"))
         .when(pl.col("scorecard_100").is_not_null())
         .then(pl.lit("scorecard"))
         .when(pl.col("judge_total").is_not_null())
@@ -230,16 +191,13 @@ def _source() -> pl.Expr:
         .when(pl.col("status") == "failed")
         .then(pl.lit("status"))
         .otherwise(pl.lit("none"))
-        .alias("effective_source")
     )
 
 
-def _score() -> pl.Expr:
-    source = pl.col("effective_source")
+def _automatic_score() -> pl.Expr:
+    source = pl.col("automatic_source")
     return (
-        pl.when(source == "override")
-        .then("override_100")
-        .when(source == "scorecard")
+        pl.when(source == "scorecard")
         .then("scorecard_100")
         .when(source == "judge")
         .then("judge_total")
@@ -248,6 +206,12 @@ def _score() -> pl.Expr:
         .when(source == "status")
         .then(0.0)
     )
+
+
+def _effective(by_person: pl.Expr, automatic: str) -> pl.Expr:
+    """Return what a person said, else what was computed."""
+    is_overridden = pl.col("override_100").is_not_null() & ~_is_excluded()
+    return pl.when(is_overridden).then(by_person).otherwise(automatic)
 
 
 def _passed() -> pl.Expr:

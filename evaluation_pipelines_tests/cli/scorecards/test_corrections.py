@@ -159,27 +159,27 @@ def test_the_effective_score_without_a_card_has_the_newest_override(program: Pro
     assert row[:4] == ["d#baseline-1", "12.5", "Ada", "incident-llm"]
 
 
-def test_a_score_that_stands_in_for_the_judge_can_be_confirmed_and_corrected(
+def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     program: Program,
 ) -> None:
-    """Of the best match there is no card: the next profile counts until there is one."""
+    """There is no judge: general-performance counts until incident-llm has scored the session."""
     program.land("logs.jsonl", work("d", 0, "incident"))
     program("ingest")
     program("build")
     by = ("--annotator", "Ada", "--reason", "seen")
-    confirmed = program("scorecards", "override", "d", *by, "--confirm")
-    assert confirmed.code == 0
-    assert "general-performance" in confirmed.out
-    row = program("scorecards", "query", "--session", "d", "--profile", "best").table()[0]
-    assert (row[0], *row[2:4]) == ("d#baseline-1", "Ada", "general-performance")
-    # Without --confirm it is for the best match by labels, and stays when that gets its card.
+    assert "general-performance" in program("scorecards", "override", "d", *by, "--confirm").out
     corrected = program("scorecards", "override", "d", *by, "--score", "12.5")
-    assert "incident-llm" in corrected.out
+    assert corrected.code == 0
+    assert "It counts immediately, until incident-llm scores the session;" in corrected.out
+    expected = ["d#baseline-1", "12.5", "Ada", "general-performance"]
+    best = ("scorecards", "query", "--session", "d", "--profile", "best")
+    assert program(*best).table()[0][:4] == expected
     program("build")
-    listed = json.loads(program("sessions", "--format", "json").out)
-    assert len(listed) == 1
-    row = program("scorecards", "query", "--session", "d", "--profile", "incident-llm").table()[0]
-    assert row[:4] == ["d#baseline-1", "12.5", "Ada", "incident-llm"]
+    assert program(*best).table()[0][:4] == expected
+    judge = ("--profile", "incident-llm")
+    refused = program("scorecards", "override", "d", *by, "--score", "1", *judge)
+    assert refused.code == 1
+    assert "incident-llm has not scored d; its score is that of general-performance" in refused.err
 
 
 def test_calibration_needs_five_overrides_and_may_call_for_recalibration(program: Program) -> None:

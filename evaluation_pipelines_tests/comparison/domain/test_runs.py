@@ -27,9 +27,7 @@ def evaluation(**columns: object) -> Row:
         "profile_version": 2,
         "automatic_100": 80.0,
         "automatic_source": "scorecard",
-        "automatic_profile_id": "p",
-        "automatic_profile_version": 2,
-        "automatic_disqualified": False,
+        "disqualified": False,
     }
     return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
 
@@ -59,8 +57,7 @@ def test_a_composite_is_no_profiles_score_but_the_risk_is_by_one() -> None:
 
 
 def test_a_run_that_people_scored_stays_with_its_automatic_score() -> None:
-    # The person scored it for another profile than the one whose scorecard counts without.
-    found = only(effective_source="override", effective_100=20.0, profile_id="best")
+    found = only(effective_source="override", effective_100=20.0)
     assert (found["score"], found["people_score"]) == (80, 20)
     assert (found["effective_source"], found["profile_id"]) == ("scorecard", "p")
 
@@ -69,7 +66,7 @@ def test_a_run_that_only_people_scored_counts_by_their_score() -> None:
     found = only(
         effective_source="override",
         effective_100=20.0,
-        **dict.fromkeys(("automatic_100", "automatic_profile_id"), None),
+        automatic_100=None,
         automatic_source="none",
     )
     assert (found["score"], found["people_score"]) == (20, 20)
@@ -88,7 +85,7 @@ def test_a_run_that_only_people_scored_counts_by_their_score() -> None:
 def test_a_disqualified_run_stays_apart(
     source: str, disqualified: bool | None, expected: bool
 ) -> None:
-    found = only(effective_source=source, automatic_disqualified=disqualified)
+    found = only(effective_source=source, disqualified=disqualified)
     assert found["is_disqualified"] == expected
 
 

@@ -100,20 +100,24 @@ def test_a_live_override_comes_first() -> None:
     assert (row["automatic_100"], row["automatic_source"]) == (80, "scorecard")
 
 
-def automatic(row: Row) -> tuple[Any, ...]:
-    names = ("100", "source", "profile_id", "profile_version", "card_id", "disqualified")
-    return tuple(row[f"automatic_{name}"] for name in names)
-
-
-def test_the_automatic_score_is_the_one_without_overrides_of_whatever_profile() -> None:
-    # The override is for q, which has no card; without it the card of p counts.
-    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[said(1, 30, profile_id="q")])
-    assert automatic(row) == (80, "scorecard", "p", 1, "card", False)
-    assert automatic(evaluated(overriding=[said(1, 30)])) == (
-        *(60, "composite", "p", 1, None, None),
-    )
-    assert automatic(evaluated(composite=None, overriding=[said(1, 30)]))[:2] == (None, "none")
-    assert automatic(evaluated(cards=[card(8)]))[:2] == (80, "scorecard")
+@pytest.mark.parametrize(
+    ("given", "score", "source"),
+    [
+        ({"cards": [card(8)]}, 80, "scorecard"),
+        ({"judged": [JUDGED]}, 30, "judge"),
+        ({}, 60, "composite"),
+        ({"composite": None, "status": "failed"}, 0, "status"),
+        ({"composite": None}, None, "none"),
+        ({"ended": False}, None, "none"),
+        ({"cards": [card(8)], "excluded_by": "robots"}, None, "none"),
+    ],
+)
+def test_the_automatic_score_is_the_one_without_overrides(
+    given: dict[str, Any], score: float | None, source: str
+) -> None:
+    for overriding in ([], [said(1, 20)]):
+        row = evaluated(overriding=overriding, **given)
+        assert (row["automatic_100"], row["automatic_source"]) == (score, source)
 
 
 def test_a_session_that_a_rule_excludes_has_no_score() -> None:
@@ -163,17 +167,16 @@ def test_a_profile_that_cannot_score_does_not_stand_in_the_way_of_one_that_did()
     assert evaluated(known=two_profiles(), cards=placeholder)["profile_id"] == "p"
 
 
-def test_an_override_of_the_best_match_counts_although_only_another_profile_has_a_card() -> None:
-    of_q = said(1, 30, profile_id="q")
+def test_an_override_counts_for_the_profile_that_has_a_card() -> None:
+    of_q = said(1, 30, profile_id="q")  # the best match by labels
     row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[of_q])
-    assert (row["profile_id"], row["effective_100"], row["effective_source"]) == (
-        "q",
-        30,
-        "override",
-    )
-    of_p = said(1, 30)
-    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[of_p])
+    assert (row["profile_id"], row["effective_100"]) == ("p", 80)
+    row = evaluated(known=two_profiles(), cards=[card(8)], overriding=[said(1, 30)])
     assert (row["profile_id"], row["effective_100"]) == ("p", 30)
+    row = evaluated(known=two_profiles(), overriding=[of_q])
+    assert (row["profile_id"], row["effective_100"], row["effective_source"]) == (
+        *("q", 30, "override"),
+    )
 
 
 def test_without_any_card_the_best_match_is_the_one_by_labels() -> None:
