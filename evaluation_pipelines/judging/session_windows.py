@@ -6,13 +6,12 @@ from datetime import date, datetime
 import polars as pl
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, EVENTS_WITH_TEXTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
-from evaluation_pipelines.sessions.session_tables import SESSION_STEPS
+from evaluation_pipelines.sessions.window_events import window_events
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.queries import run_query
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 
 WindowKey = tuple[str, str]
@@ -31,15 +30,6 @@ _COLUMNS = {
     "content_level": "content_level",
     "content_hash": "content_hash",
 }
-_POSITIONS = pl.Schema(
-    {
-        "organization_id": pl.String(),
-        "session_key": pl.String(),
-        "content_hash": pl.String(),
-        "position": pl.Int64(),
-        "event_id": pl.Binary(),
-    }
-)
 
 
 def window_key(window: Window) -> WindowKey:
@@ -92,13 +82,7 @@ def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[Window
     """
     session_ids = sorted({each.session_id for each in windows})
     events = read_events_with_texts(lake, day, pl.col("session_id").is_in(session_ids))
-    positions = run_query(
-        "window_events",
-        views={AGENT_EVENTS.name: events},
-        schema=_POSITIONS,
-        steps=SESSION_STEPS,
-        small=True,
-    )
+    positions = window_events(events)
     requested = {(*window_key(each), each.content_hash) for each in windows}
     key = ["organization_id", "session_key", "content_hash"]
     by_window = positions.partition_by(key, as_dict=True, maintain_order=True)

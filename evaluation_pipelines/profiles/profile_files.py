@@ -102,8 +102,11 @@ def files_fingerprint(folder: Path) -> str:
     """Return a text that changes when a profile file is added, changed or removed."""
     parts = []
     for path in (*_files(folder), *_files(SHIPPED)):
-        status = path.stat()
-        parts.append(f"{path}:{status.st_mtime_ns}:{status.st_size}")
+        try:
+            status = path.stat()
+            parts.append(f"{path}:{status.st_mtime_ns}:{status.st_size}")
+        except OSError:  # deleted in between, or a link to nothing
+            parts.append(f"{path}: cannot be read")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -1,7 +1,8 @@
 """Ledger storage of the registry of judge profiles."""
 
 import json
-from datetime import datetime
+from collections.abc import Collection, Iterable
+from datetime import date, datetime
 
 import sqlalchemy as sa
 
@@ -9,6 +10,7 @@ from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.rebuild_queue import touch
 from evaluation_pipelines.storage.ledger.tables.scorecards import JUDGE_PROFILES
 
 _PROFILE = JUDGE_PROFILES.c
@@ -30,9 +32,14 @@ class ProfileStore:
         return Registry.of(each for each in known.versions if each.registered_at <= self._as_of)
 
     def register(
-        self, profile: JudgeProfile, now: datetime, *, rescore_history: bool = False
+        self,
+        profile: JudgeProfile,
+        now: datetime,
+        *,
+        rescore_history: bool = False,
+        dates: Collection[date] = (),
     ) -> Registered | None:
-        """Register a new version, or the changes to a known one.
+        """Register a new version, or the changes to a known one, and queue dates for a build.
 
         Returns:
             The stored version; ``None`` if nothing changed.
@@ -40,12 +47,28 @@ class ProfileStore:
         Raises:
             ProfileRefusedError: The version rules refuse it; nothing is written.
         """
+        changed = self.register_all([profile], now, dates, rescore_history=rescore_history)
+        return changed[0] if changed else None
+
+    def register_all(
+        self,
+        profiles: Iterable[JudgeProfile],
+        now: datetime,
+        dates: Collection[date],
+        *,
+        rescore_history: bool = False,
+    ) -> list[Registered]:
+        """Register profiles as :meth:`register` does, all or none; return what was stored."""
+        stored = list[Registered]()
         with writing(self._engine) as connection:
-            known = _registry(connection)
-            changed = known.admit(profile, now, rescore_history=rescore_history)
-            if changed is not None:
-                _store(connection, changed)
-            return changed
+            for profile in profiles:
+                known = _registry(connection)
+                changed = known.admit(profile, now, rescore_history=rescore_history)
+                if changed is not None:
+                    _store(connection, changed)
+                    stored.append(changed)
+            touch(connection, dates, now)
+        return stored
 
     def freeze(self, profile_id: str, until: datetime | None) -> Registered:
         """Refuse new versions of a profile until ``until``; ``None`` lifts the freeze.

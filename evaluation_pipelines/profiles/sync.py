@@ -1,12 +1,13 @@
 """Registration of the judge profiles in profile files."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import polars as pl
 
+from evaluation_pipelines.profiles.domain.matching import ranked
 from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
     JudgeProfile,
@@ -18,7 +19,6 @@ from evaluation_pipelines.profiles.profile_files import keep_profile, read_profi
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -39,11 +39,12 @@ def sync_profiles(stores: Stores, now: datetime) -> Synced:
     """
     known = ProfileStore(stores.ledger).registry()
     synced = preview_sync(stores.settings, known, now)
-    changed = [each for each in synced.registry.versions if each not in known.versions]
-    for each in changed:
-        ProfileStore(stores.ledger).register(each.profile, now)
-    if changed and known.versions:  # before, no session had a profile
-        _queue_dates(stores, concerned_labels(known, synced.registry), now)
+    changed = [each.profile for each in synced.registry.versions if each not in known.versions]
+    if changed:
+        # Before the first profiles no session had one.
+        labels = concerned_labels(known, synced.registry) if known.versions else set()
+        dates = _dates_with(stores, labels)
+        ProfileStore(stores.ledger).register_all(changed, now, dates)
     return synced
 
 
@@ -73,35 +74,30 @@ def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
 
 
 def concerned_labels(before: Registry, after: Registry) -> set[str]:
-    """Return the labels of sessions that another set of profiles scores now.
+    """Return the labels of sessions that other profiles score now, or in another order.
 
-    A new version of a known profile concerns none: it is for sessions that end from now on.
+    A new version of a known profile concerns none otherwise: it is for sessions that end from now
+    on. Its limit of quality risk counts for all sessions at once.
     """
-    old = {each.profile.id: each.profile for each in before.newest()}
-    new = {each.profile.id: each.profile for each in after.newest()}
-    labels: set[str] = set()
-    for profile_id in old.keys() | new.keys():
-        labels_before, labels_after = _labels(old.get(profile_id)), _labels(new.get(profile_id))
-        if labels_before != labels_after:
-            labels |= labels_before | labels_after
-    return labels
+    old, new = ([each.profile for each in known.newest()] for known in (before, after))
+    labels = {label for profile in (*old, *new) for label in (*profile.match_labels, ANY_LABEL)}
+    return {label for label in labels if _ranking(old, label) != _ranking(new, label)}
 
 
-def _labels(profile: JudgeProfile | None) -> set[str]:
-    return set(profile.match_labels) if profile is not None and profile.enabled else set()
+def _ranking(profiles: Sequence[JudgeProfile], label: str) -> list[tuple[str, float]]:
+    return [(each.id, each.quality_risk_fraction) for each in ranked(profiles, label)]
 
 
-def _queue_dates(stores: Stores, labels: Collection[str], now: datetime) -> None:
-    """Queue the dates with sessions of some labels for a build."""
+def _dates_with(stores: Stores, labels: Collection[str]) -> list[date]:
+    """Return the dates with sessions of some labels."""
     if not labels:
-        return
+        return []
     lake = stores.lake
     label = pl.col("classification_label")
     is_concerned = pl.lit(value=True) if ANY_LABEL in labels else label.is_in(sorted(labels))
     columns = ["session_date", "classification_label"]
     sessions = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), columns)
-    dates = sessions.filter(is_concerned)["session_date"].unique().to_list()
-    RebuildQueue(stores.ledger).touch(dates, now)
+    return sessions.filter(is_concerned)["session_date"].unique().to_list()
 
 
 def set_profile(
@@ -126,11 +122,15 @@ def set_profile(
     profile = read_profile(path)
     check_criteria(profile)
     sync_profiles(stores, now)
-    before = ProfileStore(stores.ledger).registry()
-    registered = ProfileStore(stores.ledger).register(profile, now, rescore_history=rescore_history)
+    store = ProfileStore(stores.ledger)
+    before = store.registry()
+    changed = before.admit(profile, now, rescore_history=rescore_history)
+    after = before if changed is None else before.with_version(changed)
+    dates = (
+        stores.lake.partitions(AGENT_SESSIONS)
+        if rescore_history
+        else _dates_with(stores, concerned_labels(before, after))
+    )
+    registered = store.register(profile, now, rescore_history=rescore_history, dates=dates)
     keep_profile(stores.settings.profiles_dir, profile, path)
-    after = ProfileStore(stores.ledger).registry()
-    _queue_dates(stores, concerned_labels(before, after), now)
-    if rescore_history:
-        RebuildQueue(stores.ledger).touch(stores.lake.partitions(AGENT_SESSIONS), now)
     return registered

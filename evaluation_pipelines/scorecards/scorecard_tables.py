@@ -12,6 +12,7 @@ from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import Synced, sync_profiles
 from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
     AGENT_SESSIONS,
     CONTENT_KEY,
     JUDGE_SCORES,
@@ -54,6 +55,7 @@ from evaluation_pipelines.sessions.domain.checks import every_score_has_its_sess
 from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.session_tables import rows_by_date
+from evaluation_pipelines.sessions.window_events import WINDOW_EVENTS, window_events
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
@@ -143,8 +145,17 @@ class WrittenTexts:
     def _of(self, day: date) -> pl.DataFrame:
         if day not in self._read:
             events = read_events_with_texts(self.stores.lake, day, columns=EVENT_COLUMNS)
-            self._read[day] = written_texts(events, self.sessions.filter(session_date=day))
+            sessions = self.sessions.filter(session_date=day)
+            self._read[day] = written_texts(events, sessions, self._window_events(day, sessions))
         return self._read[day]
+
+    def _window_events(self, day: date, sessions: pl.DataFrame) -> pl.DataFrame:
+        """Return the windows of the events of sessions with several, which few are."""
+        several = sessions.group_by("session_id").len().filter(pl.col("len") > 1)["session_id"]
+        if several.is_empty():
+            return WINDOW_EVENTS.to_frame()
+        where = pl.col("session_id").is_in(several.to_list())
+        return window_events(self.stores.lake.read(AGENT_EVENTS, [day], where=where))
 
 
 def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:

@@ -33,6 +33,16 @@ def order_of_builds(location: CodeLocation) -> list[tuple[date, date]]:
     return order
 
 
+def test_profile_files_that_cannot_be_read_do_not_stop_builds(location: CodeLocation) -> None:
+    folder = location.workplace.settings.profiles_dir
+    folder.mkdir(parents=True)
+    (folder / "x.yaml").symlink_to(folder / "nowhere")
+    (folder / "y.yaml").write_text("id: [")
+    location.land(0)
+
+    assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
+
+
 def test_an_empty_queue_requests_no_build(location: CodeLocation) -> None:
     ticked = location.tick(SENSOR)
 

@@ -7,6 +7,7 @@ import pytest
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_files import (
     SHIPPED,
+    files_fingerprint,
     keep_profile,
     read_profile,
     read_profiles,
@@ -29,6 +30,16 @@ def write(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text)
     return path
+
+
+def test_the_fingerprint_changes_with_any_file_also_one_that_cannot_be_read(tmp_path: Path) -> None:
+    found = [files_fingerprint(tmp_path)]
+    path = write(tmp_path, "mine.yaml", PROFILE.format(version=1))
+    found.append(files_fingerprint(tmp_path))
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    found.append(files_fingerprint(tmp_path))
+    assert len(set(found)) == 3
 
 
 def test_shipped_profiles_are_valid(tmp_path: Path) -> None:

@@ -142,7 +142,12 @@ def _switch(profile_id: str, *, enabled: bool) -> None:
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
         path = switch_profile(stores.settings.profiles_dir, profile_id, enabled=enabled)
-        sync_profiles(stores, now)
+        synced = sync_profiles(stores, now)
+        if synced.registry.find(profile_id).profile.enabled is not enabled:
+            raise ProfileError(
+                f"{one_line(profile_id)} stays as it is: "
+                f"{'; '.join(synced.faults) or f'{path} has an older version of it'}"
+            )
         due = len(RebuildQueue(stores.ledger).pending(now))
     state = "on" if enabled else "off"
     print_line(f"{one_line(profile_id)} is {state} ({path}): {pluralize(due, 'date')} due")

@@ -19,6 +19,7 @@ from evaluation_pipelines.defs.runs import (
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
 from evaluation_pipelines.profiles.profile_files import files_fingerprint
 from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -88,11 +89,19 @@ def touched_dates_sensor(
 def _sync_changed_profiles(
     context: dg.SensorEvaluationContext, stores: Stores, now: datetime
 ) -> None:
-    """Register profiles whose files have changed; the cursor knows the files of the last time."""
+    """Register profiles whose files have changed; the cursor knows the files of the last time.
+
+    If that fails, for example by a damaged part, dates are built all the same.
+    """
     seen = files_fingerprint(stores.settings.profiles_dir)
-    if seen != context.cursor:
-        sync_profiles(stores, now)
+    if seen == context.cursor:
+        return
+    try:
+        for fault in sync_profiles(stores, now).faults:
+            context.log.warning(fault)
         context.update_cursor(seen)
+    except LakeError as error:
+        context.log.warning("Judge profiles cannot be registered now: %s", error)
 
 
 @dg.run_failure_sensor(

@@ -14,12 +14,14 @@ from evaluation_pipelines.schemas import SESSION_KEY
 EVENT_COLUMNS = (
     "organization_id",
     "session_id",
-    "event_time",
+    "event_id",
     "event_name",
     "content",
     "tool_parameters",
 )
 """Columns of events with texts that say what was written, and in which session."""
+
+_SESSION = ["organization_id", "session_id"]
 
 TRIGGERED = pl.Schema(
     {
@@ -41,15 +43,16 @@ _ESCAPES = {
 }
 
 
-def written_texts(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+def written_texts(
+    events: pl.DataFrame, sessions: pl.DataFrame, window_events: pl.DataFrame
+) -> pl.DataFrame:
     """Return the texts that agents wrote in each session window.
-
-    An event belongs to the last window of its session that started before or at its time, or to
-    the first window if none had started.
 
     Args:
         events: EVENT_COLUMNS.
-        sessions: All windows, with ``organization_id, session_id, session_key, started_at``.
+        sessions: All windows, with ``organization_id, session_id, session_key``.
+        window_events: ``event_id, session_key`` of the events of sessions that have several
+            windows.
 
     Returns:
         ``organization_id, session_key, text``.
@@ -57,23 +60,19 @@ def written_texts(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     reply = pl.when(pl.col("event_name") == "assistant_response").then(pl.col("content"))
     parameters = pl.col("tool_parameters").str.replace_many(_ESCAPES)
     texts = (
-        events.select(
-            "organization_id", "session_id", "event_time", text=pl.concat_list(reply, parameters)
-        )
+        events.select(*_SESSION, "event_id", text=pl.concat_list(reply, parameters))
         .explode("text")
         .filter(pl.col("text").is_not_null())
-        .sort("event_time")
     )
-    by = ["organization_id", "session_id"]
-    windows = sessions.select(*by, "session_key", "started_at").sort("started_at")
-    first = windows.unique(by, keep="first").select(*by, first_key="session_key")
-    assigned = texts.join_asof(
-        windows, left_on="event_time", right_on="started_at", by=by, check_sortedness=False
-    ).join(first, on=by, how="inner")
-    return assigned.select(
-        "organization_id",
-        session_key=pl.coalesce("session_key", "first_key"),
-        text="text",
+    whole = sessions.group_by(_SESSION).agg(pl.len(), pl.first("session_key")).filter(len=1)
+    columns = [*SESSION_KEY, "text"]
+    return pl.concat(
+        [
+            texts.join(whole, on=_SESSION, how="inner").select(columns),
+            texts.join(window_events.select("event_id", "session_key"), on="event_id")
+            .join(whole, on=_SESSION, how="anti")
+            .select(columns),
+        ]
     )
 
 

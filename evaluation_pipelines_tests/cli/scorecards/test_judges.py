@@ -208,6 +208,16 @@ def test_a_profile_without_a_file_cannot_be_switched(program: Program) -> None:
     assert (unknown.code, "There is no file of a profile unknown" in unknown.err) == (1, True)
 
 
+def test_a_switch_that_the_version_rules_refuse_is_an_error(program: Program) -> None:
+    program("judges", "set", str(write(program)))
+    path = program.folder / "data" / "profiles" / "mine.yaml"
+    path.write_text(PROFILE.format(version=1, weight=2, label="code"))  # needs version 2
+    refused = program("judges", "disable", "mine")
+    assert refused.code == 1
+    assert "mine stays as it is" in refused.err
+    assert "set it to 2" in refused.err
+
+
 def test_the_first_version_is_compared_with_itself(program: Program) -> None:
     assert "are the same" in program("judges", "diff", "code-hybrid").out
 

@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
-import polars as pl
 import pytest
 
 from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
 from evaluation_pipelines.scorecards.domain.disqualifiers import triggered, written_texts
+from evaluation_pipelines.sessions.window_events import WINDOW_EVENTS, window_events
 from evaluation_pipelines_tests.builders import (
     Row,
-    at,
+    doff,
+    don,
     event,
     events_frame,
     prompt,
@@ -19,6 +20,7 @@ from evaluation_pipelines_tests.builders import (
 )
 from evaluation_pipelines_tests.scorecard_builders import answered
 
+NO_EVENTS = WINDOW_EVENTS.to_frame()
 RM = r"\brm\s+-rf\b"
 
 
@@ -33,7 +35,7 @@ def reply(text: str, seconds: float = 2) -> Row:
 
 def found(*rows: Row, patterns: tuple[str, ...] = (RM,)) -> list[tuple[object, ...]]:
     """Return session key, disqualified, and the triggered pattern."""
-    texts = written_texts(events_frame(rows), sessions_frame([answered()]))
+    texts = written_texts(events_frame(rows), sessions_frame([answered()]), NO_EVENTS)
     return triggered(texts, patterns).drop("organization_id").rows()
 
 
@@ -75,32 +77,20 @@ def test_text_is_searched_without_its_json_escapes() -> None:
     assert found(command(script), patterns=(r"temp\\new",))[0][1] is True
 
 
-def test_an_event_belongs_to_the_last_window_that_had_started() -> None:
-    windows = sessions_frame(
-        [
-            answered(session_key="s1#a-1", started_at=at(5)),
-            answered(session_key="s1#b-1", started_at=at(10)),
-            answered(session_key="s1#c-1", started_at=at(20)),
-        ]
-    )
-    rows = [
-        command(name, seconds) for name, seconds in zip("vwxyz", (0, 9, 10, 19, 99), strict=True)
-    ]
-    texts = written_texts(events_frame(rows), windows)
+def test_in_a_session_of_several_windows_a_text_is_of_the_window_of_its_event() -> None:
+    """An inner masque is taken off at 20: the call at that time is its last."""
+    rows = [don("A", 0), don("B", 10), command("rm -rf x", 20), doff(20, "B"), tool(30), doff(40)]
+    events = events_frame(rows)
+    windows = sessions_frame([answered(session_key=f"s1#{each}") for each in ("a-1", "b-1", "a-2")])
+    texts = written_texts(events, windows, window_events(events))
 
-    assert dict(texts.select(pl.col("text").str.extract('"([v-z])"'), "session_key").rows()) == {
-        "v": "s1#a-1",  # before all windows: the first
-        "w": "s1#a-1",
-        "x": "s1#b-1",  # exactly when a window starts: the new one
-        "y": "s1#b-1",
-        "z": "s1#c-1",
-    }
+    assert triggered(texts, [RM]).rows() == [("default", "s1#b-1", True, RM)]
 
 
 def test_sessions_of_two_organizations_with_one_id_are_apart() -> None:
     windows = sessions_frame([answered(), answered(organization_id="other")])
     rows = [command("rm -rf x", organization_id="other"), command("ls")]
-    texts = written_texts(events_frame(rows), windows)
+    texts = written_texts(events_frame(rows), windows, NO_EVENTS)
 
     assert triggered(texts, [RM]).rows() == [
         ("default", "s1#baseline-1", False, None),
@@ -152,6 +142,17 @@ def test_a_pattern_that_backtracks_exponentially_elsewhere_is_fast() -> None:
         ('git commit -m "handle -n flag"', False),
         ("git commit --amend --no-edit", False),
         ("rm --recursive /tmp/build", False),
+        ("git push \\\n  --force origin main", True),
+        ("git push origin main\nrm -f build.log", False),
+        ("git push origin main\ngit clean -fd", False),
+        ("git push\ntail -f main.log", False),
+        ("git push -f origin main-fix", False),
+        ("git push origin +main-2", False),
+        ("git push origin +main\nls", True),
+        ("rm -rf build\n/usr/bin/env true", False),
+        ("git commit\nls -n", False),
+        ('git commit -m "one\ntwo" --no-verify', True),
+        ('git commit -m "never use --no-verify here"', False),
     ],
 )
 def test_the_shipped_disqualifiers_match_the_intended_commands(

@@ -1,0 +1,35 @@
+"""The session window that each event belongs to."""
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.sessions.session_tables import SESSION_STEPS
+from evaluation_pipelines.storage.queries import run_query
+
+WINDOW_EVENTS = pl.Schema(
+    {
+        "organization_id": pl.String(),
+        "session_key": pl.String(),
+        "content_hash": pl.String(),
+        "position": pl.Int64(),
+        "event_id": pl.Binary(),
+    }
+)
+
+
+def window_events(events: pl.DataFrame) -> pl.DataFrame:
+    """Return WINDOW_EVENTS of whole sessions, split in the same way as ``agent_sessions``.
+
+    Args:
+        events: Rows of ``agent_events``; dons and doffs become no rows.
+
+    Raises:
+        QueryError: The SQL failed.
+    """
+    return run_query(
+        "window_events",
+        views={AGENT_EVENTS.name: events},
+        schema=WINDOW_EVENTS,
+        steps=SESSION_STEPS,
+        small=True,
+    )
