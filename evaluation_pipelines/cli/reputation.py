@@ -204,8 +204,8 @@ def retract(
     row_id: Annotated[str, typer.Argument(metavar="ID", help="event_id or evaluation_id.")],
     agent: Annotated[str | None, typer.Option(help="Agent that it is about.")] = None,
     organization: Annotated[
-        str, typer.Option("--organization", metavar="NAME", help="Organization of the agent.")
-    ] = _DEFAULT_ORGANIZATION,
+        str | None, typer.Option("--organization", metavar="NAME", help="Organization of --agent.")
+    ] = None,
     identity: Annotated[
         UUID | None, typer.Option(metavar="UUID", help="Identity that a signal is about.")
     ] = None,
@@ -229,9 +229,12 @@ def _retraction(
     kind: RetractedKind,
     row_id: str,
     agent: str | None,
-    organization: str,
+    organization: str | None,
     identity: UUID | None,
 ) -> Retraction:
+    if organization is not None and agent is None:
+        raise typer.BadParameter("--organization requires --agent: it names no identity alone")
+    organization = organization or _DEFAULT_ORGANIZATION
     if kind is RetractedKind.EVALUATIONS:
         if agent is None:
             raise typer.BadParameter("name the agent of the evaluation: --agent")

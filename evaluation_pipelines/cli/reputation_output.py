@@ -54,7 +54,10 @@ def print_files(files: pl.DataFrame) -> None:
     """
     for file in files.to_dicts():
         path, lines = one_line(file["path"]), pluralize(file["lines"], "line")
-        print_line(f"  {path}: {file['accepted']} of {lines} loaded")
+        withheld = file["withheld"] or 0
+        others = {"retractions": file["retracted"], "already retracted": withheld}
+        said = "".join(f", {number} {what}" for what, number in others.items() if number)
+        print_line(f"  {path}: {file['accepted'] - withheld} of {lines} loaded{said}")
         for each in file["rejects"][:_MAX_REJECTS]:
             print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
         if (more := file["rejected"] - _MAX_REJECTS) > 0:

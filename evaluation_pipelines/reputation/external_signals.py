@@ -46,6 +46,9 @@ _ROWS_AT_A_TIME = 50_000
 def load_external_signals(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
     """Load every new or changed file; return all files ever loaded (EXTERNAL_SIGNALS).
 
+    Files are loaded in the order in which they were changed: of two that have a line with one id,
+    the one that was written later counts, also in a new store.
+
     Raises:
         ClickHouseError: the rows of a file were rejected; the next run loads it again.
         LakeError: the list of loaded files cannot be read or written.
@@ -54,7 +57,8 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
     table, loading = EXTERNAL_SIGNALS, _Loading(stores, store, now)
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
     for kind in loading.kinds():
-        for file in stores.landing.list_said(kind.folder):
+        files = stores.landing.list_said(kind.folder)
+        for file in sorted(files, key=lambda each: (each.modified_at_ns, each.path)):
             if not loading.knows(file, rows.get(file.path)):
                 rows[file.path] = loading.load(kind, file)
     frame = pl.DataFrame(list(rows.values()), schema=table.schema).sort(table.order)
@@ -142,18 +146,21 @@ class _Loading:
     def load(self, kind: _Kind, file: LandingFile) -> dict[str, Any]:
         """Load one file; return its row of EXTERNAL_SIGNALS."""
         tally, table = _Tally(), kind.table
+        retracted = self._retractions.of(table)
         with self._stores.landing.open(file) as handle:
             lines = read_lines(handle, 0, self._stores.settings.max_line_bytes)
             for some in _batched(_read_rows(kind, lines, tally), _ROWS_AT_A_TIME):
                 frame = pl.DataFrame(some, schema=table.schema).with_columns(row_key(table))
                 last = frame.unique("key", keep="last", maintain_order=True).drop("key")
                 tally.repeated += frame.height - last.height
-                kept = last.filter(~is_retracted(table, self._retractions.of(table)))
-                tally.retracted += last.height - kept.height
+                kept = last.filter(~is_retracted(table, retracted))
+                tally.withheld += last.height - kept.height
                 self._store.upsert(table, kept, next(self._revisions))
         # For good, whichever line or file comes first: noted before any of them is withdrawn.
         self._retractions.add(table, tally.taken_back, self._now)
-        self._store.retract(table, tally.taken_back, next(self._revisions))
+        # With those that a command noted meanwhile: it may not have seen these rows.
+        meanwhile = self._retractions.of(table) - retracted
+        self._store.retract(table, [*meanwhile.union(tally.taken_back)], next(self._revisions))
         return {
             "path": file.path,
             "kind": kind.folder,
@@ -173,6 +180,7 @@ class _Tally:
     accepted: int = 0
     repeated: int = 0
     retracted: int = 0
+    withheld: int = 0
     rejected: int = 0
     unfinished: bool = False
     rejects: list[dict[str, Any]] = field(default_factory=list)

@@ -175,9 +175,13 @@ def scored_agents(
 def weekly_scores(
     store: ReputationStore, identity_id: str, now: datetime
 ) -> list[dict[str, Any] | None]:
-    """Return one identity at the end of each of the last 13 weeks, the oldest first."""
+    """Return one identity at the end of each of the last 13 weeks, the oldest first.
+
+    A week without any signal of the 90 days before is ``None``.
+    """
     times = [now - timedelta(weeks=weeks) for weeks in reversed(range(_WEEKS_SHOWN))]
-    return [store.score_as_of(identity_id, time) for time in times]
+    rows = [store.score_as_of(identity_id, time) for time in times]
+    return [row if row is not None and row["total_events"] else None for row in rows]
 
 
 def _moved(store: ReputationStore, dates: Collection[date], ids: Collection[str]) -> set[str]:

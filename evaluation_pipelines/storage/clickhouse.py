@@ -101,10 +101,12 @@ def open_clickhouse(
 
 def shown_dsn(dsn: str) -> str:
     """Return the DSN without password and options, for messages."""
-    scheme, separator, rest = dsn.partition("?")[0].partition("://")
+    address, _, options = dsn.partition("?")
+    scheme, separator, rest = address.partition("://")
+    if "@" in options:  # of a password that holds a question mark, perhaps
+        return f"{scheme}{separator}..."
     credentials, at, place = rest.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}{separator}{user}{at}{place}" if at else dsn
+    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{place}"
 
 
 def embedded_folder(dsn: str) -> Path | None:
@@ -155,11 +157,17 @@ def _try_to_connect(dsn: str) -> "Client":
             "ClickHouse within this program needs the package chdb: install "
             "evaluation-pipelines[embedded], or name a server in EVAL_CLICKHOUSE_DSN."
         ) from error
-    except (TypeError, ValueError) as error:  # an option that it does not know
+    except TypeError as error:  # an option that it does not know
         raise ClickHouseError(
             f"ClickHouse at {shown_dsn(dsn)}: {_first_line(error)}. Check EVAL_CLICKHOUSE_DSN, and "
             "the options after its question mark."
         ) from error
+    except ValueError:
+        # Its text can hold a part of the password.
+        raise ClickHouseError(
+            f"ClickHouse at {shown_dsn(dsn)}: EVAL_CLICKHOUSE_DSN has a value that cannot be read. "
+            "In user and password write / ? # @ % as %2F %3F %23 %40 %25; a port is a number."
+        ) from None
     except Error as error:
         # The embedded engine reports every reason with the same error.
         if folder or isinstance(error, OperationalError):

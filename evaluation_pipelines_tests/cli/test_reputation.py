@@ -244,6 +244,8 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     assert "signals/a.jsonl" in quarantine
     assert "malformed" in quarantine
 
+    alone = program("reputation", "retract", "signals", review["event_id"], "--organization", "o2")
+    assert (alone.code, "--organization requires --agent" in alone.err) == (2, True)
     assert program("reputation", "retract", "signals", review["event_id"]).code == 0
     retracted = program("reputation", "retract", "evaluations", "0", "--agent", "scout")
     assert "no such id" in retracted.out  # of organization default

@@ -1,5 +1,6 @@
 """Signals of other systems: loaded once, bad lines quarantined, good ones kept."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines_tests.clickhouse_databases import database
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
+EVENT = "00000000-0000-0000-0000-000000000007"
 REVIEW = {
     "timestamp": "2026-11-20T12:00:00Z",
     "event_type": "review_positive",
@@ -226,6 +228,45 @@ def test_a_retracted_line_is_gone_for_good(
     workplace.land(f"{folder}/m.jsonl", lines(said) + b"\n", "ab")
     load(workplace, reputation_store, minutes=2)
     assert counted() == 0
+
+
+def test_a_new_store_has_the_line_that_was_written_last_whatever_its_file_is_called(
+    workplace: Workplace, reputation_store: ReputationStore, embedded_engine: str
+) -> None:
+    review = {**REVIEW, "event_id": EVENT}
+    wrong = workplace.land("signals/b.jsonl", lines({**review, "score_delta": -1}))
+    os.utime(wrong, (1_000_000_000, 1_000_000_000))
+    load(workplace, reputation_store)
+    workplace.land("signals/a.jsonl", lines({**review, "score_delta": 1}))
+    load(workplace, reputation_store, minutes=1)
+    now = reputation_store.scores_as_of(NOW)["overall_score"].item()
+    assert now > 0
+    with database(embedded_engine) as dsn, open_clickhouse(dsn) as clickhouse:
+        other = ReputationStore(clickhouse)
+        other.migrate(NOW + timedelta(hours=1))
+        load(workplace, other, minutes=61)
+        assert other.scores_as_of(NOW)["overall_score"].item() == now
+
+
+def test_a_line_that_was_retracted_before_is_counted_as_withheld(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    workplace.land("signals/a.jsonl", lines({"event_id": EVENT, "retracted": True}))
+    load(workplace, reputation_store)
+    workplace.land("signals/b.jsonl", lines({**REVIEW, "event_id": EVENT}, REVIEW))
+    row = load(workplace, reputation_store, minutes=1)[-1]
+    assert (row["path"], row["accepted"], row["withheld"], row["retracted"]) == (
+        *("signals/b.jsonl", 2, 1, 0),
+    )
+
+
+def test_a_retraction_of_an_organization_without_an_agent_is_rejected(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    taken_back = {"event_id": EVENT, "organization_id": "o2", "retracted": True}
+    workplace.land("signals/a.jsonl", lines(taken_back))
+    (row,) = load(workplace, reputation_store)
+    assert row["rejects"][0]["reason"].startswith("organization_id without agent_id")
 
 
 def test_a_retraction_that_does_not_say_of_what_is_rejected(

@@ -161,11 +161,24 @@ except ClickHouseError as error:
         ("clickhouse://u:p@host:8123/db", "clickhouse://u@host:8123/db"),
         ("clickhouse://u:p%40q@host/db?access_token=t", "clickhouse://u@host/db"),
         ("clickhouse://host/db", "clickhouse://host/db"),
+        ("clickhouse://u:S3CRET/x@host:8123/db", "clickhouse://u@host:8123/db"),
+        ("clickhouse://u:S3CRET?x@host/db", "clickhouse://..."),
+        ("clickhouse://host:1/db?user=u&password=S3CRET", "clickhouse://host:1/db"),
         ("chdb:///var/engine", "chdb:///var/engine"),
     ],
 )
 def test_messages_show_where_it_is_and_no_secret(dsn: str, shown: str) -> None:
     assert shown_dsn(dsn) == shown
+
+
+@pytest.mark.parametrize("password", ["S3CRET/x", "S3CRET?x", "S3CRET#x", "S3CRET[x"])
+def test_a_password_that_is_not_escaped_is_in_no_message(password: str) -> None:
+    with (
+        pytest.raises((ClickHouseError, ClickHouseUnavailableError)) as raised,
+        open_clickhouse(f"clickhouse://u:{password}@127.0.0.1:1/db", 0),
+    ):
+        pass
+    assert "S3CRET" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_an_engine_lies_in_the_folder_that_is_named_whatever_its_letters(tmp_path: Path) -> None:

@@ -59,6 +59,9 @@ class Retraction:
     owner: tuple[str, ...] | None
 
 
+_DEFAULT_ORGANIZATION = "default"
+
+
 class _Retracted(msgspec.Struct):
     retracted: bool = False
 
@@ -66,14 +69,14 @@ class _Retracted(msgspec.Struct):
 class _RetractedSignal(msgspec.Struct):
     event_id: UUID | None = None
     identity_id: UUID | None = None
-    organization_id: _Name = "default"
+    organization_id: _Name | None = None
     agent_id: _Name | None = None
 
 
 class _RetractedEvaluation(msgspec.Struct):
     evaluation_id: _Name
     agent_id: _Name
-    organization_id: _Name = "default"
+    organization_id: _Name = _DEFAULT_ORGANIZATION
 
 
 class _Signal(msgspec.Struct):
@@ -83,7 +86,7 @@ class _Signal(msgspec.Struct):
     reference_id: _Name
     event_id: UUID | None = None
     identity_id: UUID | None = None
-    organization_id: _Name = "default"
+    organization_id: _Name = _DEFAULT_ORGANIZATION
     agent_id: _Name | None = None
     category: Literal["task_quality", "economic", "identity_hygiene"] | None = None
     score_delta: _Delta | None = None
@@ -97,7 +100,7 @@ class _Evaluation(msgspec.Struct):
     evaluated_at: _Time
     passed: bool
     source: _Name
-    organization_id: _Name = "default"
+    organization_id: _Name = _DEFAULT_ORGANIZATION
     latency_ms: _Milliseconds | None = None
     latency_budget_ms: _Budget = _GATE_BUDGET_MS
     model: str | None = None
@@ -174,6 +177,8 @@ def signal_retraction(line: bytes, now: datetime) -> Retraction | None:
         signal = _decoded(line, _Signal)
         owner = (str(_identity(signal)),)
         return Retraction(_event_id(signal, _utc(signal.timestamp, now)), owner)
+    if named.agent_id is None and named.organization_id is not None:
+        raise UnusableLineError("organization_id without agent_id: it names no identity")
     is_of_one = named.identity_id is not None or named.agent_id is not None
     return Retraction(str(named.event_id), (str(_identity(named)),) if is_of_one else None)
 
@@ -220,7 +225,7 @@ def _identity(signal: _Signal | _RetractedSignal) -> UUID:
         if signal.identity_id is None:
             raise UnusableLineError("neither identity_id nor agent_id says whom it is about")
         return signal.identity_id
-    of_agent = identity_id(signal.organization_id, signal.agent_id)
+    of_agent = identity_id(signal.organization_id or _DEFAULT_ORGANIZATION, signal.agent_id)
     if signal.identity_id not in {None, of_agent}:
         raise UnusableLineError(
             f"identity_id is not that of agent {signal.agent_id} of organization "

@@ -234,14 +234,18 @@ def _explained(engine: sa.Engine) -> Iterator[None]:
         yield
     except sa.exc.IntegrityError as error:
         raise LedgerConflictError(
-            f"The ledger {_shown(engine.url)} refused a row: {error.orig}. "
+            f"The ledger {_shown(engine.url)} refused a row: {_first_line(error)}. "
             "Nothing was changed; read the ledger again before you repeat the step."
         ) from error
     except sa.exc.DBAPIError as error:
         kind, advice = _failure(error)
-        # The first line: others have the statement, or values of a row.
-        what = str(error.orig).strip().partition("\n")[0]
+        what = _first_line(error)
         raise kind(f"The ledger {_shown(engine.url)} failed ({what}): {advice}.") from error
+
+
+def _first_line(error: sa.exc.DBAPIError) -> str:
+    """Return what happened; further lines have the statement, or values of a row."""
+    return str(error.orig).strip().partition("\n")[0]
 
 
 def _failure(error: sa.exc.DBAPIError) -> tuple[type[LedgerError], str]:
