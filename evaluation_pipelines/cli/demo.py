@@ -137,7 +137,7 @@ def _print_comparison(stores: Stores) -> None:
     """Print the answers of the model comparison."""
     now = datetime.now(UTC)
     print_line(
-        "\nWhich model is worth its cost? (By design, aspen-4 and cedar-5 are equal, and better.)"
+        "\nWhich model is worth its price? (By design, aspen-4 and cedar-5 are equal, and better.)"
     )
     print_answers(compare_models(stores, Question(*last_days(now)), now))
     print_line()

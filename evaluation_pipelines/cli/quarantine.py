@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 from evaluation_pipelines.telemetry.documents import FileFormat, file_format
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
 from evaluation_pipelines.telemetry.quarantine.entries import (
+    NoSuchEntryError,
     QuarantineEntry,
     all_entries,
     find_entry,
@@ -114,13 +115,25 @@ def retry(
     Reads only the quarantined lines from the files in the landing folder, and stores their events.
     """
     with open_stores(load_settings()) as stores:
-        if names:
+        if names or path is not None:
             frame = all_entries(stores)
-            selected = {find_entry(frame, each).name for each in names}
+            selected = {find_entry(frame, each).name for each in names or ()}
+        wanted = None if path is None else _path_in_landing(stores, path)
+        if wanted is not None and wanted not in frame["path"]:
+            raise NoSuchEntryError(
+                f"There are no entries of a file {wanted}: quarantine list has the files."
+            )
         report = Retry(stores).run(
-            lambda entry: (not names or entry.name in selected) and path in (None, entry.path)
+            lambda entry: (not names or entry.name in selected) and wanted in (None, entry.path)
         )
     _print_report(report)
+
+
+def _path_in_landing(stores: Stores, path: str) -> str:
+    """Return a path relative to the landing folder, whether it was given so or in full."""
+    root = stores.landing.root.absolute()
+    given = Path(path).absolute()
+    return given.relative_to(root).as_posix() if given.is_relative_to(root) else path
 
 
 def _print_groups(frame: pl.DataFrame, limit: int) -> int:

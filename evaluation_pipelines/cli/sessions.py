@@ -53,7 +53,7 @@ _COLUMNS = (
     "recommendation",
     "masque",
     "started (UTC)",
-    "agent",
+    "program",
     "model",
     "tools #",
     "failed #",
@@ -62,6 +62,7 @@ _COLUMNS = (
 """The most important columns first: a narrow terminal leaves out the last ones."""
 
 _MAX_DEFECTS = 5
+_LIMIT = 50
 
 
 def score(
@@ -99,8 +100,11 @@ def score(
 def sessions(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[
-        int, typer.Option(min=1, help="Maximum number of sessions; the newest are listed.")
-    ] = 50,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help=f"Only the newest N. Default: {_LIMIT} in a table, else all."
+        ),
+    ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[
         OutputFormat,
@@ -116,7 +120,8 @@ def sessions(
     date_range = parse_dates(dates)
     with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
         rows = stored_sessions(lake, dates_in(lake.partitions(AGENT_SESSIONS), date_range))
-        _print_stored_sessions(lake, rows, limit, form)
+        usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
+        _print_stored_sessions(lake, rows, limit or usual or 1, form)
 
 
 def stored_sessions(lake: Lake, dates: list[date]) -> list[SessionRow]:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
+from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import DamagedPartError, Lake, what_to_do
@@ -103,7 +104,11 @@ def _print_quarantine(stores: Stores) -> None:
         lines = f" ({each.lines} equal lines)" if each.lines > 1 else ""
         reason = one_line(each.reason)
         print_line(f"  {one_line(each.path)}, byte {each.offset}{lines}: {reason}")
-    if newest:
+    files = loaded_files(stores)
+    rejected, read = (int(files[name].sum()) for name in ("rejected", "lines"))
+    if rejected:
+        print_line(f"  signals and evaluations: {rejected} of {pluralize(read, 'line')}")
+    if newest or rejected:
         print_line("  all entries: evaluation-pipelines quarantine list")
     for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):
         what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")

@@ -103,11 +103,11 @@ class Documents:
             yield line
             end = line.next_offset
         if stream.ends_early:
-            self.unfinished = "its end is missing"
+            self.unfinished = "its end is missing; the lines before it are read"
         elif stream.flaw is not None:
             yield RawLine(end, b"", 0, end + 1, stream.flaw)
         elif seen.last is not None and end < seen.last.next_offset:
-            self.unfinished = "it ends within a line"
+            self.unfinished = "it ends within a line; the lines before it are read"
 
     def _stream(self) -> DecompressedFile:
         return DecompressedFile(self.handle, self.form.name.lower(), self.max_ratio)

@@ -63,7 +63,8 @@ def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:
         "  impossible values, set to null: 1",
     ]
     assert ran.err.splitlines() == [
-        "warning: 2 lines or records could not be read and went to quarantine: see quarantine list",
+        "warning: 1 line or record could not be read and went to quarantine: see quarantine list",
+        "warning: not read: old.jsonl.gz: its end is missing; the lines before it are read",
     ]
 
 

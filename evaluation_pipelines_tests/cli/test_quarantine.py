@@ -142,8 +142,12 @@ def test_retry_prints_what_it_stored_and_why_the_rest_stays(filled: Program) -> 
 def test_retry_of_one_entry_or_one_file_does_not_read_others(filled: Program) -> None:
     hostile, long = names(filled)
     assert "0 of 1 entry" in filled("quarantine", "retry", hostile).out
-    assert "0 of 0 entries" in filled("quarantine", "retry", "--file", "other.jsonl").out
-    assert "1 of 1 entry" in filled("quarantine", "retry", long, "--file", "logs.jsonl").out
+    unknown = filled("quarantine", "retry", "--file", "other.jsonl")
+    assert (unknown.code, "There are no entries of a file other.jsonl" in unknown.err) == (1, True)
+    # As quarantine show prints it.
+    path = str(filled.folder / "data" / "landing" / "logs.jsonl")
+    assert "1 of 1 entry" in filled("quarantine", "retry", long, "--file", path).out
+    assert "0 of 0 entries" in filled("quarantine", "retry", long, "--file", "logs.jsonl").out
 
 
 def test_an_unknown_entry_is_an_error_of_one_line(filled: Program) -> None:

@@ -72,7 +72,7 @@ def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes
     report = workplace.ingest()
     read = workplace.landed().height
     assert 10_000 < read < 20_000
-    named = [("logs.jsonl.gz", "its end is missing")]
+    named = [("logs.jsonl.gz", "its end is missing; the lines before it are read")]
     assert [(each.path, each.reason) for each in report.skipped] == named
     # It may still be written: named in every run and by status, but no entry of the quarantine.
     again = workplace.ingest()
@@ -117,7 +117,10 @@ def test_a_compressed_file_without_any_complete_line_is_reported_until_it_has_on
     workplace.land("logs.jsonl.gz", packed[:20])
     for _ in range(2):
         (skipped,) = workplace.ingest().skipped
-        assert (skipped.path, skipped.reason) == ("logs.jsonl.gz", "its end is missing")
+        assert (skipped.path, skipped.reason) == (
+            "logs.jsonl.gz",
+            "its end is missing; the lines before it are read",
+        )
     workplace.land("logs.jsonl.gz", packed[20:], "ab")
     assert workplace.ingest().skipped == []
     assert numbers(workplace.landed()) == list(range(20))

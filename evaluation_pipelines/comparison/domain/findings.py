@@ -163,7 +163,7 @@ def _costs(ranked: list[Row]) -> list[str]:
         lost = cheapest["avg_score"] - best[0]["avg_score"]
         said.append(
             f"{name_of(cheapest)} saves {percent(saved)} against {name_of(best[0])}, for "
-            f"{signed(lost)} points of mean score."
+            f"{signed(lost)} points of mean score, on whatever tasks each had."
         )
     return said
 

@@ -79,7 +79,7 @@ def test_a_run_that_only_people_scored_counts_by_their_score() -> None:
         ("scorecard", True, True),
         ("scorecard", False, False),
         ("scorecard", None, False),
-        ("override", True, True),  # what people say is beside the automatic score
+        ("override", True, True),  # what people say does not change the automatic score
     ],
 )
 def test_a_disqualified_run_stays_apart(

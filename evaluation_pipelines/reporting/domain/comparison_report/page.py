@@ -33,7 +33,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     watch_cells,
 )
 
-TITLE = "Which model is worth its money?"
+TITLE = "Which model is worth its price?"
 
 
 def page_content(comparison: Comparison) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_the_answer_comes_first(page: str) -> None:
         ).texts
     ]
     told = [each for each in texts if each]
-    assert told[1] == "Which model is worth its money?"
+    assert told[1] == "Which model is worth its price?"
     assert told[3].startswith("code: take cedar (provider-a) or aspen (provider-a) for quality")
 
 
@@ -139,7 +139,7 @@ def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
 
 def test_markdown_says_the_same(found: Comparison) -> None:
     text = markdown_report(found)
-    assert text.startswith("# Which model is worth its money?\n")
+    assert text.startswith("# Which model is worth its price?\n")
     assert "**code: take cedar \\(provider\\-a\\) or aspen" in text
     for heading in ("## The worst sessions", "## What was left out, and why", "### Every two"):
         assert heading in text
