@@ -86,7 +86,7 @@ def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[Sess
         *SESSION_KEY, *(name for name in performance.columns if name not in sessions.columns)
     )
     joined = sessions.join(scores, on=SESSION_KEY, how="inner", validate="1:1")
-    return list(joined.sort("started_at", "ended_at", "session_key").iter_rows(named=True))
+    return list(joined.sort("started_at", "ended_at", *SESSION_KEY).iter_rows(named=True))
 
 
 def _batches(

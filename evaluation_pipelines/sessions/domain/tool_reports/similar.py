@@ -5,12 +5,14 @@ block that have the same names, at most ``LOOK_BACK`` of them. The comparison ru
 columns and stops as soon as a pair cannot reach the limit any more.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from rapidfuzz import fuzz, process
+from rapidfuzz.distance import LCSseq
 
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     MAX_COMPARED_CHARACTERS,
@@ -26,8 +28,11 @@ LOOK_BACK = 500
 
 _LARGE_BLOCK = 64
 """Blocks with more different sets are compared one by one, as a matrix in stripes."""
-_STRIPE = 512
-"""Rows of the matrix that are computed together."""
+_STRIPE = 64
+"""Rows of the matrix that are computed together; more compute more pairs out of reach."""
+_PREFIX = 256
+"""Characters of a long text that are compared first, a multiple of the 64 bits of a word."""
+_LONG = 2 * _PREFIX
 _MIN_NAMES_FOR_GAP = 9
 """Sets with nine common names and one missing name can be 0.9 similar; smaller ones cannot."""
 _SIMILAR_BOUND = SIMILAR - 1e-9
@@ -225,7 +230,12 @@ class _ParameterColumn:
 
     def matrix(self, rows: Ints, others: Ints) -> Floats:
         """Return the similarity of each value of ``rows`` with each value of ``others``."""
-        scores: Floats = process.cdist(
+        if np.minimum(self._lengths[rows].mean(), MAX_COMPARED_CHARACTERS) > _LONG:
+            one, other = np.nonzero(self._may_be_similar(rows, others))
+            scores: Floats = np.zeros((rows.size, others.size))
+            scores[one, other] = self.scores(rows[one], others[other])
+            return scores
+        scores = process.cdist(
             self._texts[rows].tolist(),
             self._texts[others].tolist(),
             scorer=fuzz.ratio,
@@ -236,3 +246,23 @@ class _ParameterColumn:
         np.minimum(scores, self.bound(rows[:, None], others[None, :]), out=scores)
         scores[self._codes[rows][:, None] == self._codes[others][None, :]] = 1.0
         return scores
+
+    def _may_be_similar(self, rows: Ints, others: Ints) -> npt.NDArray[np.bool_]:
+        """Return False for the pairs whose beginnings alone differ too much.
+
+        ``ratio = 2 LCS / (a + b)`` with the longest common subsequence of texts of ``a`` and ``b``
+        characters. In texts that reach the limit, the beginning of one is matched within as many
+        characters of the other, and those that the limit lets be inserted.
+        """
+        a, b = (np.minimum(self._lengths[each], MAX_COMPARED_CHARACTERS) for each in (rows, others))
+        total = a[:, None] + b[None, :]
+        inserted = math.ceil((1 - self._lowest) * total.max())
+        common = process.cdist(
+            [text[:_PREFIX] for text in self._texts[rows]],
+            [text[: _PREFIX + inserted] for text in self._texts[others]],
+            scorer=LCSseq.similarity,
+            dtype=np.int32,
+        )
+        at_most = common + np.maximum(a - _PREFIX, 0)[:, None]
+        may_be: npt.NDArray[np.bool_] = 2 * at_most >= self._lowest * total - 1e-6
+        return may_be
