@@ -67,14 +67,14 @@ def read_stores_as_of(settings: Settings, then: datetime | None) -> Iterator[Sto
 
 @contextmanager
 def read_lake_as_of(settings: Settings, then: datetime | None) -> Iterator[Lake]:
-    """Open the lake for reading, as of the time ``then`` unless it is ``None``.
+    """Open the lake for reading, as of the time ``then``, or as it is now if that is ``None``.
 
     Without a ledger nothing was ever written: the present lake is then empty. Raises the errors of
     ``read_stores_as_of``.
     """
     with ExitStack() as opened:
         try:
-            yield opened.enter_context(read_stores_as_of(settings, then)).lake
+            yield opened.enter_context(read_stores_as_of(settings, then)).lake.snapshot()
         except NoLedgerError:
             if then is not None:
                 raise
@@ -101,6 +101,10 @@ class _PastLake(Lake):
             SESSION_EVALUATIONS.name: cache(self._evaluations),
         }
         self._continued = cache(self._sessions_with_later_events)
+
+    def snapshot(self) -> Lake:
+        """Return the lake itself: the past does not change."""
+        return self
 
     def read(
         self,

@@ -57,14 +57,15 @@ def compare_models(
         closed="left",
     )
     seen = stores if as_of is None else stores_as_of(stores, as_of)
-    evaluations = seen.lake.select(SESSION_EVALUATIONS, started)
-    sessions = seen.lake.select(AGENT_SESSIONS, started)
+    lake = seen.lake.snapshot()
+    evaluations = lake.select(SESSION_EVALUATIONS, started)
+    sessions = lake.select(AGENT_SESSIONS, started)
     runs = runs_of(evaluations, sessions)
     found = compare(runs, _audits(seen), question, now, as_of)
     ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
     has_card = pl.col("card_id").is_in(ids)
     days = evaluations.filter(has_card)["session_date"].unique().sort()
-    return replace(found, cards=seen.lake.read(SCORECARDS, days, where=has_card))
+    return replace(found, cards=lake.read(SCORECARDS, days, where=has_card))
 
 
 def write_comparison(stores: Stores, found: Comparison) -> None:

@@ -36,7 +36,7 @@ def write_masque_lift(stores: Stores, now: datetime) -> pl.DataFrame:
     Raises:
         LakeError: A file cannot be read or written.
     """
-    dates = stores.lake.partitions(AGENT_SESSIONS)
-    lift = compare_masques(stores.lake, stores.settings, now, dates)
+    lake = stores.lake.snapshot()
+    lift = compare_masques(lake, stores.settings, now, lake.partitions(AGENT_SESSIONS))
     stores.lake.write(lift, MASQUE_LIFT, None)
     return lift

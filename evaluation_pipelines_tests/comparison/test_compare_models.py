@@ -24,6 +24,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
     NewOverride,
     OverrideStore,
 )
+from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines_tests.builders import START, Row, at, session
 from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -152,6 +153,23 @@ def test_a_session_counts_by_its_start_wherever_it_lies(place: Workplace) -> Non
     found = compare_models(place.stores, QUESTION, LATER)
     assert figures(found) == {"scorecard": (2, 70.0)}
     assert found.models["avg_cost_usd"].to_list() == [0.09]
+
+
+def test_a_build_between_two_reads_does_not_mix_its_rows_with_those_of_before(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_sessions(place, [evaluation(1)])
+    select = Lake.select
+
+    def select_after_a_build(lake: Lake, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
+        if table is AGENT_SESSIONS:
+            put_sessions(place, [evaluation(2, 10.0)])
+        return select(lake, table, *conditions)
+
+    monkeypatch.setattr(Lake, "select", select_after_a_build)
+    found = compare_models(place.stores, QUESTION, LATER)
+    # Read from the newer table, session 1 would have no cost.
+    assert found.models.select("runs", "avg_cost_usd").rows() == [(1, 0.09)]
 
 
 def test_the_last_days_are_complete() -> None:
