@@ -96,6 +96,11 @@ def test_the_first_minute_is_whole() -> None:
     assert scored(active_s=120.0, tools_ok=1)["productivity"] == 5.0
 
 
+def test_one_call_and_one_token_are_enough() -> None:
+    row = scored(total_tools=1, tools_ok=1, tools_failed=0, total_tokens=1, cache_read_tokens=1)
+    assert (row["scorable"], row["quality"], row["token_efficiency"]) == (True, 10.0, 10.0)
+
+
 @pytest.mark.parametrize(
     ("cost_of_one_call", "expected"), [(0.0, 10.0), (0.01, 9.0), (0.05, 5.0), (0.1, 0.0)]
 )

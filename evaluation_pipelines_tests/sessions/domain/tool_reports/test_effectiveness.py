@@ -134,6 +134,11 @@ def test_lost_usd_is_unknown_if_cost_or_tokens_are(session: dict[str, Any]) -> N
     assert losses([*GOOD, FAILED], **session) == (100.0, None)
 
 
+def test_one_token_has_a_price() -> None:
+    # 400 / 4 tokens, of 0.09 / 1 USD each.
+    assert losses([*GOOD, FAILED], total_tokens=1) == (100.0, pytest.approx(9.0))
+
+
 def test_every_tool_has_its_share() -> None:
     rows = [
         call("Read", parameters={"file_path": "first.py"}, duration_ms=10.0),
