@@ -12,10 +12,9 @@ from enum import StrEnum
 from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import polars as pl
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -31,6 +30,9 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _COLORS = {"keep": "green", "review": "yellow", "doff": "red"}
 _MAX_CELL_CHARACTERS = 120
@@ -143,12 +145,14 @@ def _finite(value: object) -> object:
     return value
 
 
-def csv_text(rows: pl.DataFrame) -> str:
+def csv_text(rows: "pl.DataFrame") -> str:
     """Return rows as CSV with a heading; null is empty.
 
     Strings are on one line, without characters that a terminal would obey. Those that a
     spreadsheet would run as formulas get a leading apostrophe; numbers do not.
     """
+    import polars as pl  # slow to import, and most commands that fail or help need none
+
     strings = pl.selectors.string()
     escaped = strings.map_elements(_escape_formula, return_dtype=pl.String, skip_nulls=True)
     return rows.with_columns(escaped).write_csv()

@@ -7,6 +7,7 @@ import os
 from importlib import import_module
 from typing import Annotated, Any
 
+import click
 import typer
 from typer.core import TyperGroup
 
@@ -39,9 +40,43 @@ _COMMANDS = {
 }
 """Command name -> module of this package, and the function or command group in it."""
 
+_SUMMARIES = {
+    "ingest": "Read new telemetry from the landing folder into the lake.",
+    "build": "Build events, sessions and scores of all dates with new telemetry, or of some dates.",
+    "score": "Score telemetry files without storing anything. Default: the newest session.",
+    "sessions": "List sessions of the lake with their scores, oldest first.",
+    "tools": "Show which tool calls were lost: failed, repeated, wasted, corrected or looping.",
+    "lift": "Compare sessions with one masque to sessions without a masque.",
+    "compare": "Compare models by quality and cost. Default: the last 28 complete days.",
+    "books": (
+        "Check the books of a day: each session has one state, and each event is counted once."
+    ),
+    "status": "Show how far each file is read, what is built, and what is in quarantine.",
+    "parts": "Print the paths of the current Parquet files of a table, one per line.",
+    "publish": "Publish the tables of the lake as one database for analysts.",
+    "demo": "Run all steps on recorded and generated telemetry and show the results.",
+    "judge": (
+        "Score sessions with the judge: judge SESSION, judge run. Show its scores: judge show "
+        "SESSION. List the tools that it found missing: judge missing-tools."
+    ),
+    "judges": "Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
+    "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",
+    "quarantine": "Lines that could not be read: list, show, retry.",
+    "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
+}
+"""Command name -> its help: all of it is shown without loading the commands."""
+
 
 class Commands(TyperGroup):
     """The top-level commands in their order."""
+
+    _is_listing = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the help of the program, with a line for each command."""
+        self._is_listing = True
+        super().format_help(ctx, formatter)
+        self._is_listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
@@ -49,6 +84,8 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; ``None`` if it does not exist."""
+        if self._is_listing:
+            return click.Command(cmd_name, help=_SUMMARIES[cmd_name])
         # For a misspelled name, all commands are loaded so that click can suggest similar ones.
         for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
             if name not in self.commands:

@@ -2,10 +2,15 @@
 
 import gzip
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 
+import click
 import pytest
+import typer
 
+from evaluation_pipelines.cli.program import _SUMMARIES, app
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
@@ -205,3 +210,29 @@ def test_the_version_is_the_installed_one(program: Program) -> None:
     ran = program("--version")
     assert (ran.code, ran.err) == (0, "")
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", ran.out)
+
+
+def test_the_help_of_all_commands_is_theirs() -> None:
+    group = typer.main.get_command(app)
+    context = click.Context(group)
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        summary = " ".join((command.help or "").partition("\n\n")[0].split())
+        assert summary == _SUMMARIES[name]
+
+
+def test_help_and_version_load_neither_commands_nor_engines() -> None:
+    for option in ("--help", "--version"):
+        code = (
+            "import sys; from evaluation_pipelines.cli.program import main\n"
+            f"sys.argv = ['evaluation-pipelines', '{option}']\n"
+            "try: main()\n"
+            "except SystemExit: pass\n"
+            "slow = {'polars', 'duckdb', 'sqlalchemy', 'pydantic', 'numpy'} & sys.modules.keys()\n"
+            "sys.exit(', '.join(slow) or 0)"
+        )
+        words = [sys.executable, "-c", code]
+        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stderr) == (0, "")
