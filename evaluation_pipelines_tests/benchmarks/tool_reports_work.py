@@ -8,16 +8,20 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import polars as pl
+from rapidfuzz import fuzz, process
 
 from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
 from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
+from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK
 from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 
 _START = datetime(2026, 11, 2, 9, tzinfo=UTC)
 _CLASSES = {"Read": "read", "Grep": "search", "Bash": "shell", "Edit": "edit"}
+_STRIPE = 64
 _WORDS = "cart checkout stock invoice total rounding search index alert route shipping".split()
 
 
@@ -56,6 +60,53 @@ def report_with_loop(sessions: int, calls: int, edits: int) -> dict[str, Any]:
     }
 
 
+def long_commands_with_package(calls: int) -> dict[str, Any]:
+    """The report of one session whose shell commands are all long and different."""
+    commands = _long_commands(calls)
+    frame = pl.DataFrame(
+        [
+            _row("s0", position, "Bash", json.dumps({"command": each}), "ok")
+            for position, each in enumerate(commands, 1)
+        ],
+        schema=TOOL_CALLS,
+        orient="row",
+    )
+    windows = sessions_frame([session(session_id="s0", session_key="s0#baseline-1")])
+    began = perf_counter()
+    found = tool_reports(frame, windows)
+    return {"seconds": perf_counter() - began, "repeats": int(found["repeated_calls"].sum())}
+
+
+def long_commands_with_cdist(calls: int) -> dict[str, Any]:
+    """All pairs in the window alone: no report."""
+    commands = _long_commands(calls)
+    began = perf_counter()
+    repeated = 0
+    for start in range(0, calls, _STRIPE):
+        before = max(0, start - LOOK_BACK)
+        rows, others = commands[start : start + _STRIPE], commands[before : start + _STRIPE]
+        scores = process.cdist(rows, others, scorer=fuzz.ratio, score_cutoff=90)
+        distance = np.arange(start, start + len(rows))[:, None] - np.arange(
+            before, before + len(others)
+        )
+        repeated += int((scores * ((distance > 0) & (distance <= LOOK_BACK))).any(axis=1).sum())
+    return {"seconds": perf_counter() - began, "repeats": repeated}
+
+
+def _long_commands(calls: int) -> list[str]:
+    """Scripts of a kilobyte; every tenth is that of three calls before, changed a little."""
+    random = Random(1)  # noqa: S311 - it has to be repeatable, not secret
+    commands: list[str] = []
+    for number in range(calls):
+        text = "python - <<'EOF'\n"
+        while len(text) < 1_000:
+            text += f"{random.choice(_WORDS)}.{random.choice(_WORDS)}({random.randrange(10**6)})\n"
+        if number >= 10 and number % 10 == 0:
+            text = f"{commands[number - 3][:480]}changed{commands[number - 3][487:]}"
+        commands.append(text[:1_000])
+    return commands
+
+
 def _changes(row: Mapping[str, Any]) -> bool:
     return changes_something(row["tool_class"], row["tool"], row["parameters"])
 
@@ -73,29 +124,31 @@ def _rows(sessions: int, calls: int, edits: int) -> pl.DataFrame:
                 tool = random.choices(tuple(_CLASSES), (8, 4, 6, edits))[0]
                 made.append((tool, json.dumps(_arguments(random, tool))))
             tool, parameters = made[-1]
-            at = _START + timedelta(seconds=position)
-            rows.append(
-                {
-                    "organization_id": "default",
-                    "session_id": f"s{number}",
-                    "session_date": _START.date(),
-                    "session_key": f"s{number}#baseline-1",
-                    "position": position,
-                    "kind": "call",
-                    "outcome": "failed" if random.random() < 0.1 else "ok",
-                    "event_time": at,
-                    "prompt": f"p{position // 8}",
-                    "tool": tool,
-                    "tool_class": _CLASSES[tool],
-                    "duration_ms": 100.0,
-                    "parameters": parameters,
-                    "said": None,
-                    "has_content": False,
-                    "hides_replies": False,
-                    "returned_bytes": 400,
-                }
-            )
+            outcome = "failed" if random.random() < 0.1 else "ok"
+            rows.append(_row(f"s{number}", position, tool, parameters, outcome))
     return pl.DataFrame(rows, schema=TOOL_CALLS, orient="row")
+
+
+def _row(name: str, position: int, tool: str, parameters: str, outcome: str) -> dict[str, Any]:
+    return {
+        "organization_id": "default",
+        "session_id": name,
+        "session_date": _START.date(),
+        "session_key": f"{name}#baseline-1",
+        "position": position,
+        "kind": "call",
+        "outcome": outcome,
+        "event_time": _START + timedelta(seconds=position),
+        "prompt": f"p{position // 8}",
+        "tool": tool,
+        "tool_class": _CLASSES[tool],
+        "duration_ms": 100.0,
+        "parameters": parameters,
+        "said": None,
+        "has_content": False,
+        "hides_replies": False,
+        "returned_bytes": 400,
+    }
 
 
 def _arguments(random: Random, tool: str) -> dict[str, Any]:

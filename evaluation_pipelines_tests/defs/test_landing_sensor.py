@@ -1,9 +1,18 @@
 """The sensor of the landing folder: when a tick requests an ingest, and when not."""
 
 import json
+import os
+import time
 
 import pytest
+import sqlalchemy as sa
 
+from evaluation_pipelines.defs.telemetry import sensors
+from evaluation_pipelines.storage.landing import SkippedFile
+from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines.storage.ledger.tables.telemetry import SOURCE_FILES
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.unread_files import UnreadFile
 from evaluation_pipelines_tests.defs.code_location import (
     UNFINISHED,
     CodeLocation,
@@ -77,13 +86,48 @@ def test_the_cursor_drops_files_that_are_read_or_deleted(location: CodeLocation)
     one = location.workplace.land("a.jsonl", session_line(0)[:-20])
     location.workplace.land("b.jsonl", session_line(1)[:-20])
     location.tick(LANDING)
-    assert len(json.loads(location.cursors[LANDING] or "")) == 2
+    assert len(json.loads(location.cursors[LANDING] or "")["incomplete"]) == 2
 
     one.unlink()
     location.workplace.land("b.jsonl", session_line(1)[-20:], "ab")
     assert location.run_requested(LANDING).success
     location.tick(LANDING)
-    assert location.cursors[LANDING] == "{}"
+    assert json.loads(location.cursors[LANDING] or "")["incomplete"] == {}
+
+
+def test_files_are_not_opened_again_while_nothing_changes(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = location.workplace.land("a.jsonl", session_line(0))
+    long_ago = time.time() - 10
+    os.utime(path, (long_ago, long_ago))
+    assert location.run_requested(LANDING).success
+    location.tick(LANDING)
+    looked: list[Stores] = []
+
+    def look(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFile]]:
+        looked.append(stores)
+        return [], []
+
+    monkeypatch.setattr(sensors, "find_unread_files", look)
+    location.tick(LANDING)
+    assert looked == []
+    # The same size, and the same inode.
+    path.write_bytes(session_line(1))
+    location.tick(LANDING)
+    assert len(looked) == 1
+
+
+def test_an_older_ledger_is_noticed_although_no_file_changes(location: CodeLocation) -> None:
+    path = location.workplace.land("a.jsonl", session_line(0))
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert location.run_requested(LANDING).success
+    location.tick(LANDING)
+    assert location.request_count(LANDING) == 0
+    # As after the restore of a ledger from before.
+    with writing(location.workplace.ledger.engine) as connection:
+        connection.execute(sa.update(SOURCE_FILES).values(position=0))
+    assert location.request_count(LANDING) == 1
 
 
 def test_an_incomplete_file_does_not_hide_a_complete_one(location: CodeLocation) -> None:

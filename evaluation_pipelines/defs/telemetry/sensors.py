@@ -26,6 +26,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
 
 _SECONDS_AFTER_FAILURE = 60
@@ -40,7 +41,11 @@ _SECONDS_AFTER_FAILURE = 60
 def otel_landing_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.SensorResult | dg.SkipReason | None:
-    """Request one ingest at a time; the cursor has the files without a complete unread line."""
+    """Request one ingest at a time.
+
+    The cursor has the files without a complete unread line (``incomplete``), and what the folder
+    and the ledger looked like when nothing else was unread (``seen``).
+    """
     job = ingest_landing.name
     if is_unfinished(context.instance, job) or failed_recently(
         context.instance, job, _SECONDS_AFTER_FAILURE
@@ -48,7 +53,12 @@ def otel_landing_sensor(
         return None
     if canceled_recently(context.instance, job):
         return dg.SkipReason(CANCELED)
-    checked: dict[str, int] = json.loads(context.cursor or "{}")
+    cursor = json.loads(context.cursor or "{}")
+    # Before the files are listed: what changes later is seen by the next tick.
+    looks = [stores.landing.fingerprint(), *SourceFiles(stores.ledger).progress()]
+    if cursor.get("seen") == looks:
+        return None
+    checked: dict[str, int] = cursor.get("incomplete", {})
     incomplete: dict[str, int] = {}
     for unread in find_unread_files(stores)[0]:
         key = f"{unread.file.device}-{unread.file.inode}-{unread.position}"
@@ -56,7 +66,7 @@ def otel_landing_sensor(
         if checked.get(key) != size and has_complete_line(stores, unread):
             return dg.SensorResult(run_requests=[dg.RunRequest()])
         incomplete[key] = size
-    return dg.SensorResult(cursor=json.dumps(incomplete))
+    return dg.SensorResult(cursor=json.dumps({"incomplete": incomplete, "seen": looks}))
 
 
 @dg.sensor(

@@ -39,6 +39,13 @@ class SourceFiles:
             raise _unknown(file_id)
         return SourceFile(**row)
 
+    def progress(self) -> tuple[int, ...]:
+        """Return numbers that change whenever any file is read on, and with another ledger."""
+        columns = (_FILE.position, _FILE.finished_size_bytes, _FILE.size_bytes)
+        query = sa.select(sa.func.count(), *map(sa.func.sum, columns)).select_from(SOURCE_FILES)
+        with reading(self._engine) as connection:
+            return tuple(int(number or 0) for number in connection.execute(query).one())
+
     def add(self, file: SourceFile) -> None:
         """Add a file; a known file is unchanged."""
         with writing(self._engine) as connection:

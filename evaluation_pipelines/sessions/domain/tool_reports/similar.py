@@ -30,9 +30,11 @@ _LARGE_BLOCK = 64
 """Blocks with more different sets are compared one by one, as a matrix in stripes."""
 _STRIPE = 64
 """Rows of the matrix that are computed together; more compute more pairs out of reach."""
-_PREFIX = 256
-"""Characters of a long text that are compared first, a multiple of the 64 bits of a word."""
-_LONG = 2 * _PREFIX
+_PREFIXES = (256, 512)
+"""Characters of long texts that are compared first: the fewest that tell most of them apart."""
+_LONG = 640
+_MOST_LEFT = 0.5
+"""Share of the pairs up to which the others are worth the comparison of their beginnings."""
 _MIN_NAMES_FOR_GAP = 9
 """Sets with nine common names and one missing name can be 0.9 similar; smaller ones cannot."""
 _SIMILAR_BOUND = SIMILAR - 1e-9
@@ -198,6 +200,8 @@ class _ParameterColumn:
         self._is_text = np.array([is_text for is_text, _ in values])
         self._texts = np.array([truncate(text) for _, text in values], dtype=object)
         self._lengths = np.array([len(text) for _, text in values], dtype=np.float64)
+        is_long = np.minimum(self._lengths, MAX_COMPARED_CHARACTERS).mean() > _LONG
+        self._prefixes = list(_PREFIXES) if is_long else []
 
     def bound(self, one: Ints, other: Ints) -> Floats:
         """Return an upper bound of the similarity of each pair of values.
@@ -230,12 +234,12 @@ class _ParameterColumn:
 
     def matrix(self, rows: Ints, others: Ints) -> Floats:
         """Return the similarity of each value of ``rows`` with each value of ``others``."""
-        if np.minimum(self._lengths[rows].mean(), MAX_COMPARED_CHARACTERS) > _LONG:
-            one, other = np.nonzero(self._may_be_similar(rows, others))
-            scores: Floats = np.zeros((rows.size, others.size))
-            scores[one, other] = self.scores(rows[one], others[other])
-            return scores
-        scores = process.cdist(
+        if self._prefixes and (may_be := self._may_be_similar(rows, others)) is not None:
+            one, other = np.nonzero(may_be)
+            found: Floats = np.zeros(may_be.shape)
+            found[one, other] = self.scores(rows[one], others[other])
+            return found
+        scores: Floats = process.cdist(
             self._texts[rows].tolist(),
             self._texts[others].tolist(),
             scorer=fuzz.ratio,
@@ -247,8 +251,20 @@ class _ParameterColumn:
         scores[self._codes[rows][:, None] == self._codes[others][None, :]] = 1.0
         return scores
 
-    def _may_be_similar(self, rows: Ints, others: Ints) -> npt.NDArray[np.bool_]:
-        """Return False for the pairs whose beginnings alone differ too much.
+    def _may_be_similar(self, rows: Ints, others: Ints) -> npt.NDArray[np.bool_] | None:
+        """Return False for the pairs that differ too much in their beginnings.
+
+        Beginnings that leave most pairs are not compared again; None if there is none that does.
+        """
+        while self._prefixes:
+            may_be = self._reach(rows, others, self._prefixes[0])
+            if may_be.mean() <= _MOST_LEFT:
+                return may_be
+            del self._prefixes[0]
+        return None
+
+    def _reach(self, rows: Ints, others: Ints, prefix: int) -> npt.NDArray[np.bool_]:
+        """Return whether pairs can reach the limit with the first ``prefix`` characters of one.
 
         ``ratio = 2 LCS / (a + b)`` with the longest common subsequence of texts of ``a`` and ``b``
         characters. In texts that reach the limit, the beginning of one is matched within as many
@@ -258,11 +274,11 @@ class _ParameterColumn:
         total = a[:, None] + b[None, :]
         inserted = math.ceil((1 - self._lowest) * total.max())
         common = process.cdist(
-            [text[:_PREFIX] for text in self._texts[rows]],
-            [text[: _PREFIX + inserted] for text in self._texts[others]],
+            [text[:prefix] for text in self._texts[rows]],
+            [text[: prefix + inserted] for text in self._texts[others]],
             scorer=LCSseq.similarity,
             dtype=np.int32,
         )
-        at_most = common + np.maximum(a - _PREFIX, 0)[:, None]
+        at_most = common + np.maximum(a - prefix, 0)[:, None]
         may_be: npt.NDArray[np.bool_] = 2 * at_most >= self._lowest * total - 1e-6
         return may_be

@@ -21,16 +21,18 @@ def edited(random: Random, text: str, share: float) -> str:
     return text[:place] + "".join(random.choices(LETTERS, k=size)) + text[place:]
 
 
+@pytest.mark.parametrize("unrelated", [20, 300])
 @pytest.mark.parametrize("length", [700, 1_000, 3_000])
 @pytest.mark.parametrize("others", [{}, {"path": (True, "src/cart.py"), "limit": (False, "20")}])
 def test_the_similar_pairs_are_those_of_the_definition(
-    length: int, others: dict[str, tuple[bool, str]]
+    length: int, unrelated: int, others: dict[str, tuple[bool, str]]
 ) -> None:
     random = seeded(length)
     base = "".join(random.choices(LETTERS, k=length))
     # Around the limit of 0.9, which a fifth inserted or deleted is at, and far below it.
-    shares = [each / 100 for each in range(40)] * 2 + [1.0] * 20
-    texts = [edited(random, base, share) for share in shares]
+    texts = [edited(random, base, each / 100) for each in range(40)]
+    texts += ["".join(random.choices(LETTERS, k=length)) for _ in range(unrelated)]
+    texts += [edited(random, base, each / 100) for each in range(40)]
     parameters = {key: {"command": (True, text)} | others for key, text in enumerate(texts)}
     keys = list(parameters)
     members = pl.DataFrame({"block": [0] * len(keys), "key": keys, "rank": keys})
