@@ -29,7 +29,7 @@ def ingest(folder: str) -> dict[str, object]:
 def tick(folder: str, times: int) -> dict[str, float]:
     """The work of ``otel_landing_sensor`` when nothing has changed: median of times, in ms.
 
-    And beside it one walk over the folder, of a system call per file.
+    And of one walk over the folder, with a system call per file.
     """
     taken: list[float] = []
     walked: list[float] = []
