@@ -13,14 +13,16 @@ from evaluation_pipelines.telemetry.unread_files import ingest_lags
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
-
-@pytest.mark.parametrize(
+IN_BOTH_FORMS = pytest.mark.parametrize(
     ("name", "pack"),
     [
         ("logs.jsonl.gz", gzip.compress),
         ("logs.jsonl.zst", lambda content: pa.compress(content, codec="zstd", asbytes=True)),
     ],
 )
+
+
+@IN_BOTH_FORMS
 def test_a_compressed_file_is_read_once_and_again_only_when_it_grows(
     workplace: Workplace, name: str, pack: Callable[[bytes], bytes]
 ) -> None:
@@ -89,13 +91,7 @@ def test_what_a_truncated_compressed_file_has_is_read_and_the_rest_when_it_comes
     assert workplace.quarantined().is_empty()
 
 
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [
-        ("logs.jsonl.gz", gzip.compress),
-        ("logs.jsonl.zst", lambda content: pa.compress(content, codec="zstd", asbytes=True)),
-    ],
-)
+@IN_BOTH_FORMS
 def test_a_compressed_file_that_grows_at_any_byte_gives_each_line_once(
     workplace: Workplace, name: str, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -3,77 +3,35 @@
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
-from threading import Barrier, Thread
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
-from evaluation_pipelines.schemas import Table
-from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain import reader
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
-from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
     all_entries,
 )
-from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
-from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-
-SHORT = {"max_line_bytes": 2_000}
-FEW = {"max_attributes": 20}
-LATER = NOW + timedelta(hours=1)
-
-
-def numbered(*numbers: int, **values: object) -> dict[str, object]:
-    return {f"a{n}": n for n in numbers} | values
-
-
-def long_line(number: int, second: float = 0) -> bytes:
-    """Return a prompt of more than 2,000 bytes."""
-    return line(claude("user_prompt", second, n=number, prompt="x" * 2_000))
-
-
-def short_line(number: int, second: float = 0) -> bytes:
-    """Return a prompt of fewer than 2,000 bytes."""
-    return line(claude("user_prompt", second, n=number))
-
-
-def many(number: int) -> dict[str, object]:
-    """Return a record with more than 20 attributes."""
-    return claude("user_prompt", number, n=number, **numbered(*range(20)))
-
-
-def retry(workplace: Workplace) -> RetryReport:
-    """Retry all unresolved entries."""
-    return Retry(workplace.stores, lambda: LATER).run()
-
-
-def landed(workplace: Workplace) -> list[int]:
-    """Return the numbers of all landed events."""
-    return sorted(json.loads(text)["n"] for text in workplace.landed()["attributes"])
-
-
-def unresolved(workplace: Workplace) -> list[tuple[int, int, str]]:
-    """Return offset, record and reason of the unresolved entries."""
-    frame = all_entries(workplace.stores).filter(~pl.col("resolved"))
-    return frame.select("offset", "record_index", "reason").rows()
-
-
-def totals(workplace: Workplace) -> IngestCounts:
-    """Return the counts of all ingests."""
-    return IngestBatches(workplace.ledger).totals()
+from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
+    FEW,
+    LATER,
+    SHORT,
+    landed,
+    long_line,
+    many,
+    numbered,
+    retry,
+    short_line,
+    totals,
+    unresolved,
+)
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 
 def assert_same_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:
@@ -325,77 +283,6 @@ def test_entries_of_a_deleted_or_changed_file_stay_with_that_reason(
         assert (report.resolved, report.events) == (0, 0)
         assert totals(workplace) == before
         assert len(unresolved(workplace)) == 1
-
-
-def test_a_file_that_an_ingest_is_reading_is_not_retried(tmp_path: Path) -> None:
-    with open_workplace(tmp_path, **SHORT) as workplace:
-        workplace.land("logs.jsonl", long_line(0))
-        workplace.ingest()
-        (file,) = SourceFiles(workplace.ledger).all()
-        SourceFiles(workplace.ledger).acquire_lease(file.file_id, "another reader", 9_999, LATER)
-    with open_workplace(tmp_path) as workplace:
-        assert [found for _, found in retry(workplace).unresolved] == [quarantine_retry.BUSY]
-        SourceFiles(workplace.ledger).release_lease(file.file_id, "another reader", 2)
-        assert retry(workplace).resolved == 1
-
-
-def test_two_concurrent_retries_store_the_result_of_one(tmp_path: Path) -> None:
-    content = b"".join(map(long_line, range(40)))
-    with open_workplace(tmp_path, **SHORT) as workplace:
-        workplace.land("a.jsonl", content)
-        workplace.land("b.jsonl", content.replace(b"xxx", b"yyy"))
-        workplace.ingest()
-    reports: list[RetryReport] = []
-    barrier = Barrier(2)
-
-    def one() -> None:
-        with open_workplace(tmp_path, batch_bytes=5_000) as workplace:
-            barrier.wait()
-            reports.append(retry(workplace))
-
-    threads = [Thread(target=one) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with open_workplace(tmp_path) as workplace:
-        rest = retry(workplace)
-        assert sum(each.resolved for each in [*reports, rest]) == 80
-        assert landed(workplace) == sorted([*range(40), *range(40)])
-        assert totals(workplace).quarantined == 0
-
-
-def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_path: Path) -> None:
-    with open_workplace(tmp_path, **SHORT) as workplace:
-        workplace.land("logs.jsonl", long_line(0) + long_line(1))
-        workplace.ingest()
-    with open_workplace(tmp_path) as workplace:
-
-        def taken_over() -> None:
-            """Let an ingest take the lease after it expired."""
-            (file,) = SourceFiles(workplace.ledger).all()
-            later = LATER + timedelta(days=1)
-            assert SourceFiles(workplace.ledger).acquire_lease(file.file_id, "an ingest", 60, later)
-
-        class LeaseLosingLake(Lake):
-            """Lake that loses the lease before a part is written."""
-
-            def write_part(
-                self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
-            ) -> NewPart:
-                taken_over()
-                return super().write_part(frame, table, session_date, name)
-
-        stores = replace(
-            workplace.stores, lake=LeaseLosingLake(workplace.lake.root, Manifest(workplace.ledger))
-        )
-        with pytest.raises(LeaseLostError, match="try again when it is done"):
-            Retry(stores, lambda: LATER).run()
-        assert landed(workplace) == []
-        (file,) = SourceFiles(workplace.ledger).all()
-        SourceFiles(workplace.ledger).release_lease(file.file_id, "an ingest", file.lease_epoch)
-        assert retry(workplace).resolved == 2
-        assert landed(workplace) == [0, 1]
 
 
 def test_the_rest_of_a_decompression_bomb_is_not_read_as_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Lines that go to quarantine under a low limit, and the state after a retry."""
+
+import json
+from datetime import timedelta
+
+import polars as pl
+
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.quarantine.entries import (
+    all_entries,
+)
+from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+SHORT = {"max_line_bytes": 2_000}
+
+
+FEW = {"max_attributes": 20}
+
+
+LATER = NOW + timedelta(hours=1)
+
+
+def numbered(*numbers: int, **values: object) -> dict[str, object]:
+    return {f"a{n}": n for n in numbers} | values
+
+
+def long_line(number: int, second: float = 0) -> bytes:
+    """Return a prompt of more than 2,000 bytes."""
+    return line(claude("user_prompt", second, n=number, prompt="x" * 2_000))
+
+
+def short_line(number: int, second: float = 0) -> bytes:
+    """Return a prompt of fewer than 2,000 bytes."""
+    return line(claude("user_prompt", second, n=number))
+
+
+def many(number: int) -> dict[str, object]:
+    """Return a record with more than 20 attributes."""
+    return claude("user_prompt", number, n=number, **numbered(*range(20)))
+
+
+def retry(workplace: Workplace) -> RetryReport:
+    """Retry all unresolved entries."""
+    return Retry(workplace.stores, lambda: LATER).run()
+
+
+def landed(workplace: Workplace) -> list[int]:
+    """Return the numbers of all landed events."""
+    return sorted(json.loads(text)["n"] for text in workplace.landed()["attributes"])
+
+
+def unresolved(workplace: Workplace) -> list[tuple[int, int, str]]:
+    """Return offset, record and reason of the unresolved entries."""
+    frame = all_entries(workplace.stores).filter(~pl.col("resolved"))
+    return frame.select("offset", "record_index", "reason").rows()
+
+
+def totals(workplace: Workplace) -> IngestCounts:
+    """Return the counts of all ingests."""
+    return IngestBatches(workplace.ledger).totals()
