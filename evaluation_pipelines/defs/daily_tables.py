@@ -4,7 +4,7 @@ They share one step, since a date that fails must neither stop the other dates n
 materialized. Separate steps succeed or fail for all dates of a run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -95,7 +95,8 @@ def daily_tables(
     """Build events, sessions and their scores of the dates of a run, in batches of dates.
 
     A nightly run builds the dates whose judge scores it has published, and all tables of them: a
-    date with some of its tables rebuilt would stay due.
+    date with some of its tables rebuilt would stay due. All tables are also built of a date that
+    lacks an input of the selected ones.
     """
     selected = [key.to_user_string() for key in context.selected_asset_keys]
     days = [date.fromisoformat(key) for key in context.partition_keys]
@@ -113,8 +114,13 @@ def daily_tables(
                 context.log.info("%s: %d sessions that no profile matches", day, unmatched)
             checks.add_built(day, built)
 
+    buildable = set(days) if nightly else _with_inputs(stores, selected, days)
+    progress = LoggedProgress(context.log)
     tables = _DAILY if nightly else selected
-    outcome = Build(stores, tables, report).run(days, LoggedProgress(context.log))
+    outcome = Build(stores, tables, report).run(buildable, progress)
+    if others := set(days) - buildable:
+        context.log.info("%d dates lack an input: all their tables are built", len(others))
+        outcome += Build(stores, _DAILY, report).run(others, progress)
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:
         for shown in [each] if each.table in selected else _at_selected(each, selected):
@@ -134,6 +140,18 @@ def daily_tables(
     if failed:  # the sensor retries these dates
         context.log.error("%s", _failure_text(failed, len(days)))
     yield from logged_outputs(context, _DAILY)
+
+
+def _with_inputs(stores: Stores, selected: Sequence[str], days: Iterable[date]) -> set[date]:
+    """Return the dates that have all inputs of the selected tables that the run does not build.
+
+    A date that was never built has none of its tables: they become current together.
+    """
+    inputs = {name for table in selected for name in _DAILY[table].upstream}
+    found = set(days)
+    for name in _DAILY.keys() & inputs - set(selected):
+        found.intersection_update(stores.lake.partitions(_DAILY[name].table))
+    return found
 
 
 def _events(

@@ -3,7 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines_tests.defs.code_location import (
     DAILY_TABLES,
     CodeLocation,
@@ -194,6 +194,27 @@ def test_one_table_alone_makes_a_parked_date_due_again(location: CodeLocation) -
     now = queued_dates(location.workplace)[day(1)]
     assert (now.is_built, now.parked, now.attempts) == (False, False, 0)
     assert location.requested_ranges("touched_dates_sensor") == [(day(1), day(1))]
+
+
+def test_a_table_of_a_parked_date_that_has_no_inputs_is_built_with_all_others(
+    location: CodeLocation,
+) -> None:
+    """As when the first build failed at the sessions, so that there are no events either."""
+    location.land(0, 1)
+    location.build(0)
+    obstacle = location.workplace.lake.folder(AGENT_SESSIONS, day(1))
+    obstacle.write_text("in the way")
+    for _ in range(4):
+        assert not location.build(1).success
+    assert attempts_and_parked(location) == (4, True)
+    obstacle.unlink()
+    before = location.workplace.lake.parts(AGENT_EVENTS, [day(0)])
+    assert location.materialize_range(0, 1, "agent_sessions").success
+
+    assert queued_dates(location.workplace)[day(1)].is_built
+    assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1"]
+    assert location.materialized("session_performance") == [day(0), day(1)]
+    assert location.workplace.lake.parts(AGENT_EVENTS, [day(0)]) == before
 
 
 def test_a_parked_date_that_still_fails_stays_parked(location: CodeLocation) -> None:
