@@ -240,7 +240,9 @@ class Build:
             each.failed = self._failed(each.day, daily, each.queued, result)
         else:
             before = each.staged.get(name)
-            each.staged[name] = before.joined(result) if before else result
+            # Only `announce` needs all rows: those of all shards together would take much memory.
+            made = result.preview_rows() if daily.is_large else result
+            each.staged[name] = before.joined(made) if before else made
 
     def _publish(
         self,

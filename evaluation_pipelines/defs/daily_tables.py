@@ -7,12 +7,14 @@ materialized. Separate steps succeed or fail for all dates of a run.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from itertools import chain
+from operator import attrgetter
 
 import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.event_storage import log_events
@@ -114,21 +116,15 @@ def daily_tables(
                 context.log.info("%s: %d sessions that no profile matches", day, unmatched)
             checks.add_built(day, built)
 
-    buildable = set(days) if nightly else _with_inputs(stores, selected, days)
-    progress = LoggedProgress(context.log)
-    tables = _DAILY if nightly else selected
-    outcome = Build(stores, tables, report).run(buildable, progress)
-    if others := set(days) - buildable:
-        context.log.info("%d dates lack an input: all their tables are built", len(others))
-        outcome += Build(stores, _DAILY, report).run(others, progress)
+    outcome: list[DateBuilt | DateFailed] = []
+    for tables, of_tables in _plan(stores, tuple(_DAILY) if nightly else selected, days):
+        outcome += Build(stores, tables, report).run(of_tables, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
-    for each in failed:
-        for shown in [each] if each.table in selected else _at_selected(each, selected):
-            checks.add_failed(shown)
-        if each.parked:
-            reason = f"{each.table}: {each.error}"
-            parked = parked_date_alert(each.session_date, each.attempts, reason)
-            raise_alert(stores, parked, datetime.now(UTC), context.log)
+    for shown in chain.from_iterable(_at_selected(each, selected) for each in failed):
+        checks.add_failed(shown)
+    for each in filter(attrgetter("parked"), failed):
+        parked = parked_date_alert(each.session_date, each.attempts, f"{each.table}: {each.error}")
+        raise_alert(stores, parked, datetime.now(UTC), context.log)
     report_checks(context.instance, stores)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed and not nightly:
@@ -142,16 +138,21 @@ def daily_tables(
     yield from logged_outputs(context, _DAILY)
 
 
-def _with_inputs(stores: Stores, selected: Sequence[str], days: Iterable[date]) -> set[date]:
-    """Return the dates that have all inputs of the selected tables that the run does not build.
+def _plan(
+    stores: Stores, selected: Sequence[str], days: Iterable[date]
+) -> Iterator[tuple[Sequence[str], set[date]]]:
+    """Yield tables and the dates of which to build them: all tables where inputs are missing.
 
     A date that was never built has none of its tables: they become current together.
     """
     inputs = {name for table in selected for name in _DAILY[table].upstream}
-    found = set(days)
+    complete, days = set(days), set(days)
     for name in _DAILY.keys() & inputs - set(selected):
-        found.intersection_update(stores.lake.partitions(_DAILY[name].table))
-    return found
+        complete.intersection_update(stores.lake.partitions(_DAILY[name].table))
+    if complete:
+        yield selected, complete
+    if incomplete := days - complete:
+        yield tuple(_DAILY), incomplete
 
 
 def _events(
@@ -162,13 +163,15 @@ def _events(
 ) -> Iterator[dg.AssetObservation | dg.AssetMaterialization]:
     for day, built in published.items():
         # Observations come first: the page of a partition shows its latest event on top.
-        yield from observations.of(built.announcements)
+        yield from observations.of(built.announced)
         daily = _DAILY[built.table.name]
-        yield materialization(stores, daily, day, built, event_counts(built.announcements), latest)
+        yield materialization(stores, daily, day, built, event_counts(built.announced), latest)
 
 
 def _at_selected(failed: DateFailed, selected: Sequence[str]) -> list[DateFailed]:
     """Return a failure at a table outside the run as a failure of each selected table."""
+    if failed.table in selected:
+        return [failed]
     error = f"{failed.table}: {failed.error}"
     return [replace(failed, table=each, error=error, broken=None) for each in selected]
 

@@ -206,7 +206,7 @@ class _Tables:
             pl.concat(sent),
             lake.read(AGENT_SESSIONS, [day], [*_CONTENT, "session_id"]),
             lake.read(SESSION_PERFORMANCE, [day], _CONTENT),
-            lake.read(SESSION_EVALUATIONS, [day]),
+            lake.read(SESSION_EVALUATIONS, [day], [*_CONTENT, "card_id"]),
             lake.read(SCORECARDS, [day], ["card_id"])["card_id"].to_list(),
         )
 
@@ -231,8 +231,7 @@ def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
     touched = RebuildQueue(stores.ledger).get(day)
     waiting = None if touched is None or touched.is_built else touched
     scorings = _scorings(stores, day)
-    present = tables.evaluations.join(tables.windows, on=_CONTENT, how="semi")
-    sessions = _book_sessions(stores, day, present, scorings, now)
+    sessions = _book_sessions(stores, day, tables.windows, scorings, now)
     vanished = scorings.join(tables.windows, on=_SESSION, how="anti")
     return DayBooks(
         day,
@@ -252,15 +251,19 @@ def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
 
 
 def _book_sessions(
-    stores: Stores, day: date, evaluations: pl.DataFrame, scorings: pl.DataFrame, now: datetime
+    stores: Stores, day: date, windows: pl.DataFrame, scorings: pl.DataFrame, now: datetime
 ) -> pl.DataFrame:
-    """Return the rows of the books, made shard by shard: EVALUATION_BOOKS."""
+    """Return the rows of the books, made shard by shard: EVALUATION_BOOKS.
+
+    An evaluation without a window is none of them.
+    """
     judged = _judged(stores, day, now)
     frames = []
     for shard in shards(stores.settings.shards):
         of_shard = replace(stores, lake=stores.lake.of(shard))
-        some = evaluations if shard.is_whole else shard.rows_of(evaluations)
-        frames.append(book_rows(some, bookings(of_shard, day, some, judged, now), scorings))
+        evaluations = of_shard.lake.read(SESSION_EVALUATIONS, [day])
+        present = evaluations.join(windows, on=_CONTENT, how="semi", maintain_order="left")
+        frames.append(book_rows(present, bookings(of_shard, day, present, judged, now), scorings))
     return pl.concat(frames)
 
 

@@ -1,6 +1,7 @@
 """Events about effective scores of sessions."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -24,3 +25,18 @@ class Announcement:
         """Decode the payload."""
         values: dict[str, Any] = msgspec.json.decode(self.payload)
         return values
+
+
+MAX_SHOWN = 50
+"""A partition with more events only counts them: each would take memory, and time to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """Events that were recorded for the first time.
+
+    ``events`` are the first of them, in their order; ``counts`` is the number of all, by kind.
+    """
+
+    events: tuple[Announcement, ...] = ()
+    counts: Counter[str] = field(default_factory=Counter)

@@ -23,7 +23,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     UTC_TIME,
 )
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.announcement import Announced
 from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.scorecards.domain.checks import (
     cards_are_on_their_scale,
@@ -345,16 +345,13 @@ def _evaluations(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPart
     )
 
 
-def announce(
-    stores: Stores, day: date, built: BuiltPartition, now: datetime
-) -> tuple[Announcement, ...]:
+def announce(stores: Stores, day: date, built: BuiltPartition, now: datetime) -> Announced:
     """Record the events about a date of SESSION_EVALUATIONS.
 
     Returns:
         The events that were not recorded before.
     """
-    events = list(announcements(built.frame))
-    return tuple(EventStore(stores.ledger).record(day, events, now))
+    return EventStore(stores.ledger).record(day, announcements(built.frame), now)
 
 
 def _unscored(inputs: ScoringInputs) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
-_MERGED_BYTES, _MERGED_ROWS = 8 * 1024 * 1024, 500_000
+_MERGED_BYTES, _MERGED_ROWS = 8 * 1024 * 1024, 200_000
 """Parts are merged up to this size: more rows would take much memory, and reads gain nothing."""
 
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 import polars as pl
 
 from evaluation_pipelines.schemas import Table
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.announcement import Announced
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.stores import Stores
@@ -27,7 +27,7 @@ class BuiltPartition:
         checks: Results of the table's checks.
         facts: Counts to log, by name.
         parts: For a table with several files per partition: files to replace, by name.
-        announcements: Announcements made when the partition was published.
+        announced: Events recorded when the partition was published.
         shown: Small tables that explain the partition, by name.
         total_rows: Number of rows if ``frame`` has only the first of them.
     """
@@ -37,7 +37,7 @@ class BuiltPartition:
     checks: tuple[CheckResult, ...]
     facts: dict[str, int] = field(default_factory=dict)
     parts: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    announcements: tuple[Announcement, ...] = ()
+    announced: Announced = field(default_factory=Announced)
     shown: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     total_rows: int | None = None
 
@@ -144,12 +144,15 @@ class DailyTable:
     upstream: tuple[str, ...]
     preview: tuple[str, ...]
     code_version: str
-    announce: (
-        Callable[[Stores, date, BuiltPartition, datetime], tuple[Announcement, ...]] | None
-    ) = None
+    announce: Callable[[Stores, date, BuiltPartition, datetime], Announced] | None = None
     own_step: bool = False
     alone: bool = False
     by_shard: bool = True
+
+    @property
+    def is_large(self) -> bool:
+        """True if only its first rows are reported: nothing else about it needs all of them."""
+        return self.by_shard and self.announce is None
 
     def check_descriptions(self) -> dict[str, str]:
         """Return the name of each check and what it says."""
@@ -210,4 +213,4 @@ def announced(
     """Call ``announce`` of a table for a partition that has become current."""
     if daily.announce is None:
         return made
-    return replace(made, announcements=daily.announce(stores, day, made, now))
+    return replace(made, announced=daily.announce(stores, day, made, now))

@@ -1,5 +1,6 @@
 """Scorecards in the code location: events, audit sample, calibration check, scheduled rebuilds."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -13,7 +14,7 @@ from evaluation_pipelines.defs.scorecards.events import (
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.announcement import Announced, Announcement
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
@@ -67,25 +68,28 @@ def test_an_override_makes_its_date_due(location: CodeLocation) -> None:
     assert queued_dates(location.workplace)[day(1)].is_built
 
 
-def events(count: int) -> list[Announcement]:
-    return [
+def announced(count: int) -> Announced:
+    events = (
         Announcement(f"id-{n}", "kind", day(0), "default", f"s-{n}", None, 50.0, '{"a": 1}')
         for n in range(count)
-    ]
+    )
+    return Announced(tuple(events), Counter({"kind": count}))
 
 
 def test_a_run_observes_events_up_to_a_number_and_counts_the_others() -> None:
     observations = Observations("session_evaluations")
 
-    few = observations.of(events(MAX_OBSERVATIONS - 1))
+    few = observations.of(announced(MAX_OBSERVATIONS - 1))
     assert len(few) == MAX_OBSERVATIONS - 1
     assert few[0].metadata["session_key"].value == "s-0"
     assert few[0].metadata["payload"].value == {"a": 1}
 
-    assert observations.of(events(2)) == []
-    assert {name: each.value for name, each in event_counts(events(2)).items()} == {"new kind": 2}
+    assert observations.of(announced(2)) == []
+    assert {name: each.value for name, each in event_counts(announced(2)).items()} == {
+        "new kind": 2
+    }
 
-    assert len(observations.of(events(1))) == 1
+    assert len(observations.of(announced(1))) == 1
 
 
 def test_a_session_that_ends_by_silence_is_scored_without_new_telemetry(

@@ -1,14 +1,12 @@
 """Events about effective scores as observations of their asset."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
 
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.announcement import MAX_SHOWN, Announced, Announcement
 
-MAX_OBSERVATIONS = 50
+MAX_OBSERVATIONS = MAX_SHOWN
 """Observations of one run. If there would be more, the events of a date are only counted, in the
 metadata of its materialization.
 
@@ -23,18 +21,19 @@ class Observations:
     asset: str
     _count: int = 0
 
-    def of(self, events: Sequence[Announcement]) -> list[dg.AssetObservation]:
+    def of(self, announced: Announced) -> list[dg.AssetObservation]:
         """Return an observation for each event of a date, or none if they would be too many."""
-        if self._count + len(events) > MAX_OBSERVATIONS:
+        number = announced.counts.total()
+        if self._count + number > MAX_OBSERVATIONS:
             return []
-        self._count += len(events)
-        return [_observation(self.asset, each) for each in events]
+        self._count += number
+        return [_observation(self.asset, each) for each in announced.events]
 
 
-def event_counts(events: Sequence[Announcement]) -> dict[str, dg.MetadataValue]:
+def event_counts(announced: Announced) -> dict[str, dg.MetadataValue]:
     """Return the number of new events of each kind as metadata of their partition."""
-    kinds = Counter(each.kind for each in events)
-    return {f"new {kind}": dg.MetadataValue.int(number) for kind, number in sorted(kinds.items())}
+    kinds = sorted(announced.counts.items())
+    return {f"new {kind}": dg.MetadataValue.int(number) for kind, number in kinds}
 
 
 def _observation(asset: str, event: Announcement) -> dg.AssetObservation:

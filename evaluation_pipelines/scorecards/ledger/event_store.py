@@ -1,17 +1,20 @@
 """Store of events about effective scores, each recorded once, for other systems to read."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import islice
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.announcement import MAX_SHOWN, Announced, Announcement
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.scorecards import EVALUATION_EVENTS
 
 _EVENT = EVALUATION_EVENTS.c
+_EVENTS_PER_TRANSACTION = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +32,13 @@ class EvaluationEvent:
 
 
 class EventStore:
-    """Operations on ``evaluation_events``; every method is one transaction."""
+    """Operations on ``evaluation_events``."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
 
-    def record(
-        self, day: date, announced: Sequence[Announcement], now: datetime
-    ) -> list[Announcement]:
-        """Record the events of a date.
+    def record(self, day: date, announcements: Iterable[Announcement], now: datetime) -> Announced:
+        """Record the events of a date, many in a transaction; an event that is known is skipped.
 
         Returns:
             The events that were not recorded before.
@@ -45,9 +46,16 @@ class EventStore:
         known = sa.select(_EVENT.event_id).where(_EVENT.session_date == day)
         with reading(self._engine) as connection:
             seen = set(connection.scalars(known))
-        new = [each for each in announced if each.event_id not in seen]
-        if not new:
-            return []
+        new = (each for each in announcements if each.event_id not in seen)
+        shown: list[Announcement] = []
+        counts: Counter[str] = Counter()
+        while some := list(islice(new, _EVENTS_PER_TRANSACTION)):
+            self._insert(some, now)
+            counts.update(each.kind for each in some)
+            shown += some[: MAX_SHOWN - len(shown)]
+        return Announced(tuple(shown), counts)
+
+    def _insert(self, announcements: Iterable[Announcement], now: datetime) -> None:
         rows = [
             {
                 "event_id": each.event_id,
@@ -58,7 +66,7 @@ class EventStore:
                 "payload": each.payload,
                 "recorded_at": now,
             }
-            for each in new
+            for each in announcements
         ]
         with writing(self._engine) as connection:
             # Another run may have recorded them since the query: the second insert adds nothing.
@@ -66,7 +74,6 @@ class EventStore:
             connection.execute(
                 insert.on_conflict_do_nothing(index_elements=[_EVENT.event_id]), rows
             )
-        return new
 
     def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
         """Return the events of a kind after ``position``, oldest first.

@@ -1,6 +1,7 @@
 """Ledger stores of scorecards: no duplicates, no losses, dates due when they should be."""
 
 import threading
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.announcement import Announced, Announcement
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.scorecards.ledger.override_store import (
@@ -134,11 +135,19 @@ def test_a_sample_is_stored_once_and_an_audit_answers_it(ledger: Ledger) -> None
 
 def test_an_event_is_recorded_once(ledger: Ledger) -> None:
     events = EventStore(ledger)
-    assert events.record(DAY, [event(1), event(2)], NOW) == [event(1), event(2)]
-    assert events.record(DAY, [event(1), event(2), event(3)], NOW) == [event(3)]
-    assert events.record(DAY, [], NOW) == []
+    assert events.record(DAY, [event(1), event(2)], NOW).events == (event(1), event(2))
+    assert events.record(DAY, [event(1), event(2), event(3)], NOW).events == (event(3),)
+    assert events.record(DAY, [], NOW) == Announced()
 
     assert [each.event_id for each in events.after(0, 10)] == ["id-1", "id-2", "id-3"]
+
+
+def test_all_of_many_events_are_recorded_and_the_first_are_shown(ledger: Ledger) -> None:
+    many = [event(number) for number in range(10_001)]  # one more than a transaction has
+    recorded = EventStore(ledger).record(DAY, iter(many), NOW)
+
+    assert recorded == Announced(tuple(many[:50]), Counter({many[0].kind: 10_001}))
+    assert len(EventStore(ledger).after(0, 20_000)) == 10_001
 
 
 def test_events_are_read_from_a_position(ledger: Ledger) -> None:
