@@ -64,7 +64,7 @@ _BOOKS = dg.AssetSelection.assets(EVALUATION_BOOKS.name)
 aggregates_sensor = dg.AutomationConditionSensorDefinition(
     "aggregates_sensor",
     target=dg.AssetSelection.all() - dg.AssetSelection.groups(REPUTATION) - _BOOKS,
-    minimum_interval_seconds=30,
+    minimum_interval_seconds=10,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Builds the aggregates whose inputs have changed, and all of them every hour.",
 )

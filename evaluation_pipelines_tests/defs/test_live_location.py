@@ -3,6 +3,7 @@
 from collections import defaultdict
 from functools import partial
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -42,6 +43,7 @@ def test_the_whole_location_as_users_run_it(workplace: Workplace) -> None:
     ):
         live.wait("scores of the history", lambda: scores(workplace).height == len(lines))
         check_that_a_line_is_scored_within_a_minute(live, workplace)
+        check_that_a_line_reaches_the_analysts_within_a_minute(live, workplace)
         backfill = check_that_a_backfill_is_one_run_and_disturbs_no_reader(live, workplace)
         check_that_a_session_resumed_later_updates_its_first_date_only(live, workplace)
         check_that_a_broken_date_is_retried_alone(live, workplace, receiver)
@@ -58,6 +60,21 @@ def check_that_a_line_is_scored_within_a_minute(live: LiveLocation, workplace: W
     print(f"line appended -> score visible, seconds: {taken}")  # noqa: T201 - what -s is for
 
     assert len(taken) == 5
+    assert max(taken) <= 60
+
+
+def check_that_a_line_reaches_the_analysts_within_a_minute(
+    live: LiveLocation, workplace: Workplace
+) -> None:
+    taken: list[float] = []
+    for number in range(25, 28):
+        workplace.land("live.jsonl", session_line(number), "ab")
+        shown = partial(is_published, workplace, f"s-{number}")
+        _, seconds = live.wait("published line", shown, 120)
+        taken.append(round(seconds, 1))
+    print(f"line appended -> in the analysts' database, seconds: {taken}")  # noqa: T201
+
+    assert len(taken) == 3
     assert max(taken) <= 60
 
 
@@ -147,6 +164,18 @@ def scores(workplace: Workplace, session: str | None = None) -> pl.DataFrame:
 def is_scored(workplace: Workplace, session: str) -> bool:
     """Return whether a session has a score."""
     return not scores(workplace, session).is_empty()
+
+
+def is_published(workplace: Workplace, session: str) -> bool:
+    """Return whether the analysts' database has the score of a session."""
+    database = workplace.settings.data_dir / "analytics.duckdb"
+    if not database.exists():
+        return False
+    with duckdb.connect(str(database), read_only=True) as connection:
+        found = connection.execute(
+            "select count(*) from session_performance where session_id = ?", [session]
+        ).fetchone()
+    return found == (1,)
 
 
 def written(workplace: Workplace, number: int) -> int:
