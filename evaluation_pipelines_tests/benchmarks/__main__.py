@@ -9,6 +9,7 @@ import os
 
 from evaluation_pipelines_tests.benchmarks import (
     backfill,
+    curves,
     formulas,
     growth,
     judge_run,
@@ -27,6 +28,7 @@ SECTIONS = {
     "ingest": speed.run,
     "memory": growth.memory,
     "history": growth.history,
+    "growth": curves.run,
     "loading": loading.run,
     "formulas": formulas.run,
     "session": one_session.run,

@@ -1,0 +1,75 @@
+"""How processor time grows with everything that has a size: flat or linear, or the curve bends."""
+
+import math
+from dataclasses import dataclass
+
+from evaluation_pipelines_tests.benchmarks.measure import run_function
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
+
+_FACTORS = (1, 2, 4)
+_FLAT = 1.5
+"""Largest growth of a flat curve when the size grows fourfold; a linear one would reach 4."""
+_LINEAR = 1.5
+"""Largest exponent of a linear curve: between 1, linear, and 2, quadratic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What grows, the smallest of its three sizes, and the function that measures one size."""
+
+    what: str
+    smallest: int
+    function: str
+    is_flat: bool = False
+
+
+CURVES = (
+    Curve("events of one session: build", 8_000, "build_one_session"),
+    Curve("sessions of a date: build", 1_000, "build_sessions"),
+    Curve("dates before it: build of one new date", 20, "build_after_dates", is_flat=True),
+    Curve("files in the landing folder: a look after a change", 1_000, "look_for_files"),
+    Curve("people: comparison of two models", 50, "compare_people"),
+    Curve("profiles that match: build of 500 sessions", 4, "build_with_profiles"),
+    Curve("lines in quarantine: list of the newest", 2_000, "list_quarantine"),
+    Curve("overrides: import", 250, "import_overrides"),
+    Curve("overrides of a date: build", 250, "build_with_overrides"),
+)
+
+
+def run(options: Options) -> Section:
+    """Every curve at three sizes, in turn; the best of all rounds counts."""
+    section = Section()
+    for curve in CURVES:
+        sizes = [curve.smallest * factor for factor in _FACTORS]
+        for _ in range(options.rounds):
+            for size in sizes:
+                with data_folder(name="curve") as folder:
+                    measured = run_function(
+                        f"curves_work:{curve.function}", folder=str(folder), size=size
+                    )
+                taken = {"processor_seconds": measured.answer}
+                section.rounds.setdefault(f"{curve.what}, {size}", []).append(taken)
+        seconds = [section.best(f"{curve.what}, {size}", "processor_seconds") for size in sizes]
+        section.outcomes.append(outcome(curve, seconds))
+    return section
+
+
+def outcome(curve: Curve, seconds: list[float]) -> Outcome:
+    """Judge a curve by the processor seconds of its three sizes, each twice the one before."""
+    first, second, third = seconds
+    if curve.is_flat:
+        growth = third / first
+        told, target, met = f"{growth:.2f}x", f"<= {_FLAT}x for 4x the size", growth <= _FLAT
+    else:
+        # What does not grow with the size hides in both differences.
+        exponent = math.log2(max(third - second, 1e-9) / max(second - first, 1e-9))
+        told, target, met = f"n^{exponent:.2f}", f"<= n^{_LINEAR}", exponent <= _LINEAR
+    smallest, largest = curve.smallest, curve.smallest * _FACTORS[-1]
+    return Outcome(
+        f"growth: {curve.what} ({largest} against {smallest})",
+        f"{third:.2f} s",
+        f"{first:.2f} s",
+        told,
+        target,
+        met,
+    )
