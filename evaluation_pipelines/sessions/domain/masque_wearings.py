@@ -60,6 +60,10 @@ class _Don:
     masque: str
     doff: _Doff | None = None
 
+    @property
+    def is_instant(self) -> bool:
+        return self.doff is not None and self.doff.time_us == self.time_us
+
 
 @dataclass(slots=True)
 class _Wearing:
@@ -171,11 +175,18 @@ def _begin(found: list[_Wearing], wearing: _Wearing) -> None:
 
 def _changes(dons: list[_Don]) -> Iterator[tuple[tuple[int, int, int], _Don, bool]]:
     """Yield a sort key, a don, and whether it is put on or taken off then."""
-    # Of those put on at one time the one that stays on longest is the outer one.
     ordered = sorted(dons, key=attrgetter("position"))
-    ordered.sort(key=lambda don: -don.doff.time_us if don.doff else -(2**63))
+    ordered.sort(key=_outermost_first)
     for order, don in enumerate(ordered):
         yield (don.time_us, 1, order), don, True
         if don.doff:
-            is_instant = don.doff.time_us == don.time_us
-            yield (don.doff.time_us, 2 if is_instant else 0, don.doff.position), don, False
+            # Of those taken off at one time the outer one goes first, so that none uncovers it.
+            yield (don.doff.time_us, 2 if don.is_instant else 0, order), don, False
+
+
+def _outermost_first(don: _Don) -> tuple[bool, int]:
+    """Order masques put on at one time: one that stays on longer is outside of the others.
+
+    One that is taken off at once comes first, because it must not end or cover any that stays.
+    """
+    return not don.is_instant, -don.doff.time_us if don.doff else -(2**63)

@@ -102,6 +102,14 @@ def test_a_measure_counts_the_sessions_in_which_it_is_known() -> None:
     assert row["composite_sessions"] == 5
 
 
+def test_a_session_with_one_call_has_a_failure_rate() -> None:
+    rows = [worn(total_tools=1, tools_failed=1)] * 2 + [session(total_tools=1, tools_failed=0)] * 2
+    (row,) = lifts(rows, [5.0] * 4, min_sessions=2)
+
+    # 1 / 1 - 0 / 1
+    assert of(row, "failure_rate") == [1.0, 1.0, 1.0, "shown"]
+
+
 def test_a_session_without_calls_has_no_failure_rate_and_an_infinite_cost_is_none() -> None:
     rows = [worn(total_tools=0, tools_failed=0, cost_usd=float("inf"))] * 5 + [session()] * 5
     (row,) = lifts(rows, [5.0] * 10)
