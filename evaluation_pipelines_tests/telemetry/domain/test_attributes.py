@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.attributes import (
     BROKEN,
-    INT64_MAX,
+    TOO_DEEP,
     AnyValue,
     Convert,
     KeyValue,
@@ -16,14 +16,19 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     count,
     dollars,
     flag,
+    json_object,
     json_text,
+    json_texts,
     milliseconds,
+    plain_attribute,
+    plain_attributes,
     read_attributes,
     sequence,
     text,
     tokens,
 )
 
+INT64_MAX = 9_223_372_036_854_775_807
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -42,6 +47,46 @@ def test_attributes_are_plain_values_and_the_last_of_a_repeated_key_counts() -> 
     pairs = [KeyValue(key, value) for key, value in sent]
     assert read_attributes(pairs) == {"a": "last", "b": 5, "c": None, "d": None}
     assert read_attributes(None) == {}
+
+
+PAIR = {"key": "k", "value": {"intValue": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None),
+        (AnyValue(), None),
+        (AnyValue(string_value="x"), "x"),
+        (AnyValue(string_value=""), ""),
+        (AnyValue(int_value="5"), 5),
+        (AnyValue(bool_value=False), False),
+        (AnyValue(double_value=0.5), 0.5),
+        (AnyValue(double_value="NaN"), "nan"),
+        (AnyValue(array_value={"values": [{"intValue": "1"}, {}]}), [1, None]),
+        (AnyValue(kvlist_value={"values": [PAIR]}), {"k": 1}),
+        (AnyValue(bytes_value="aGk="), "aGk="),
+    ],
+)
+def test_every_kind_of_attribute_has_a_python_value(value: AnyValue | None, plain: object) -> None:
+    found = plain_attribute(value)
+    assert (found, type(found)) == (plain, type(plain))
+    assert plain_attributes([KeyValue("k", value), KeyValue("l", value)]) == [plain, plain]
+
+
+def test_attributes_nested_too_deeply_are_replaced_by_a_note() -> None:
+    inner: dict[str, object] = {"intValue": 1}
+    for _ in range(100):
+        inner = {"arrayValue": {"values": [inner]}}
+    lists = plain_attribute(AnyValue(array_value={"values": [inner]}))
+    pairs = plain_attribute(AnyValue(kvlist_value={"values": [{"key": "k", "value": inner}]}))
+
+    for plain in (lists, pairs["k"]):
+        depth, found = 0, plain
+        while isinstance(found, list):
+            (found,), depth = found, depth + 1
+        # The value itself is level 0, so that 50 levels are within it.
+        assert (found, depth) == (TOO_DEEP, 51 if plain is lists else 50)
 
 
 @pytest.mark.parametrize(
@@ -171,3 +216,50 @@ def test_every_conversion_returns_a_valid_column_value(value: object) -> None:
 def test_attributes_without_a_column_are_json_or_none() -> None:
     assert json.loads(json_text({"a": [1, None], "ü": "\0"}) or "") == {"a": [1, None], "ü": "\0"}
     assert json_text({}) is None
+
+
+def test_json_text_of_each_record_stays_with_its_record() -> None:
+    assert json_texts([{}, {"a": "x\ny"}, {}, {"b": 1}]) == [
+        None,
+        '{"a":"x\\ny"}',
+        None,
+        '{"b":1}',
+    ]
+    assert json_texts([]) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "parsed"),
+    [
+        ('{"a": [1]}', {"a": [1]}),
+        ('{"a": [1', {}),
+        ("[1]", {}),
+        ("", {}),
+        (None, {}),
+        ("[" * 100_000, {}),
+    ],
+)
+def test_what_is_no_json_object_is_empty(document: str | None, parsed: dict[str, object]) -> None:
+    assert json_object(document) == parsed
+
+
+@pytest.mark.parametrize(
+    ("values", "convert", "columns"),
+    [
+        (["a", "b"], text, ["a", "b"]),
+        (["a", "", "b\0c", 5, None], text, ["a", None, "bc", "5", None]),
+        (["a", ""], text, ["a", None]),
+        (["a", "b\0"], text, ["a", "b"]),
+        (["5", "6"], tokens, [5, 6]),
+        (["true", "false"], flag, [True, False]),
+        ([3, 5], tokens, [3, 5]),
+        ([-1, 5], tokens, [BROKEN, 5]),
+        ([True, 5], tokens, [BROKEN, 5]),
+        ([], tokens, []),
+        ([], text, []),
+    ],
+)
+def test_a_column_is_converted_value_by_value(
+    values: list[object], convert: Convert, columns: list[object]
+) -> None:
+    assert list(convert_column(values, convert)) == columns
