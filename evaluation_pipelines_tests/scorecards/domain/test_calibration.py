@@ -101,6 +101,8 @@ def test_the_interval_of_kappa_is_the_jackknifes() -> None:
 def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
     assert kappa([5, 25, 45, 65, 85], [9, 21, 49, 60, 80]).value == 1
     assert kappa([51, 52, 53, 54, 55], [55, 54, 53, 52, 51]).value is None
+    # 100 belongs to the last band, from 90 on.
+    assert kappa([85, 100, 95, 85, 95], [89, 95, 100, 80, 90]).value == 1
 
 
 def test_kappa_has_no_interval_when_one_pair_makes_it() -> None:
