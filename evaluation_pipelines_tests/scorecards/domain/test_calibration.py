@@ -161,6 +161,7 @@ def test_overrides_without_an_automatic_score_are_left_out_and_stale_ones_are_no
         ([10, -10, 10, 10, 10, 10], 4, True),
         ([10, 10, 10, 10, 0, 10], 1, True),  # a confirmation in between
         ([10, 10, 10, 10, -10], 1, False),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 5, True),
     ],
 )
 def test_a_streak_is_the_newest_corrections_in_one_direction(
