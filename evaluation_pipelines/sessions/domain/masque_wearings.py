@@ -5,6 +5,7 @@ again. A masque that is never taken off is worn until the next don. A doff ends 
 names, of several the one put on last; a doff without a name ends whatever is worn.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -180,13 +181,13 @@ def _changes(dons: list[_Don]) -> Iterator[tuple[tuple[int, int, int], _Don, boo
     for order, don in enumerate(ordered):
         yield (don.time_us, 1, order), don, True
         if don.doff:
-            # Of those taken off at one time the outer one goes first, so that none uncovers it.
-            yield (don.doff.time_us, 2 if don.is_instant else 0, order), don, False
+            # What was on before goes first, and of it the outer one, so that nothing uncovers it.
+            yield (don.doff.time_us, int(don.is_instant), order), don, False
 
 
-def _outermost_first(don: _Don) -> tuple[bool, int]:
+def _outermost_first(don: _Don) -> tuple[bool, float]:
     """Order masques put on at one time: one that stays on longer is outside of the others.
 
     One that is taken off at once comes first, because it must not end or cover any that stays.
     """
-    return not don.is_instant, -don.doff.time_us if don.doff else -(2**63)
+    return not don.is_instant, -don.doff.time_us if don.doff else -math.inf
