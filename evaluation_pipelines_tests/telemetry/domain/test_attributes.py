@@ -1,6 +1,7 @@
 """Conversion of attribute values to column values: valid, empty, or broken."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -74,19 +75,32 @@ def test_every_kind_of_attribute_has_a_python_value(value: AnyValue | None, plai
     assert plain_attributes([KeyValue("k", value), KeyValue("l", value)]) == [plain, plain]
 
 
-def test_attributes_nested_too_deeply_are_replaced_by_a_note() -> None:
-    inner: dict[str, object] = {"intValue": 1}
-    for _ in range(100):
-        inner = {"arrayValue": {"values": [inner]}}
-    lists = plain_attribute(AnyValue(array_value={"values": [inner]}))
-    pairs = plain_attribute(AnyValue(kvlist_value={"values": [{"key": "k", "value": inner}]}))
+def in_list(inner: Any) -> dict[str, Any]:
+    return {"values": [inner]}
 
-    for plain in (lists, pairs["k"]):
-        depth, found = 0, plain
-        while isinstance(found, list):
-            (found,), depth = found, depth + 1
-        # The value itself is level 0, so that 50 levels are within it.
-        assert (found, depth) == (TOO_DEEP, 51 if plain is lists else 50)
+
+def in_pairs(inner: Any) -> dict[str, Any]:
+    return {"values": [{"key": "k", "value": inner}]}
+
+
+def test_attributes_nested_too_deeply_are_replaced_by_a_note() -> None:
+    lists: dict[str, Any] = {"intValue": 1}
+    pairs: dict[str, Any] = {"intValue": 1}
+    for _ in range(100):
+        lists, pairs = {"arrayValue": in_list(lists)}, {"kvlistValue": in_pairs(pairs)}
+
+    for value, levels in (
+        # The attribute is level 0, so that 50 levels are within it.
+        (AnyValue(array_value=in_list(lists)), [list] * 51),
+        (AnyValue(array_value=in_list(pairs)), [list] + [dict] * 50),
+        (AnyValue(kvlist_value=in_pairs(lists)), [dict] + [list] * 50),
+        (AnyValue(kvlist_value=in_pairs(pairs)), [dict] * 51),
+    ):
+        plain, found = plain_attribute(value), []
+        while plain != TOO_DEEP:
+            found.append(type(plain))
+            plain = plain["k"] if isinstance(plain, dict) else plain[0]
+        assert found == levels
 
 
 @pytest.mark.parametrize(
