@@ -95,7 +95,7 @@ def test_the_interval_of_kappa_is_the_jackknifes() -> None:
     found = kappa([15, 25, 35, 45, 55], [15, 25, 35, 45, 45])
 
     assert found.value == pytest.approx(16 / 17)
-    assert found.interval == (pytest.approx(16 / 17 - 0.2208, abs=1e-3), 1)
+    assert found.interval == pytest.approx((16 / 17 - 0.2208, 1), abs=1e-3)
 
 
 def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:

@@ -212,6 +212,9 @@ def test_the_report_says_that_sets_of_different_names_were_compared_in_part(
     long = only_report([wide(10, n0="x" * 1001), wide(9, n0="x" * 1001)])
     assert [each["original"] for each in long["repeats"]] == [1]
     assert "in part" in long["basis"]
+    # A long text that is compared with none is not compared in part.
+    alone = only_report([wide(10, n0="x" * 1001), call(parameters={"a": 1})])
+    assert "in part" not in alone["basis"]
 
     monkeypatch.setattr(similar, "LOOK_BACK", 2)
     others = [wide(9, n0=text) for text in ("abc", "klm")]
