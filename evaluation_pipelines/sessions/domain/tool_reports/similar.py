@@ -114,7 +114,7 @@ def _of_small_blocks(
     blocks, keys = group["block"].to_numpy(), group["key"].to_numpy()
     sets = _ParameterSets([parameters[key] for key in keys.tolist()])
     found = []
-    for lag in range(1, min(LOOK_BACK, group.height - 1) + 1):
+    for lag in range(1, LOOK_BACK + 1):
         later = np.flatnonzero(blocks[lag:] == blocks[:-lag]) + lag
         if not later.size:
             break
