@@ -163,6 +163,13 @@ def test_a_masque_taken_off_the_instant_it_was_put_on_gets_only_that_instant() -
     assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#baseline-2": 1}
 
 
+@pytest.mark.parametrize("first", [don("B", 5, sequence=1), don("B", 5, sequence=9)])
+def test_what_is_put_on_when_another_one_is_taken_off_at_once_stays_on(first: Row) -> None:
+    instant = [don("A", 5, sequence=2), doff(5, "A", sequence=3)]
+
+    assert calls([tool(0), first, *instant, tool(6)]) == {"s1#baseline-1": 1, "s1#b-1": 1}
+
+
 def test_a_doff_at_a_don_of_the_same_masque_closes_the_one_that_was_worn() -> None:
     rows = [don("A", 0), tool(1), doff(5, "A"), don("A", 5), tool(6), doff(9, "A"), tool(10)]
 

@@ -77,7 +77,7 @@ def parse_verdict(text: str, criteria: Sequence[RubricCriterion]) -> Verdict | P
             return parsed
         points[criterion.id] = parsed
     tags, unknown = _tags(lines)
-    analysis = "\n".join([*lines[:last], *lines[last + 1 :]]).strip()
+    analysis = "\n".join(lines[:last]).strip()
     return Verdict(
         total, points, tags, analysis, _is_inconsistent(total, points, criteria), unknown
     )
@@ -133,9 +133,7 @@ def _is_inconsistent(
     total: int, points: dict[str, int], criteria: Sequence[RubricCriterion]
 ) -> bool:
     maximum = sum(each.points for each in criteria)
-    if maximum == 0:
-        return False
-    # |total - 100 * sum / maximum| > 5, in whole numbers
+    # |total - 100 * sum / maximum| > 5, in whole numbers; false without criteria
     difference = abs(total * maximum - TOTAL_POINTS * sum(points.values()))
     return difference > LARGEST_DIFFERENCE * maximum
 

@@ -102,9 +102,7 @@ def credible_interval(passes: pl.Series, evaluations: pl.Series) -> tuple[pl.Ser
 
 
 def _scores(evaluations: pl.DataFrame) -> pl.DataFrame:
-    newest_first = evaluations.sort(
-        *_AGENT, "evaluated_at", "evaluation_id", descending=[False, False, True, True]
-    )
+    newest_first = evaluations.sort("evaluated_at", "evaluation_id", descending=True)
     unbroken = pl.col("passed").cast(pl.Int64).cum_min().over(_AGENT)
     use = pl.col("latency_ms") / pl.col("latency_budget_ms")
     return (
@@ -141,7 +139,7 @@ def _by_model(evaluations: pl.DataFrame) -> pl.DataFrame:
     return (
         evaluations.group_by(*_AGENT, "model")
         .agg(evaluations=pl.len().cast(pl.Int64), pass_rate=pl.col("passed").mean())
-        .sort(*_AGENT, "evaluations", "model", descending=[False, False, True, False])
-        .group_by(_AGENT, maintain_order=True)
+        .sort("evaluations", "model", descending=[True, False])
+        .group_by(_AGENT)
         .agg(by_model=pl.struct("model", "evaluations", "pass_rate"))
     )

@@ -23,7 +23,7 @@ def reputation_is_in_range(scores: pl.DataFrame) -> CheckResult:
     signed = [pl.col(name).is_null() | pl.col(name).is_between(-1, 1) for name in _SIGNED]
     counted = pl.col("positive_events") + pl.col("negative_events") <= pl.col("total_events")
     fits = pl.all_horizontal(*signed, pl.col("confidence").is_between(0, 1), counted)
-    broken = scores.filter(~fits).select("identity_id", *_SIGNED[:4])
+    broken = scores.filter(~fits.fill_null(value=False)).select("identity_id", *_SIGNED[:4])
     return CheckResult(
         REPUTATION_SCORES.name,
         "reputation_is_in_range",

@@ -5,6 +5,7 @@ again. A masque that is never taken off is worn until the next don. A doff ends 
 names, of several the one put on last; a doff without a name ends whatever is worn.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -59,6 +60,10 @@ class _Don:
     time_us: int
     masque: str
     doff: _Doff | None = None
+
+    @property
+    def is_instant(self) -> bool:
+        return self.doff is not None and self.doff.time_us == self.time_us
 
 
 @dataclass(slots=True)
@@ -171,11 +176,18 @@ def _begin(found: list[_Wearing], wearing: _Wearing) -> None:
 
 def _changes(dons: list[_Don]) -> Iterator[tuple[tuple[int, int, int], _Don, bool]]:
     """Yield a sort key, a don, and whether it is put on or taken off then."""
-    # Of those put on at one time the one that stays on longest is the outer one.
     ordered = sorted(dons, key=attrgetter("position"))
-    ordered.sort(key=lambda don: -don.doff.time_us if don.doff else -(2**63))
+    ordered.sort(key=_outermost_first)
     for order, don in enumerate(ordered):
         yield (don.time_us, 1, order), don, True
         if don.doff:
-            is_instant = don.doff.time_us == don.time_us
-            yield (don.doff.time_us, 2 if is_instant else 0, don.doff.position), don, False
+            # What was on before goes first, and of it the outer one, so that nothing uncovers it.
+            yield (don.doff.time_us, int(don.is_instant), order), don, False
+
+
+def _outermost_first(don: _Don) -> tuple[bool, float]:
+    """Order masques put on at one time: one that stays on longer is outside of the others.
+
+    One that is taken off at once comes first, because it must not end or cover any that stays.
+    """
+    return not don.is_instant, -don.doff.time_us if don.doff else -math.inf

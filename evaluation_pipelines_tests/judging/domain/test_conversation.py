@@ -133,6 +133,18 @@ def test_a_refusal_in_words_is_not_retriable() -> None:
     assert not result.retriable
 
 
+@pytest.mark.parametrize(
+    "answers", [("Sorry, I will not.", "No form."), ("No form.", "Sorry, I will not.")]
+)
+def test_one_refusal_in_words_of_two_answers_is_retriable(answers: tuple[str, str]) -> None:
+    dialog = conversation().with_reply("score-1", said(answers[0]))
+    result = dialog.with_reply("score-1-reminder", said(answers[1])).outcome()
+
+    assert isinstance(result, FailedConversation)
+    assert result.reason.startswith("no verdict, even after a reminder: ")
+    assert result.retriable
+
+
 def test_an_apology_with_a_verdict_is_not_a_refusal() -> None:
     dialog = conversation().with_reply("score-1", said("no form"))
     dialog = dialog.with_reply("score-1-reminder", said(f"Sorry for that.\n{ALONE}"))
@@ -163,6 +175,9 @@ def test_the_lower_of_two_samples_and_the_first_of_equal_ones_is_kept() -> None:
         "score-2", said(form(total=55, analysis="lower"))
     )
     assert texts(lower)[1].startswith("lower")
+    # Mean 57.5; (6.25 + 6.25) / 1 = 12.5; the square root is 3.5355.
+    spread = judgment(lower.with_reply("missing-tools", said("None."))).spread
+    assert spread == pytest.approx(3.5355, abs=1e-4)
 
     equal = two.with_reply("score-2", said(form(analysis="second"))).with_reply(
         "score-1", said(form(analysis="first"))

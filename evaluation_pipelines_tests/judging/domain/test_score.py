@@ -63,3 +63,7 @@ def test_a_scoring_is_open_until_it_ends(status: ScoreStatus, is_open: bool) -> 
 @pytest.mark.parametrize(("expires", "leased"), [(None, False), (100, False), (101, True)])
 def test_a_lease_is_valid_until_it_expires(expires: int | None, leased: bool) -> None:
     assert score("in_progress", lease_expires_at_us=expires).is_leased(100) is leased
+
+
+def test_a_new_scoring_was_never_taken_over() -> None:
+    assert score("pending").takeovers == 0

@@ -45,6 +45,13 @@ def test_a_message_in_the_form_is_parsed_completely() -> None:
     )
 
 
+def test_all_points_and_none_are_in_range() -> None:
+    assert verdict(form(25, 25, 25, 25, total=100)).criteria == dict.fromkeys(
+        (each.id for each in CRITERIA), 25
+    )
+    assert set(verdict(form(0, 0, 0, 0, total=0)).criteria.values()) == {0}
+
+
 @pytest.mark.parametrize(
     ("line", "total"),
     [
@@ -84,6 +91,7 @@ def test_the_total_is_the_last_line_that_is_not_empty(line: str, total: int) -> 
         "\uff0f57",  # full-width slash
         "57\uff0e",  # full-width period
         "57 \u2044",
+        "57 \u2105",  # care of: a sign that contains a slash
         "\\57",
         "101",
         "999",
@@ -178,6 +186,16 @@ def test_criteria_of_another_sum_are_compared_on_the_scale_of_the_total(
     criteria = (RubricCriterion("depth", "Depth", "", 10),)
 
     read = parse_verdict(f"depth: 7/10\n{total}", criteria)  # 7 / 10 is 70 of 100
+
+    assert isinstance(read, Verdict)
+    assert read.inconsistent_total is inconsistent
+
+
+@pytest.mark.parametrize(("points", "inconsistent"), [(0, True), (1, False)])
+def test_a_criterion_of_one_point_is_all_or_nothing(points: int, *, inconsistent: bool) -> None:
+    criteria = (RubricCriterion("done", "Done", "", 1),)
+
+    read = parse_verdict(f"done: {points}/1\n95", criteria)  # 0 or 100 of 100
 
     assert isinstance(read, Verdict)
     assert read.inconsistent_total is inconsistent

@@ -113,6 +113,14 @@ def test_floating_noise_does_not_cost_a_point() -> None:
     assert score_of(window([False] * 3 + [True] * 7))["score"] == 283
 
 
+def test_streaks_of_agents_are_apart() -> None:
+    # The newest of all failed, and is of the other agent.
+    other = window([False, True]).with_columns(agent_id=pl.lit("critic"))
+    both = pl.concat([window([True] * 3)[1:], other])
+    rows = agent_scores(both, window([]), NOW).select("agent_id", "streak", "eval_count").rows()
+    assert rows == [("critic", 0, 2), ("scout", 2, 2)]
+
+
 def test_the_order_of_arrival_does_not_matter_and_ties_are_broken_by_the_id() -> None:
     evaluations = window([True, True, False, True]).with_columns(evaluated_at=pl.lit(NOW))
     # All at one time: the newest is the greatest id, e0003, then e0002, which failed.
@@ -130,10 +138,15 @@ def test_the_interval_of_the_pass_rate_is_that_of_the_beta_distribution() -> Non
 
 def test_the_window_is_split_by_model_and_compared_with_30_days_before() -> None:
     evaluations = pl.concat(
-        [window([True, False]), window([True] * 4)[2:].with_columns(model=pl.lit("n"))]
+        [
+            window([True, False]),
+            window([True] * 4)[2:].with_columns(model=pl.lit("n")),
+            window([True] * 7)[4:].with_columns(model=pl.lit("o")),
+        ]
     )
     row = agent_scores(evaluations, window([True] * 50), NOW).to_dicts()[0]
     assert row["by_model"] == [
+        {"model": "o", "evaluations": 3, "pass_rate": 1.0},
         {"model": "m", "evaluations": 2, "pass_rate": 0.5},
         {"model": "n", "evaluations": 2, "pass_rate": 1.0},
     ]

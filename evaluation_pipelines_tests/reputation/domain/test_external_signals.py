@@ -8,9 +8,12 @@ import pytest
 
 from evaluation_pipelines.reputation.domain.external_signals import (
     EVENT_TYPES,
+    Retraction,
     UnusableLineError,
+    evaluation_retraction,
     read_evaluation,
     read_signal,
+    signal_retraction,
 )
 from evaluation_pipelines.reputation.domain.identity import identity_id
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, SIGNAL_CATEGORIES
@@ -49,6 +52,13 @@ def test_a_signal_that_gives_only_what_it_must_means_what_its_event_type_usually
     assert (row["category"], row["score_delta"], row["confidence"]) == ("economic", -0.7, 1.0)
     assert row["identity_id"] == str(identity_id("default", "scout"))
     assert row["timestamp"] == datetime(2026, 11, 20, 12, tzinfo=UTC)
+    assert signal(timestamp="2000-01-01T00:00:00Z")["timestamp"] == datetime(2000, 1, 1, tzinfo=UTC)
+    # NOW is 2026-11-21: 366 days later it is 2027-11-22.
+    assert signal(timestamp="2027-11-22T00:00:00Z")["timestamp"].year == 2027
+
+
+def test_a_name_has_at_most_1024_characters() -> None:
+    assert signal(reference_id="x" * 1024)["reference_id"] == "x" * 1024
 
 
 def test_what_a_signal_gives_comes_before_settings_and_settings_before_the_usual() -> None:
@@ -108,13 +118,14 @@ def test_a_signal_about_an_agent_and_another_identity_is_refused() -> None:
         ({"timestamp": "2026-11-20T12:00:00"}, "Expected `datetime` with a timezone"),
         ({"timestamp": "1999-12-31T23:59:59Z"}, "before 2000"),
         ({"timestamp": "0001-01-01T00:00:00+12:00"}, "before 2000"),
-        ({"timestamp": "2028-01-01T00:00:00Z"}, "a year ahead"),
+        ({"timestamp": "2027-11-22T00:00:00.000001Z"}, "a year ahead"),
         ({"score_delta": 1.01}, "<= 1.0"),
         ({"score_delta": -1.01}, ">= -1.0"),
         ({"confidence": 1.5}, "<= 1.0"),
         ({"reference_type": "rumour"}, "Invalid enum value 'rumour'"),
         ({"category": "looks"}, "Invalid enum value 'looks'"),
         ({"reference_id": ""}, "length >= 1"),
+        ({"reference_id": "x" * 1025}, "length <= 1024"),
         ({"agent_id": "absent"}, "neither identity_id nor agent_id"),
         ({"event_id": "no uuid"}, "Invalid UUID"),
         ({"attributes": {"a": 1}}, "Expected `str`"),
@@ -170,8 +181,81 @@ def test_an_evaluation_that_cannot_be_used_says_why(changes: dict[str, Any], rea
         evaluation(**changes)
 
 
-def test_every_event_type_has_a_category_and_a_delta_in_range() -> None:
-    assert all(
-        category in SIGNAL_CATEGORIES and -1 <= delta <= 1
-        for category, delta in EVENT_TYPES.values()
-    )
+def test_what_each_event_type_usually_means() -> None:
+    assert EVENT_TYPES == {
+        "task_completed": ("task_quality", 0.5),
+        "task_failed": ("task_quality", -0.5),
+        "review_positive": ("task_quality", 0.8),
+        "review_negative": ("task_quality", -0.8),
+        "payment_completed": ("economic", 0.5),
+        "payment_failed": ("economic", -0.7),
+        "settlement_delayed": ("economic", -0.3),
+        "key_rotated": ("identity_hygiene", 0.3),
+        "session_expired": ("identity_hygiene", -0.1),
+        "credential_leaked": ("identity_hygiene", -1.0),
+    }
+    assert {category for category, _ in EVENT_TYPES.values()} == set(SIGNAL_CATEGORIES)
+
+
+SCOUT = str(identity_id("default", "scout"))
+
+
+def taken_back(**fields: object) -> Retraction | None:
+    return signal_retraction(msgspec.json.encode({"retracted": True} | fields), NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "owner"),
+    [
+        ({}, None),
+        ({"identity_id": SCOUT}, (SCOUT,)),
+        ({"agent_id": "scout"}, (SCOUT,)),
+        ({"agent_id": "scout", "identity_id": SCOUT}, (SCOUT,)),
+        (
+            {"agent_id": "scout", "organization_id": "o"},
+            (str(identity_id("o", "scout")),),
+        ),
+    ],
+)
+def test_a_signal_is_taken_back_by_its_id(
+    fields: dict[str, str], owner: tuple[str, ...] | None
+) -> None:
+    assert taken_back(event_id=UUID_1, **fields) == Retraction(UUID_1, owner)
+
+
+def test_a_signal_without_an_id_is_taken_back_by_what_it_is_known_by() -> None:
+    assert taken_back(**SIGNAL) == Retraction(signal()["event_id"], (SCOUT,))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "missing required field"),
+        ({"event_id": UUID_1, "organization_id": "o"}, "organization_id without agent_id"),
+        ({"event_id": UUID_1, "agent_id": "b", "identity_id": SCOUT}, "is not that of agent"),
+    ],
+)
+def test_a_signal_that_is_taken_back_without_saying_which_is_refused(
+    fields: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(UnusableLineError, match=reason):
+        taken_back(**fields)
+
+
+def test_an_evaluation_is_taken_back_by_its_id_and_agent() -> None:
+    def taken_back(**fields: object) -> Retraction | None:
+        return evaluation_retraction(msgspec.json.encode({"retracted": True} | fields))
+
+    named = {"evaluation_id": "gate-1", "agent_id": "scout"}
+    assert taken_back(**named) == Retraction("gate-1", ("default", "scout"))
+    assert taken_back(**named, organization_id="o") == Retraction("gate-1", ("o", "scout"))
+    with pytest.raises(UnusableLineError, match="missing required field `agent_id`"):
+        taken_back(evaluation_id="gate-1")
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"retracted": False}, {"attributes": {"retracted": "true"}}, {"note": "retracted"}]
+)
+def test_other_lines_take_nothing_back(more: dict[str, object]) -> None:
+    assert signal_retraction(msgspec.json.encode(SIGNAL | more), NOW) is None
+    assert evaluation_retraction(msgspec.json.encode(EVALUATION | more)) is None

@@ -34,4 +34,11 @@ def test_parts_of_a_name_cannot_be_moved_from_one_to_the_next() -> None:
 def test_an_identity_without_signals_has_every_column_of_the_table() -> None:
     record = unknown_identity("who", at("2026-11-20T12:00:00"))
     assert list(record) == REPUTATION_SCORES.schema.names()
-    assert (record["overall_score"], record["total_events"], record["score_7d_ago"]) == (0, 0, None)
+    assert {name: value for name, value in record.items() if value != 0} == {
+        "identity_id": "who",
+        "computed_at": at("2026-11-20T12:00:00"),
+        "score_7d_ago": None,
+        "score_30d_ago": None,
+        "overall_observed": None,
+        "categories_observed": [],
+    }

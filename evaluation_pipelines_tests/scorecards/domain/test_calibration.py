@@ -85,9 +85,24 @@ def test_kappa_weights_distances_by_their_square() -> None:
     assert -1 <= low < value < high <= 1
 
 
+def test_the_interval_of_kappa_is_the_jackknifes() -> None:
+    # Bands 1 2 3 4 5 and 1 2 3 4 4. Expected: both variances, and the square of both means'
+    # difference: 2 + 1.36 + 0.2^2 = 3.4. Observed: 1 / 5. Kappa is 1 - 0.2 / 3.4 = 16 / 17.
+    # Without the first pair: 1 - (1 / 4) / (1.25 + 0.6875 + 0.0625) = 0.875, then in the same way
+    # 1 - 0.25 / 3.75 = 0.93333, 1 - 0.25 / 4.25 = 0.94118, 1 - 0.25 / 3.5 = 0.92857, and 1.
+    # Mean 0.93562, squares of the deviations 0.0036743 + 0.0000052 + 0.0000309 + 0.0000496 +
+    # 0.0041453 = 0.0079053; error sqrt(4 / 5 * 0.0079053) = 0.079525; half 2.776 * error = 0.2208.
+    found = kappa([15, 25, 35, 45, 55], [15, 25, 35, 45, 45])
+
+    assert found.value == pytest.approx(16 / 17)
+    assert found.interval == pytest.approx((16 / 17 - 0.2208, 1), abs=1e-3)
+
+
 def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
     assert kappa([5, 25, 45, 65, 85], [9, 21, 49, 60, 80]).value == 1
     assert kappa([51, 52, 53, 54, 55], [55, 54, 53, 52, 51]).value is None
+    # 100 belongs to the last band, from 90 on.
+    assert kappa([85, 100, 95, 85, 95], [89, 95, 100, 80, 90]).value == 1
 
 
 def test_kappa_has_no_interval_when_one_pair_makes_it() -> None:
@@ -146,6 +161,7 @@ def test_overrides_without_an_automatic_score_are_left_out_and_stale_ones_are_no
         ([10, -10, 10, 10, 10, 10], 4, True),
         ([10, 10, 10, 10, 0, 10], 1, True),  # a confirmation in between
         ([10, 10, 10, 10, -10], 1, False),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 5, True),
     ],
 )
 def test_a_streak_is_the_newest_corrections_in_one_direction(

@@ -35,7 +35,9 @@ CARD: dict[str, Any] = {
         ({"overall_score": 5.0 + 1e-12}, True),  # floating-point noise
         ({"overall_score": 0.9}, False),
         ({"effective_score": 5.1}, False),
-        ({"effective_100": 101.0}, False),
+        ({"effective_100": 0.0}, True),
+        ({"effective_100": -0.1}, False),
+        ({"effective_100": 100.1}, False),
         ({"confidence": 1.1}, False),
         ({"overall_score": None}, False),
         ({"confidence": None}, False),
@@ -80,11 +82,14 @@ def test_an_unknown_criterion_of_an_enabled_profile_is_a_warning() -> None:
     ("score", "source", "passed"),
     [
         (50.0, "scorecard", True),
+        (0.0, "status", True),
+        (100.0, "judge", True),
         (None, "none", True),
         (50.0, "none", False),
         (None, "scorecard", False),
         (50.0, "guess", False),
-        (101.0, "scorecard", False),
+        (100.1, "scorecard", False),
+        (-0.1, "scorecard", False),
         (50.0, None, False),
     ],
 )

@@ -14,6 +14,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import (
     NO_PROFILE,
     NOT_ENDED,
     evaluate,
+    with_newest_overrides,
     with_risk,
 )
 from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
@@ -291,3 +292,41 @@ def test_a_newer_judge_score_replaces_an_older_one() -> None:
     older = result(total_score=90.0, completed_at=REGISTERED_AT - timedelta(days=1))
 
     assert evaluated(judged=[JUDGED, older])["effective_100"] == 30
+
+
+def evaluation(**columns: object) -> Row:
+    """Return a stored evaluation: a composite of 60 and no card of the profile ``p``."""
+    defaults: Row = {
+        "organization_id": "default",
+        "session_key": "s1#baseline-1",
+        "content_hash": "0",
+        "profile_id": "p",
+        "effective_100": 60.0,
+        "effective_source": "composite",
+    }
+    return dict.fromkeys(SESSION_EVALUATIONS.schema, None) | defaults | columns
+
+
+EXCLUDED = {"excluded_by": "robots", "effective_100": None, "effective_source": "none"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, (25, "override", "Ada")),  # 2 on a scale from 1 to 5: (2 - 1) / (5 - 1)
+        (EXCLUDED, (None, "none", None)),
+        ({"content_hash": "newer"}, (60, "composite", None)),
+        ({"profile_id": "q"}, (60, "composite", None)),
+        ({"profile_id": None}, (60, "composite", None)),
+    ],
+)
+def test_a_new_override_of_its_content_replaces_the_score_of_a_session_without_a_card(
+    columns: Row, expected: tuple[float | None, str, str | None]
+) -> None:
+    stored = pl.DataFrame([evaluation(**columns)], schema=SESSION_EVALUATIONS.schema)
+    older = said(1, 4, scale_min=1.0, scale_max=5.0, annotator="Grace")
+    newer = said(2, 2, scale_min=1.0, scale_max=5.0)
+    found = with_newest_overrides(stored, overrides(newer, older))
+
+    assert found.columns == [*SESSION_EVALUATIONS.schema, "annotator"]
+    assert found.select("effective_100", "effective_source", "annotator").rows() == [expected]

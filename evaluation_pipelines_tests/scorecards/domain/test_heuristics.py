@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.profiles.domain.profile import HEURISTICS, Thresholds
-from evaluation_pipelines.scorecards.domain.heuristics import falling, heuristic
-from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
+from evaluation_pipelines.scorecards.domain.heuristics import (
+    falling,
+    heuristic,
+    unknown_criteria,
+)
+from evaluation_pipelines_tests.scorecard_builders import answered, criteria, evidence_of, profile
 
 
 def score(name: str, limits: Thresholds | None = None, **columns: object) -> float | None:
@@ -127,6 +131,7 @@ def test_what_was_not_measured_is_unknown() -> None:
 
 def test_an_unknown_criterion_scores_the_midpoint() -> None:
     assert score("charm") == 0.5
+    assert unknown_criteria(profile(criteria=criteria(charm=1, tool_count=1))) == ["charm"]
 
 
 def test_every_heuristic_is_a_number_from_0_to_1() -> None:

@@ -50,6 +50,19 @@ def test_the_interval_is_welchs() -> None:
     assert (row["sessions"], row["baseline_sessions"]) == (5, 5)
 
 
+def test_each_side_has_its_own_number_of_sessions() -> None:
+    # Scout 1 3: mean 2, variance 2. Baseline 0 3 3 6: mean 3, variance (9 + 9) / 3 = 6.
+    # se^2 = 2 / 2 + 6 / 4 = 2.5, se = 1.581139
+    # degrees of freedom: 2.5^2 / (1^2 / 1 + 1.5^2 / 3) = 6.25 / 1.75 = 3.571
+    # t(0.975) is 3.1824 at 3 and 2.7764 at 4 degrees of freedom.
+    (row,) = lifts([worn()] * 2 + [session()] * 4, [1, 3, 0, 3, 3, 6], min_sessions=2)
+
+    difference, low, high, state = of(row, "composite")
+    assert (difference, state) == (-1.0, "shown")
+    assert -1 - 3.1824 * 1.581139 < low < -1 - 2.7764 * 1.581139
+    assert high == pytest.approx(-2 - low)
+
+
 def test_all_four_measures_are_compared() -> None:
     others = [
         session(tools_failed=failed, cost_usd=cost, active_s=active)
@@ -89,6 +102,14 @@ def test_a_measure_counts_the_sessions_in_which_it_is_known() -> None:
     assert row["composite_sessions"] == 5
 
 
+def test_a_session_with_one_call_has_a_failure_rate() -> None:
+    rows = [worn(total_tools=1, tools_failed=1)] * 2 + [session(total_tools=1, tools_failed=0)] * 2
+    (row,) = lifts(rows, [5.0] * 4, min_sessions=2)
+
+    # 1 / 1 - 0 / 1
+    assert of(row, "failure_rate") == [1.0, 1.0, 1.0, "shown"]
+
+
 def test_a_session_without_calls_has_no_failure_rate_and_an_infinite_cost_is_none() -> None:
     rows = [worn(total_tools=0, tools_failed=0, cost_usd=float("inf"))] * 5 + [session()] * 5
     (row,) = lifts(rows, [5.0] * 10)
@@ -126,11 +147,12 @@ def test_organizations_masques_and_kinds_of_task_are_apart() -> None:
 
 
 def test_it_says_which_dates_it_covers() -> None:
-    days = [date(2026, 11, day) for day in (5, 9, 2)]
-    rows = [worn(session_date=days[0]), worn(session_date=days[1]), session(session_date=days[2])]
-    (row,) = lifts(rows, [5.0] * 3)
+    for scouts, others in (((5, 9), (2, 7)), ((2, 7), (5, 9))):
+        rows = [worn(session_date=date(2026, 11, day)) for day in scouts]
+        rows += [session(session_date=date(2026, 11, day)) for day in others]
+        (row,) = lifts(rows, [5.0] * 4)
 
-    assert (row["first_date"], row["last_date"]) == (days[2], days[1])
+        assert (row["first_date"], row["last_date"]) == (date(2026, 11, 2), date(2026, 11, 9))
 
 
 def test_without_any_masque_there_is_no_row() -> None:

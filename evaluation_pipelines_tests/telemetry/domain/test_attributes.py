@@ -1,6 +1,7 @@
 """Conversion of attribute values to column values: valid, empty, or broken."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.attributes import (
     BROKEN,
-    INT64_MAX,
+    TOO_DEEP,
     AnyValue,
     Convert,
     KeyValue,
@@ -16,14 +17,19 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     count,
     dollars,
     flag,
+    json_object,
     json_text,
+    json_texts,
     milliseconds,
+    plain_attribute,
+    plain_attributes,
     read_attributes,
     sequence,
     text,
     tokens,
 )
 
+INT64_MAX = 9_223_372_036_854_775_807
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -42,6 +48,59 @@ def test_attributes_are_plain_values_and_the_last_of_a_repeated_key_counts() -> 
     pairs = [KeyValue(key, value) for key, value in sent]
     assert read_attributes(pairs) == {"a": "last", "b": 5, "c": None, "d": None}
     assert read_attributes(None) == {}
+
+
+PAIR = {"key": "k", "value": {"intValue": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None),
+        (AnyValue(), None),
+        (AnyValue(string_value="x"), "x"),
+        (AnyValue(string_value=""), ""),
+        (AnyValue(int_value="5"), 5),
+        (AnyValue(bool_value=False), False),
+        (AnyValue(double_value=0.5), 0.5),
+        (AnyValue(double_value="NaN"), "nan"),
+        (AnyValue(array_value={"values": [{"intValue": "1"}, {}]}), [1, None]),
+        (AnyValue(kvlist_value={"values": [PAIR]}), {"k": 1}),
+        (AnyValue(bytes_value="aGk="), "aGk="),
+    ],
+)
+def test_every_kind_of_attribute_has_a_python_value(value: AnyValue | None, plain: object) -> None:
+    found = plain_attribute(value)
+    assert (found, type(found)) == (plain, type(plain))
+    assert plain_attributes([KeyValue("k", value), KeyValue("l", value)]) == [plain, plain]
+
+
+def in_list(inner: Any) -> dict[str, Any]:
+    return {"values": [inner]}
+
+
+def in_pairs(inner: Any) -> dict[str, Any]:
+    return {"values": [{"key": "k", "value": inner}]}
+
+
+def test_attributes_nested_too_deeply_are_replaced_by_a_note() -> None:
+    lists: dict[str, Any] = {"intValue": 1}
+    pairs: dict[str, Any] = {"intValue": 1}
+    for _ in range(100):
+        lists, pairs = {"arrayValue": in_list(lists)}, {"kvlistValue": in_pairs(pairs)}
+
+    for value, levels in (
+        # The attribute is level 0, so that 50 levels are within it.
+        (AnyValue(array_value=in_list(lists)), [list] * 51),
+        (AnyValue(array_value=in_list(pairs)), [list] + [dict] * 50),
+        (AnyValue(kvlist_value=in_pairs(lists)), [dict] + [list] * 50),
+        (AnyValue(kvlist_value=in_pairs(pairs)), [dict] * 51),
+    ):
+        plain, found = plain_attribute(value), []
+        while plain != TOO_DEEP:
+            found.append(type(plain))
+            plain = plain["k"] if isinstance(plain, dict) else plain[0]
+        assert found == levels
 
 
 @pytest.mark.parametrize(
@@ -171,3 +230,50 @@ def test_every_conversion_returns_a_valid_column_value(value: object) -> None:
 def test_attributes_without_a_column_are_json_or_none() -> None:
     assert json.loads(json_text({"a": [1, None], "ü": "\0"}) or "") == {"a": [1, None], "ü": "\0"}
     assert json_text({}) is None
+
+
+def test_json_text_of_each_record_stays_with_its_record() -> None:
+    assert json_texts([{}, {"a": "x\ny"}, {}, {"b": 1}]) == [
+        None,
+        '{"a":"x\\ny"}',
+        None,
+        '{"b":1}',
+    ]
+    assert json_texts([]) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "parsed"),
+    [
+        ('{"a": [1]}', {"a": [1]}),
+        ('{"a": [1', {}),
+        ("[1]", {}),
+        ("", {}),
+        (None, {}),
+        ("[" * 100_000, {}),
+    ],
+)
+def test_what_is_no_json_object_is_empty(document: str | None, parsed: dict[str, object]) -> None:
+    assert json_object(document) == parsed
+
+
+@pytest.mark.parametrize(
+    ("values", "convert", "columns"),
+    [
+        (["a", "b"], text, ["a", "b"]),
+        (["a", "", "b\0c", 5, None], text, ["a", None, "bc", "5", None]),
+        (["a", ""], text, ["a", None]),
+        (["a", "b\0"], text, ["a", "b"]),
+        (["5", "6"], tokens, [5, 6]),
+        (["true", "false"], flag, [True, False]),
+        ([3, 5], tokens, [3, 5]),
+        ([-1, 5], tokens, [BROKEN, 5]),
+        ([True, 5], tokens, [BROKEN, 5]),
+        ([], tokens, []),
+        ([], text, []),
+    ],
+)
+def test_a_column_is_converted_value_by_value(
+    values: list[object], convert: Convert, columns: list[object]
+) -> None:
+    assert list(convert_column(values, convert)) == columns

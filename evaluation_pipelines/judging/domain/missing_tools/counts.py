@@ -139,7 +139,7 @@ def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period)
     newest_first = mentions.sort("session_date", "session_key", descending=[True, False])
     table = MISSING_TOOLS
     return (
-        newest_first.group_by("organization_id", "tool", maintain_order=True)
+        newest_first.group_by("organization_id", "tool")
         .agg(
             sessions=_windows(),
             mentions=pl.len(),

@@ -58,35 +58,47 @@ def similar_pairs(
 
     Returns:
         ``block``, ``key``, ``before`` (the key of lower rank) and ``score``, their similarity; and
-        the blocks that have more than ``LOOK_BACK`` earlier sets with the same names, or a text
-        that was truncated.
+        the blocks that have more than ``LOOK_BACK`` earlier sets to compare with, or a text that
+        was truncated.
     """
     alone = pl.len().over("block") == 1
     shaped = _with_shapes(members.filter(~alone), parameters)
     comparable = shaped.filter(pl.len().over("block", "shape") > 1).sort("shape", "block", "rank")
-    found = [_PAIRS.to_frame(), _across_shapes(shaped, parameters)]
+    wide = shaped.filter("is_wide").filter(pl.n_unique("shape").over("block") > 1)
+    found = [_PAIRS.to_frame(), _across_shapes(wide.sort("block", "rank"), parameters)]
     is_large = pl.len().over("block", "shape") > _LARGE_BLOCK
     for group in comparable.filter(~is_large).partition_by("shape"):
         found += _of_small_blocks(group, parameters)
     for group in comparable.filter(is_large).partition_by("shape", "block"):
         found += _of_large_block(group, parameters)
-    too_many = pl.len().over("block", "shape") > LOOK_BACK + 1
-    return pl.concat(found), comparable.filter(too_many | pl.col("is_long"))["block"].unique()
+    in_part = [
+        compared.filter((pl.len().over(group) > LOOK_BACK + 1) | pl.col("is_long"))["block"]
+        for compared, group in ((comparable, ["block", "shape"]), (wide, ["block"]))
+    ]
+    return pl.concat(found), pl.concat(in_part).unique()
 
 
 def _with_shapes(members: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Add ``shape``, the same number for the same names, and ``is_long`` for long texts."""
+    """Add ``shape``, the same number for the same names, and what the comparison depends on.
+
+    ``is_long`` is true for sets with a text that is truncated, and ``is_wide`` for those with so
+    many names that they can be similar to a set with other names.
+    """
     numbers: dict[tuple[str, ...], int] = {}
     keys = members["key"].unique(maintain_order=True).to_list()
     rows = [
         (
             key,
             numbers.setdefault(tuple(sorted(parameters[key])), len(numbers)),
-            sum(len(text) for _, text in parameters[key].values()) > MAX_COMPARED_CHARACTERS,
+            any(
+                is_text and len(text) > MAX_COMPARED_CHARACTERS
+                for is_text, text in parameters[key].values()
+            ),
+            len(parameters[key]) >= _MIN_NAMES_FOR_GAP,
         )
         for key in keys
     ]
-    schema = {"key": pl.Int64, "shape": pl.Int64, "is_long": pl.Boolean}
+    schema = {"key": pl.Int64, "shape": pl.Int64, "is_long": pl.Boolean, "is_wide": pl.Boolean}
     shapes = pl.DataFrame(rows, schema=schema, orient="row")
     return members.join(shapes, on="key", how="left", maintain_order="left")
 
@@ -102,7 +114,7 @@ def _of_small_blocks(
     blocks, keys = group["block"].to_numpy(), group["key"].to_numpy()
     sets = _ParameterSets([parameters[key] for key in keys.tolist()])
     found = []
-    for lag in range(1, min(LOOK_BACK, group.height - 1) + 1):
+    for lag in range(1, LOOK_BACK + 1):
         later = np.flatnonzero(blocks[lag:] == blocks[:-lag]) + lag
         if not later.size:
             break
@@ -138,11 +150,12 @@ def _pairs(blocks: Ints, keys: Ints, before: Ints, scores: Floats) -> pl.DataFra
     return pl.DataFrame(dict(columns), schema=_PAIRS)
 
 
-def _across_shapes(shaped: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Return the similar pairs whose names differ, which only sets with many names can be."""
-    many = [key for key in shaped["key"].unique() if len(parameters[key]) >= _MIN_NAMES_FOR_GAP]
+def _across_shapes(wide: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
+    """Return the similar pairs whose names differ, which only sets with many names can be.
+
+    Rows are sorted by block and rank.
+    """
     rows = []
-    wide = shaped.filter(pl.col("key").is_in(many)).sort("block", "rank")
     for block in wide.partition_by("block"):
         keys, shapes = block["key"].to_list(), block["shape"].to_list()
         for later, key in enumerate(keys):

@@ -32,6 +32,13 @@ def test_a_reservation_without_cost_or_limit_always_fits(
     assert reservation.refusal(others_usd) is None
 
 
+def test_without_following_calls_only_the_calls_made_now_are_reserved() -> None:
+    reservation = DayReservation(0.25, max_day_usd=1.0)
+
+    assert reservation.total_usd == 0.25
+    assert reservation.refusal(0.75) is None
+
+
 def test_a_reservation_above_the_whole_limit_is_refused_with_that_reason() -> None:
     refused = DayReservation(0.6, 0.5, 1.0).refusal(0.0)
 

@@ -25,6 +25,11 @@ def test_a_cost_is_the_sum_of_tokens_times_their_prices() -> None:
     assert price.cost_usd(Usage(1_000, 4_000, 300)) == pytest.approx(0.0064)
 
 
+def test_prices_are_per_million_tokens() -> None:
+    assert Price(2.0, 8.0).cost_usd(Usage(1_000_000, 0, 0)) == 2.0
+    assert Price(2.0, 8.0).cost_usd(Usage(0, 0, 1_000_000)) == 8.0
+
+
 def test_cached_tokens_without_a_price_cost_as_much_as_input() -> None:
     # 5,000 tokens at $2 per million
     assert Price(2.0, 8.0).cost_usd(Usage(1_000, 4_000, 0)) == pytest.approx(0.01)
@@ -36,6 +41,7 @@ def test_tokens_written_to_the_cache_are_input_and_not_charged_twice() -> None:
 
 
 def test_usage_of_several_calls_adds_up() -> None:
+    assert Usage(10, 20, 3) + Usage(1, 2, 30) == Usage(11, 22, 33, 0)
     both = Usage(10, 20, 3, 4) + Usage(1, 2, 30, 40)
 
     assert both == Usage(11, 22, 33, 44)

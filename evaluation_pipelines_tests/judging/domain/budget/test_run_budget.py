@@ -64,6 +64,8 @@ def test_a_session_that_alone_exceeds_the_limit_does_not_block_others() -> None:
 
     assert deferred(budget, 1.01).reason.endswith("; this alone exceeds the limit")
     admitted(budget, 1.0)
+    # As much as the limit would have fit into it alone.
+    assert deferred(budget, 1.0).reason.endswith("$0.0000 spent and $1.0000 reserved")
 
 
 def test_the_number_of_sessions_is_limited() -> None:
@@ -109,6 +111,7 @@ def test_without_a_limit_on_money_unpriced_calls_are_only_counted() -> None:
     reservation.settle(None, None)
 
     assert (budget.unpriced_calls, budget.spent_usd, reservation.spent_usd) == (2, 0.0, 0.0)
+    assert (budget.reserved_usd, reservation.reserved_usd) == (0.0, 0.0)
     assert budget.overrun_usd == 0
 
 
@@ -168,9 +171,17 @@ def test_a_retry_refused_by_another_limit_returns_its_reservation() -> None:
     call.settle(0.0)
 
     assert (budget.spent_usd, budget.reserved_usd) == (0.25, 0.15)  # 0.4 - 0.25 for other calls
-    unpriced = MeteredCall(admitted(Budget(BudgetLimits()), None), None)
+
+
+def test_a_refused_retry_of_unknown_price_releases_nothing() -> None:
+    budget = Budget(BudgetLimits())
+    admitted(budget, 0.3)  # of another session
+    unpriced = MeteredCall(admitted(budget, None), None)
     assert unpriced.may_pay_again()
-    unpriced.cancel_retry()  # nothing was reserved or released
+
+    unpriced.cancel_retry()
+
+    assert (budget.reserved_usd, budget.unpriced_calls) == (0.3, 1)
 
 
 @pytest.mark.parametrize("usd", [-0.1, math.nan, math.inf])

@@ -136,6 +136,12 @@ def test_examples_are_few_short_and_on_one_line() -> None:
     assert row["examples"][0]["rationale"] == f"5 {'y' * 237}\u2026"
 
 
+def test_examples_of_one_date_are_in_the_order_of_their_sessions() -> None:
+    same_day = scores(*(scoring(n, "1. make: x") for n in (2, 1, 3)))
+    (row,) = count_missing_tools(same_day, masques_of(), PERIOD).tools.rows(named=True)
+    assert [each["session_key"][:2] for each in row["examples"]] == ["s1", "s2", "s3"]
+
+
 def test_without_scorings_the_table_is_empty() -> None:
     found = count_missing_tools(scores(), masques_of(), PERIOD)
     assert found.tools.schema == MISSING_TOOLS.schema

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.missing_tools.priorities import (
+    most_named,
     priorities_request,
     read_priorities,
     with_priorities,
@@ -69,6 +70,23 @@ def test_only_the_most_missed_are_shown_with_a_note() -> None:
     assert "| tool39: missed" in shown
     assert "tool40" not in shown
     assert "| (2 tools that are named less often: not shown)" in shown
+
+
+def test_tools_of_as_many_sessions_are_in_the_order_of_mentions_and_then_of_names() -> None:
+    frame = tools("make", "grep", "cat").with_columns(
+        sessions=pl.lit(5, pl.Int64), mentions=pl.Series([6, 6, 7], dtype=pl.Int64)
+    )
+    assert most_named(frame)["tool"].to_list() == ["cat", "grep", "make"]
+
+
+def test_at_most_five_masques_are_shown() -> None:
+    frame = tools("grep").with_columns(masques=pl.Series([[f"M{n}" for n in range(1, 7)]]))
+    assert "| grep: missed in 100 of 200 sessions (M1, M2, M3, M4, M5)\n" in prompt_for(frame)
+
+
+def test_a_reason_has_at_most_400_characters() -> None:
+    found = read_priorities(Reply(f"1. grep: {'y' * 500}", "stop"), tools("grep"))
+    assert dict(found.reasons) == {"grep": f"{'y' * 399}\u2026"}
 
 
 def test_an_answer_sets_priorities_of_known_tools_only() -> None:

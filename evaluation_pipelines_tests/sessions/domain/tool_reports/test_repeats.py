@@ -189,6 +189,42 @@ def test_the_report_says_that_a_text_was_compared_in_part(
     assert "compared in part" in report["basis"]
 
 
+def test_texts_that_are_long_only_together_and_long_lists_are_compared_in_full() -> None:
+    edits = [call(parameters={"old": "x" * 1000, "new": "y" * 999 + each}) for each in "ab"]
+    # One more number: not equal, and for values that are no texts 0 is the only other similarity.
+    lists = [call(parameters={"lines": list(range(size))}) for size in (1000, 1001)]
+
+    assert "in part" not in only_report(edits)["basis"]
+    # (1 + 2 * 999 / 2000) / 2 = 0.9995
+    assert repeated(edits) == [(2, 1, pytest.approx(0.9995), 1)]
+    assert "in part" not in only_report(lists)["basis"]
+    assert repeated(lists) == []
+
+
+def wide(number: int, **values: object) -> Row:
+    """Return a call with the given number of names, n0 to n8 or n9."""
+    return call(parameters={f"n{each}": each for each in range(number)} | values)
+
+
+def test_the_report_says_that_sets_of_different_names_were_compared_in_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    long = only_report([wide(10, n0="x" * 1001), wide(9, n0="x" * 1001)])
+    assert [each["original"] for each in long["repeats"]] == [1]
+    assert "in part" in long["basis"]
+    # A long text that is compared with none is not compared in part.
+    alone = only_report([wide(10, n0="x" * 1001), call(parameters={"a": 1})])
+    assert "in part" not in alone["basis"]
+
+    monkeypatch.setattr(similar, "LOOK_BACK", 2)
+    others = [wide(9, n0=text) for text in ("abc", "klm")]
+    near = only_report([*others, wide(10)])
+    far = only_report([wide(10), *others, wide(9)])
+    assert "in part" not in near["basis"]
+    assert far["repeats"] == []
+    assert "in part" in far["basis"]
+
+
 def test_of_ten_names_one_may_be_missing() -> None:
     ten = {f"n{number}": number for number in range(10)}
     nine = {name: ten[name] for name in list(ten)[:9]}
