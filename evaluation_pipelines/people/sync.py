@@ -12,7 +12,6 @@ from evaluation_pipelines.people.domain.parse import IdentitiesError
 from evaluation_pipelines.people.identity_file import read_identities
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 
 _ASSIGNED = ("person_id", "team")
@@ -53,9 +52,7 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
     if known is not None and known.content_hash == identities.content_hash:
         return SyncedIdentities(known)
     changed = _changed_dates(stores, identities)
-    # A build that has begun reads the identities of before: what it builds is not the last word.
-    begun = {each.session_date for each in RebuildQueue(stores.ledger).pending(now)}
-    store.register(identities, changed | begun, now)
+    store.register(identities, changed, now)
     return SyncedIdentities(identities, tuple(sorted(changed)))
 
 

@@ -222,7 +222,7 @@ class _Wording:
         login = self.process.developer.login_of(self.process.session_id)
         return [
             text("user.id", login.account_id),
-            *([] if login.email is None else [text("user.email", login.email)]),
+            *([text("user.email", str(login.email))] if login.is_signed_in else []),
             text("session.id", self.process.session_id),
             *(text(key, value) for key, value in labels),
             *(provider if self._is_modern else ()),

@@ -121,8 +121,11 @@ class Storyteller:
         }
         told = tuple((key, value) for key, value in labels.items() if value is not None)
         places = workplace_of(team, plan.session_id)
-        if (user_id := plan.developer.login_of(plan.session_id).user_id) is not None:
-            places["user.id"] = user_id
+        login = plan.developer.login_of(plan.session_id)
+        if login.user_id is not None:
+            places["user.id"] = login.user_id
+        if login.email is not None and not login.is_signed_in:
+            places["user.email"] = login.email
         return Process(plan.session_id, plan.developer, told, tuple(places.items()))
 
     def _change_to(self, masque: Masque) -> None:

@@ -95,13 +95,16 @@ class Login:
 
     Attributes:
         account_id: 64 hex digits, as the agent program makes them up for an installation.
-        email: E-mail of the account; None where an API key is used.
+        email: E-mail; None where an API key is used.
         user_id: User id that OTEL_RESOURCE_ATTRIBUTES gives; None for none.
+        is_signed_in: Whether the agent program sends the e-mail of an account, on every record;
+            otherwise OTEL_RESOURCE_ATTRIBUTES gives it.
     """
 
     account_id: str
     email: str | None = None
     user_id: str | None = None
+    is_signed_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,10 @@ class Developer:
         work = f"{self.name}@orchard.example"
         match self.name:
             case "ana":  # two accounts with an e-mail each
-                return Login(first, email=work), Login(second, email="ana@ash.example")
+                return (
+                    Login(first, email=work, is_signed_in=True),
+                    Login(second, email="ana@ash.example", is_signed_in=True),
+                )
             case "ben":  # two machines, and API keys
                 return Login(first), Login(second)
             case "cleo":
