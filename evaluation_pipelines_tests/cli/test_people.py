@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -25,7 +26,7 @@ people:
 """
 
 
-def work(name: str, day: int, where: dict[str, object], **said: object) -> bytes:
+def work(name: str, day: int, where: Mapping[str, object], **said: object) -> bytes:
     """A session of one prompt and one call, on a day of June (from 0)."""
     return line(
         claude("user_prompt", day * DAY_S, session__id=name, **said),

@@ -17,7 +17,7 @@ HASH, OTHER = "0f" * 32, "1e" * 32
 
 def who(record: dict[str, str], resource: dict[str, str]) -> tuple[str | None, ...]:
     """User id, e-mail and account of a prompt; ``__`` in a key stands for a dot."""
-    event = read_one(line(claude("user_prompt", **record), **resource))
+    event = read_one(line(claude("user_prompt", 0, **record), **resource))
     return event["user_id"], event["user_email"], event["account_id"]
 
 
@@ -74,7 +74,7 @@ def test_where_a_session_ran(
     sent: dict[str, str], expected: tuple[str | None, ...], place: str
 ) -> None:
     record, resource = (sent, {}) if place == "record" else ({}, sent)
-    event = read_one(line(claude("user_prompt", **record), **resource))
+    event = read_one(line(claude("user_prompt", 0, **record), **resource))
     assert (event["repository"], event["branch"], event["environment"]) == expected
 
 
@@ -86,7 +86,7 @@ def test_credentials_of_a_repository_are_in_no_column(place: str) -> None:
         "repository": "ci:secret@x:shop",
     }
     record, resource = (sent, {}) if place == "record" else ({}, sent)
-    event = read_one(line(claude("user_prompt", **record), **resource))
+    event = read_one(line(claude("user_prompt", 0, **record), **resource))
     assert "secret" not in json.dumps(event, default=str)
     rest = json.loads(event["attributes"])
     assert rest["vcs.repository.url.full"] == "https://x/shop"
