@@ -17,7 +17,6 @@ def excluded_by(rules: Rules) -> pl.Expr:
 
 
 def _has(column: str, value: str) -> pl.Expr:
-    # A user without a name is known by the anonymous id that the agent program sends as user.id.
-    if column == "user_id":
-        return (pl.coalesce("user_id", "account_id") == value).fill_null(value=False)
-    return pl.col(column) == value
+    # Agent programs send an anonymous id as user.id, too.
+    names = ("user_id", "account_id") if column == "user_id" else (column,)
+    return pl.any_horizontal(pl.col(name) == value for name in names)
