@@ -7,6 +7,7 @@ from functools import cache
 
 import polars as pl
 
+from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -113,7 +114,8 @@ class PastLake(Lake):
         if not continued:
             return self._stored(AGENT_SESSIONS, day)
         complete = self._stored(AGENT_SESSIONS, day, ~pl.col("session_id").is_in(continued))
-        partial = query_sessions(self._events_by_then(day), self.stores.settings)
+        identities = IdentityStore(self.stores.ledger).current()
+        partial = query_sessions(self._events_by_then(day), self.stores.settings, identities)
         return pl.concat([complete, partial]).sort(AGENT_SESSIONS.order)
 
     def _performance(self, day: date) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -23,12 +24,15 @@ from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.sessions.chosen import rows_of_chosen
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 
 State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
 
 
+@with_session_filter
 def books(
     day: Annotated[str, typer.Argument(metavar="DATE", help="A UTC date, such as 2026-11-21.")],
     sessions: Annotated[State | None, typer.Option(help="List the sessions in this state.")] = None,
@@ -41,15 +45,17 @@ def books(
             help_text="Output format; csv has only the sessions.",
         ),
     ] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Check the books of a day: each session has one state, and each event is counted once.
 
+    Conditions on sessions choose those that are listed; the books are always of the whole day.
     Exits with 1 if something does not add up.
     """
     session_date = _parse_date(day)
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))
-    chosen = found.sessions
+        chosen = rows_of_chosen(stores.lake, which, found.sessions)
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
     if form is OutputFormat.JSON:

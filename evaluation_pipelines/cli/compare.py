@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -35,10 +36,12 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     pair_cells,
     span_line,
 )
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 
 
+@with_session_filter
 def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     label: Annotated[str | None, typer.Option(help="Only this classification label.")] = None,
     since: Annotated[str | None, FROM_TIME] = None,
@@ -60,6 +63,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare models by quality and cost. Default: the last 28 complete days."""
     now = datetime.now(UTC)
@@ -70,6 +74,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         profile=profile,
         organization=organization,
         min_runs=min_runs,
+        sessions=which,
     )
     with read_stores(load_settings()) as stores:
         found = compare_models(stores, question, now, then)

@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 from itertools import chain
 
+import polars as pl
 import typer
 
 from evaluation_pipelines.cli.compare import print_answers
@@ -22,7 +23,13 @@ from evaluation_pipelines.cli.sessions import print_sessions, stored_sessions
 from evaluation_pipelines.cli.telemetry import build_tables, ingest_landing, publish_database
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Question
-from evaluation_pipelines.demo.landing import other_telemetry, put_telemetry, recorded_files
+from evaluation_pipelines.demo.landing import (
+    other_telemetry,
+    put_identities,
+    put_telemetry,
+    recorded_files,
+)
+from evaluation_pipelines.people.domain.teams import sessions_by_team
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.masques import masque_table
@@ -46,6 +53,7 @@ def demo() -> None:
             progress.begin("unpacking recorded telemetry", len(recorded_files()))
             today = datetime.now(UTC).date()
             print_line(put_telemetry(stores.landing.root, today, progress.advance))
+        put_identities(settings.identities_path)
         if ingest_landing(stores).counts.quarantined:
             print_line(
                 "  This is expected: some lines of the generated team are invalid on purpose."
@@ -56,6 +64,7 @@ def demo() -> None:
         publish_database(stores)
         sessions = stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS))
         _print_newest(sessions)
+        _print_teams(stores)
         _print_masques(stores.lake)
         _print_best(sessions)
         if has_reputation:
@@ -99,6 +108,23 @@ def _print_newest(sessions: list[SessionRow]) -> None:
     print_sessions(shown, "\nThe newest sessions of each agent program, recorded or generated")
     others = pluralize(len(sessions) - len(shown), "other")
     print_line(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
+
+
+def _print_teams(stores: Stores) -> None:
+    """Print the teams: people, the ids by which telemetry knows them, and what they work on."""
+    if stores.settings.people_view == "off":
+        return
+    lake = stores.lake
+    sessions = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS))
+    teams = sessions_by_team(sessions.filter(pl.col("person_id").is_not_null()))
+    rows = [
+        (row["team"], row["people"], row["ids"], row["sessions"], ", ".join(row["repositories"]))
+        for row in teams.iter_rows(named=True)
+    ]
+    columns = ("team", "people #", "known by ids #", "sessions #", "repositories")
+    print_table("\nTeams: one person may have several ids", columns, rows, essential=4)
+    program = _program()
+    print_line(f"who is who: {program} people list, {program} people unknown  (docs/people.md)")
 
 
 def _print_masques(lake: Lake) -> None:

@@ -8,6 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,
@@ -16,6 +17,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.masque_lift import compare_masques
 from evaluation_pipelines.settings import load_settings
 
@@ -23,19 +25,21 @@ _DECIMALS = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
 """Measure -> decimals, in the order of the columns."""
 
 
+@with_session_filter
 def lift(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[
         OutputFormat, format_option(OutputFormat.TEXT, OutputFormat.JSON)
     ] = OutputFormat.TEXT,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare sessions with one masque to sessions without a masque."""
     date_range = parse_dates(dates)
     then, settings = parse_as_of(as_of), load_settings()
     with read_lake_as_of(settings, then) as lake:
         chosen = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
-        rows = compare_masques(lake, settings, then or datetime.now(UTC), chosen)
+        rows = compare_masques(lake, settings, then or datetime.now(UTC), chosen, which)
     if form is OutputFormat.JSON:
         print_json(rows.to_dicts())
     elif rows.is_empty():

@@ -36,6 +36,7 @@ _COMMANDS = {
     "judges": "scorecards.judges:app",
     "scorecards": "scorecards.scorecards:app",
     "quarantine": "quarantine:app",
+    "people": "people:app",
     "reputation": "reputation:app",
 }
 """Command name -> module of this package, and the function or command group in it."""
@@ -62,6 +63,7 @@ _SUMMARIES = {
     "judges": "Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
     "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",
     "quarantine": "Lines that could not be read: list, show, retry.",
+    "people": "Who is who: import, list, unknown.",
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
 }
 """Command name -> its help: all of it is shown without loading the commands."""

@@ -14,6 +14,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -28,12 +29,14 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
     write_output,
 )
+from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionRow,
     find_session,
     in_organization,
 )
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.sessions.score import (
     ScoredTelemetry,
@@ -97,6 +100,7 @@ def score(
     _print_scores(rows, form)
 
 
+@with_session_filter
 def sessions(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[
@@ -115,18 +119,26 @@ def sessions(
             help_text="Output format; json and csv have all columns, unrounded.",
         ),
     ] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List sessions of the lake with their scores, oldest first."""
     date_range = parse_dates(dates)
-    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
-        rows = stored_sessions(lake, dates_in(lake.partitions(AGENT_SESSIONS), date_range))
+    settings = load_settings()
+    with read_lake_as_of(settings, parse_as_of(as_of)) as lake:
+        days = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
+        rows = stored_sessions(lake, days, which)
         usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
-        _print_stored_sessions(lake, rows, limit or usual or 1, form)
+        hidden = hidden_columns(settings.people_view)
+        names = [name for name in _NAMES if name not in hidden]
+        _print_stored_sessions(lake, rows, limit or usual or 1, form, names)
 
 
-def stored_sessions(lake: Lake, dates: list[date]) -> list[SessionRow]:
+def stored_sessions(
+    lake: Lake, dates: list[date], which: SessionFilter = ALL_SESSIONS
+) -> list[SessionRow]:
     """Return sessions of the lake with their scores, in the order they started."""
-    return session_rows(lake.read(AGENT_SESSIONS, dates), lake.read(SESSION_PERFORMANCE, dates))
+    sessions = lake.read(AGENT_SESSIONS, dates, where=which.condition())
+    return session_rows(sessions, lake.read(SESSION_PERFORMANCE, dates))
 
 
 def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> ScoredTelemetry:
@@ -177,15 +189,18 @@ def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
 
 
 def _print_stored_sessions(
-    lake: Lake, rows: Sequence[SessionRow], limit: int, form: OutputFormat
+    lake: Lake, rows: Sequence[SessionRow], limit: int, form: OutputFormat, names: Sequence[str]
 ) -> None:
-    """Print the newest sessions; with JSON and CSV, remarks go to standard error."""
+    """Print the newest sessions; with JSON and CSV, remarks go to standard error.
+
+    ``names`` are the columns of JSON and CSV.
+    """
     newest = rows[-limit:]
     print_remark = print_line if form is OutputFormat.TABLE else print_error
     if form is OutputFormat.JSON:
-        print_json([_record(row) for row in newest])
+        print_json([_record(row, names) for row in newest])
     elif form is OutputFormat.CSV:
-        write_output(csv_text(_flat(newest)))
+        write_output(csv_text(_flat(newest, names)))
     elif newest:
         print_sessions(newest)
     if not rows:
@@ -198,9 +213,9 @@ def _print_stored_sessions(
         print_remark(f"{older} not shown: use --limit or --date")
 
 
-def _record(row: SessionRow) -> dict[str, object]:
-    """Return all columns of a session: times as ISO 8601, ``tool_mix`` as an object."""
-    return {name: _json_value(name, row[name]) for name in _NAMES}
+def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:
+    """Return columns of a session: times as ISO 8601, lists of keys and values as objects."""
+    return {name: _json_value(name, row[name]) for name in names}
 
 
 def _json_value(name: str, value: object) -> object:
@@ -209,16 +224,16 @@ def _json_value(name: str, value: object) -> object:
             return value.isoformat()
         case float() if not isfinite(value):
             return None  # the sum of absurd values; JSON has no infinity
-        case list() if name == "tool_mix":
+        case list() if name in {"tool_mix", "session_attributes"}:
             return {each["key"]: each["value"] for each in value}
     return value
 
 
-def _flat(rows: Sequence[SessionRow]) -> pl.DataFrame:
+def _flat(rows: Sequence[SessionRow], names: Sequence[str]) -> pl.DataFrame:
     """Return records for CSV: strings on one line, lists and objects as JSON."""
-    records = [_record(row) for row in rows]
+    records = [_record(row, names) for row in rows]
     columns: Mapping[str, list[object]] = {
-        name: [_flat_value(record[name]) for record in records] for name in _NAMES
+        name: [_flat_value(record[name]) for record in records] for name in names
     }
     return pl.DataFrame(columns)
 

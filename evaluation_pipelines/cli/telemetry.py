@@ -26,6 +26,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.sessions import ingest_notes
 from evaluation_pipelines.cli.status import why_not_built
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.comparison_report import Report, refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
@@ -149,7 +150,10 @@ def build_tables(stores: Stores, date_range: DateRange | None) -> None:
     """Build with a progress bar and print the result; exit with 1 if a date failed."""
     job = Build(stores)
     if date_range is None:
-        sync_profiles(stores, datetime.now(UTC))  # dates whose sessions have other profiles are due
+        # Dates whose sessions have other profiles, or belong to other people, are due.
+        sync_profiles(stores, datetime.now(UTC))
+        if fault := sync_identities(stores, datetime.now(UTC)).fault:
+            print_error(f"warning: {fault}")
         dates = job.pending_dates()
     else:
         landed = Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)

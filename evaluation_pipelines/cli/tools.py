@@ -9,6 +9,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -20,6 +21,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
@@ -33,6 +35,7 @@ _MAX_TEXT_CHARACTERS = 60
 Row = Mapping[str, Any]
 
 
+@with_session_filter
 def tools(
     session: Annotated[
         str | None, typer.Argument(metavar="SESSION", help="A session key or session id.")
@@ -46,10 +49,11 @@ def tools(
     form: Annotated[
         OutputFormat, format_option(OutputFormat.TEXT, OutputFormat.JSON)
     ] = OutputFormat.TEXT,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Show which tool calls were lost: failed, repeated, wasted, corrected or looping.
 
-    SESSION must have been ingested and built. --date requires --fleet.
+    SESSION must have been ingested and built. --date and conditions on sessions require --fleet.
     """
     if fleet == (session is not None):
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
@@ -57,9 +61,11 @@ def tools(
         raise typer.BadParameter("--organization requires a SESSION")
     if dates is not None and not fleet:
         raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
+    if not (which.is_empty or fleet):
+        raise typer.BadParameter("conditions on sessions require --fleet: a SESSION is one already")
     with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
         if session is None:
-            _print_fleet(lake, dates, form)
+            _print_fleet(lake, dates, form, which)
             return
         report = find_report(lake, session, organization)
     if form is OutputFormat.JSON:
@@ -191,9 +197,10 @@ def _unused_line(call: Row) -> tuple[object, ...]:
 # -- All sessions --------------------------------------------------------------------------------
 
 
-def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat) -> None:
+def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: SessionFilter) -> None:
     chosen = dates_in(lake.partitions(TOOL_REPORTS), parse_dates(dates))
-    reports, sessions = lake.read(TOOL_REPORTS, chosen), lake.read(AGENT_SESSIONS, chosen)
+    sessions = lake.read(AGENT_SESSIONS, chosen)
+    reports = which.rows_of(lake.read(TOOL_REPORTS, chosen), sessions)
     by_tool, by_model = lost_by_tool(reports, sessions), lost_by_model(reports, sessions)
     if form is OutputFormat.JSON:
         print_json({"tools": by_tool.to_dicts(), "models": by_model.to_dicts()})

@@ -60,6 +60,7 @@ def compare_models(
     lake = seen.lake.snapshot()
     evaluations = lake.select(SESSION_EVALUATIONS, started)
     sessions = lake.select(AGENT_SESSIONS, started)
+    evaluations = question.sessions.rows_of(evaluations, sessions)
     runs = runs_of(evaluations, sessions)
     found = compare(runs, _audits(seen), question, now, as_of)
     ids = worst_sessions(found)["card_id"].drop_nulls().to_list()

@@ -19,6 +19,9 @@ SAMPLES_FOLDER = "samples"
 RECORDING = Path(__file__).parent / "recording"
 """Compressed landing files of a team's last days, by their path in the landing folder."""
 
+IDENTITIES = Path(__file__).parent / "identities.yaml"
+"""Who is who in the recorded team."""
+
 _TEAM_FOLDER = "demo"
 _NANOSECONDS_PER_DAY = 86_400 * 10**9
 _NANOSECONDS = re.compile(rb"\b1\d{18}\b")
@@ -62,6 +65,11 @@ def put_telemetry(landing_dir: Path, today: date, progress: Callable[[int], None
         f"({len(samples)} files), {span.days} days of a generated team, and a few "
         f"generated sessions of every other agent, in {team}"
     )
+
+
+def put_identities(path: Path) -> None:
+    """Copy the identities of the team to ``path``, unless there is such a file."""
+    _write(path, IDENTITIES.read_bytes())
 
 
 def recorded_files() -> list[Path]:

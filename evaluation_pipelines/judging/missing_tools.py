@@ -19,6 +19,8 @@ from evaluation_pipelines.judging.domain.missing_tools.priorities import (
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.ledger.tool_priorities import AskedPriorities, PriorityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
+from evaluation_pipelines.sessions.chosen import rows_of_chosen
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
 DAYS = 28
@@ -53,6 +55,7 @@ def missing_tools(
     stores: Stores,
     period: Period,
     organization: str | None = None,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> MissingTools:
     """Return the missing tools of a period with their priorities.
 
@@ -60,12 +63,13 @@ def missing_tools(
         stores: Lake and ledger.
         period: Session dates.
         organization: The only organization to include; ``None`` for all.
+        which: The sessions to include. The model has prioritized the tools of all of them.
 
     Raises:
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    counted = _count(stores, period, organization)
+    counted = _count(stores, period, organization, which)
     asked = [
         each
         for each in PriorityStore(stores.ledger).in_period(period.start, period.end)
@@ -91,7 +95,9 @@ def write_missing_tools(stores: Stores, period: Period) -> MissingTools:
     return present
 
 
-def _count(stores: Stores, period: Period, organization: str | None) -> MissingToolCounts:
+def _count(
+    stores: Stores, period: Period, organization: str | None, which: SessionFilter
+) -> MissingToolCounts:
     days = _days(period)
     condition = pl.lit(value=True)
     if organization is not None:
@@ -100,7 +106,8 @@ def _count(stores: Stores, period: Period, organization: str | None) -> MissingT
     sessions = stores.lake.read(
         AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], condition
     )
-    return count_missing_tools(scores, sessions, period)
+    chosen = rows_of_chosen(stores.lake, which, scores)
+    return count_missing_tools(chosen, sessions, period)
 
 
 def _days(period: Period) -> list[date]:

@@ -58,14 +58,13 @@ def read_windows(
     Raises:
         LakeError: A file cannot be read.
     """
-    rule_columns = {column for rule in (rules or {}).values() for column in rule}
+    excluded = excluded_by(rules or {})
+    rule_columns = set(excluded.meta.root_names())
     extra_columns = ["explicit_end", *sorted(rule_columns - _COLUMNS.keys())]
     condition = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
     rows = lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *extra_columns], condition)
     ended = is_terminal(pl.lit(as_of), idle_minutes)
-    renamed = (
-        rows.with_columns(ended, excluded_by(rules or {})).drop(extra_columns).rename(_COLUMNS)
-    )
+    renamed = rows.with_columns(ended, excluded).drop(extra_columns).rename(_COLUMNS)
     return [Window(**row) for row in renamed.iter_rows(named=True)]
 
 

@@ -20,7 +20,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
 from evaluation_pipelines.storage.store import refuse_link, share
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Changes when a table or column is renamed, removed or changes its meaning."""
 
 _READABLE_FROM = "v1.0.0"
@@ -43,17 +43,32 @@ class AnalyticsError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column with the value of one key of a map: ``name``, the ``map`` and its ``key``."""
+
+    name: str
+    map: str
+    key: str
+
+    @property
+    def described(self) -> Column:
+        """The column with its meaning."""
+        return Column(self.name, pl.String(), f"{self.map}: {self.key}")
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One table for analysts and its Parquet files.
 
     ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
-    columns of key-value pairs.
+    columns of key-value pairs, ``more`` columns that are made of these.
     """
 
     table: Table
     files: Sequence[Path]
     copied: bool
     as_map: tuple[str, ...] = ()
+    more: tuple[KeyColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +150,8 @@ def _build(
             is_view = isinstance(source, Source) and not source.copied
             table = source.table
             comment = f"{table.grain}; key: {', '.join(table.key)}"
-            _describe(database, table.name, comment, table.columns, is_view=is_view)
+            more = [each.described for each in source.more] if isinstance(source, Source) else []
+            _describe(database, table.name, comment, [*table.columns, *more], is_view=is_view)
             if not is_view:
                 rows[table.name] = database.table(table.name).shape[0]
         for each in derived:
@@ -185,42 +201,45 @@ def _definition(source: Source) -> str:
     """Return the statement that creates a table. It takes no parameters: all texts are quoted."""
     kind = "table" if source.copied else "view"
     columns = ", ".join(
-        f"map_from_entries({each.name}) as {each.name}" if each.name in source.as_map else each.name
-        for each in source.table.columns
+        [
+            f"map_from_entries({each.name}) as {each.name}"
+            if each.name in source.as_map
+            else each.name
+            for each in source.table.columns
+        ]
+        + [
+            f'map_from_entries({each.map})[{_quoted(each.key)}] as "{each.name}"'
+            for each in source.more
+        ]
     )
-    if not source.files:
-        return f"create {kind} {source.table.name} as {_nothing(source.table, source.as_map)}"
     order = f" order by {', '.join(source.table.order)}" if source.copied else ""
     # Files from before a column was added lack it: the empty rows name every column.
-    return (  # names are our own, the path is quoted
-        f"create {kind} {source.table.name} as select {columns} from ("  # noqa: S608
-        f"{_nothing(source.table)} union all by name select * from read_parquet("
-        f"{_listed(source.files)}, union_by_name = true, hive_partitioning = false)){order}"
-    )
+    rows = _nothing(source.table)
+    if source.files:
+        rows += (  # names are our own, the path is quoted
+            f" union all by name select * from read_parquet({_listed(source.files)}, "  # noqa: S608
+            "union_by_name = true, hive_partitioning = false)"
+        )
+    return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
 
 
-def _nothing(table: Table, as_map: Sequence[str] = ()) -> str:
+def _nothing(table: Table) -> str:
     """Return a query with a table's columns and no rows."""
     columns = ", ".join(
-        f"cast(null as {_sql_type(each.dtype, as_map=each.name in as_map)}) as {each.name}"
-        for each in table.columns
+        f"cast(null as {_sql_type(each.dtype)}) as {each.name}" for each in table.columns
     )
     return f"select {columns} where false"
 
 
-def _sql_type(dtype: pl.DataType, *, as_map: bool = False) -> str:
-    """Return DuckDB's name of a type; a list of keys and values can be a map."""
+def _sql_type(dtype: pl.DataType) -> str:
+    """Return DuckDB's name of a type."""
     if isinstance(dtype, pl.Datetime):
         return "timestamptz"
     if isinstance(dtype, pl.Struct):
         fields = (f'"{each.name}" {_sql_type(_instance(each.dtype))}' for each in dtype.fields)
         return f"struct({', '.join(fields)})"
     if isinstance(dtype, pl.List):
-        inner = _instance(dtype.inner)
-        if as_map and isinstance(inner, pl.Struct):
-            key, value = (_sql_type(_instance(each.dtype)) for each in inner.fields)
-            return f"map({key}, {value})"
-        return f"{_sql_type(inner)}[]"
+        return f"{_sql_type(_instance(dtype.inner))}[]"
     return _SQL_TYPES[str(dtype)]
 
 
@@ -240,7 +259,7 @@ def _describe(
     database.execute(f"comment on {kind} {name} is {_quoted(description)}")
     for each in columns:
         comment = _quoted(each.description)
-        database.execute(f"comment on column {name}.{each.name} is {comment}")
+        database.execute(f'comment on column {name}."{each.name}" is {comment}')
 
 
 def _listed(files: Sequence[Path]) -> str:

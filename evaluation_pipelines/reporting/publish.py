@@ -1,12 +1,16 @@
 """Publish the tables of the lake as one database for analysts."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.analysts_database import (
     AnalyticsError,
     Derived,
     Given,
+    KeyColumn,
     Published,
     Source,
     publish,
@@ -39,6 +43,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.settings.session_attributes import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.storage.lake import Lake, LakeError
@@ -81,8 +86,10 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
 def _publish(stores: Stores, link: Path, now: datetime) -> Published:
     read_at, manifest = datetime.now(UTC), Manifest(stores.ledger)
     lake = stores.lake.snapshot()
-    sources = _sources(stores, lake)
-    derived = [_sessions(), _current()]
+    hidden = hidden_columns(stores.settings.people_view)
+    more = _attribute_columns(stores.settings.session_attributes)
+    sources = _sources(stores, lake, hidden, more)
+    derived = [_sessions(hidden, more), _current()]
     if stores.settings.publish_texts:
         sources.append(_source(lake, EVENT_TEXTS_LANDED, copied=False))
         derived.append(_event_texts())
@@ -98,11 +105,20 @@ def _publish(stores: Stores, link: Path, now: datetime) -> Published:
     return published
 
 
-def _sources(stores: Stores, lake: Lake) -> list[Source | Given]:
+def _sources(
+    stores: Stores, lake: Lake, hidden: frozenset[str], more: tuple[KeyColumn, ...]
+) -> list[Source | Given]:
+    events, sessions = (
+        _source(lake, _without(table, hidden), copied=copied, as_map=as_map)
+        for table, copied, as_map in (
+            # Many and large: a view of the files, which needs no copy.
+            (AGENT_EVENTS, False, ("session_attributes",)),
+            (AGENT_SESSIONS, True, ("tool_mix", "session_attributes")),
+        )
+    )
     return [
-        # Many and large: a view of the files, which needs no copy.
-        _source(lake, AGENT_EVENTS, copied=False),
-        _source(lake, AGENT_SESSIONS, copied=True, as_map=("tool_mix",)),
+        events,
+        replace(sessions, more=more),
         _source(lake, SESSION_PERFORMANCE, copied=True),
         _source(lake, JUDGE_SCORES, copied=True),
         _whole(lake, MISSING_TOOLS),
@@ -121,6 +137,15 @@ def _sources(stores: Stores, lake: Lake) -> list[Source | Given]:
 
 def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
     return Source(table, [path.resolve() for path in lake.files(table)], copied, as_map)
+
+
+def _without(table: Table, hidden: frozenset[str]) -> Table:
+    """Return a table without the columns that must not be shown."""
+    return replace(table, columns=tuple(each for each in table.columns if each.name not in hidden))
+
+
+def _attribute_columns(attributes: Sequence[str]) -> tuple[KeyColumn, ...]:
+    return tuple(KeyColumn(column_of(each), "session_attributes", each) for each in attributes)
 
 
 def _whole(lake: Lake, table: Table) -> Source:
@@ -149,10 +174,16 @@ def _event_texts() -> Derived:
     )
 
 
-def _sessions() -> Derived:
+def _sessions(hidden: frozenset[str], more: tuple[KeyColumn, ...]) -> Derived:
     """Return sessions joined with their scores."""
     described: dict[str, Column] = {
-        each.name: each for each in (*AGENT_SESSIONS.columns, *SESSION_PERFORMANCE.columns)
+        each.name: each
+        for each in (
+            *AGENT_SESSIONS.columns,
+            *(each.described for each in more),
+            *SESSION_PERFORMANCE.columns,
+        )
+        if each.name not in hidden
     }
     return Derived(
         "sessions",

@@ -2,7 +2,13 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, WINDOW, Table, columns
+from evaluation_pipelines.schemas.table import (
+    SESSION_ATTRIBUTES,
+    UTC_TIME,
+    WINDOW,
+    Table,
+    columns,
+)
 
 AGENT_SESSIONS = Table(
     name="agent_sessions",
@@ -13,8 +19,17 @@ AGENT_SESSIONS = Table(
         ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
         ("session_id", pl.String, "session.id as sent by the agent"),
         ("organization_id", pl.String, "organization, 'default' when none is sent"),
-        ("user_id", pl.String, "user"),
-        ("team_id", pl.String, "team"),
+        ("person_id", pl.String, "who that is by the identities, else e-mail, user or account id"),
+        ("team", pl.String, "team of the person on that day by the identities, else team_id"),
+        ("user_id", pl.String, "user id that was given to the telemetry, else the e-mail"),
+        ("user_email", pl.String, "newest user.email sent"),
+        ("account_id", pl.String, "newest anonymous id that the agent program made up"),
+        ("host_user", pl.String, "user of the operating system"),
+        ("team_id", pl.String, "newest team.id sent"),
+        ("repository", pl.String, "newest repository sent: name, or URL without credentials"),
+        ("branch", pl.String, "newest branch sent"),
+        ("environment", pl.String, "newest deployment.environment.name sent"),
+        ("session_attributes", SESSION_ATTRIBUTES, "newest values of EVAL_SESSION_ATTRIBUTES"),
         ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
         ("masque", pl.String, "persona worn; null for a baseline window"),
         ("attribution", pl.String, "baseline, clean, mixed or remainder"),

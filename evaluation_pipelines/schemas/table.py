@@ -13,6 +13,9 @@ Severity = Literal["error", "warning"]
 
 UTC_TIME = pl.Datetime("us", "UTC")
 
+SESSION_ATTRIBUTES = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
+"""Attribute -> value as text, sorted by attribute."""
+
 SESSION_KEY = ("organization_id", "session_key")
 """Columns that identify a session window."""
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+from evaluation_pipelines.schemas.table import SESSION_ATTRIBUTES, UTC_TIME, Table, columns
 
 _EVENT_COLUMNS = columns(
     ("event_id", pl.Binary, "16-byte hash of the record's own content; equal for a re-sent record"),
@@ -13,8 +13,15 @@ _EVENT_COLUMNS = columns(
     ("organization_id", pl.String, "organization.id, else 'default'; null on attribution lines"),
     ("agent_id", pl.String, "agent.id as sent"),
     ("masque", pl.String, "persona named by the record, its resource, or a don / doff"),
-    ("user_id", pl.String, "user.id as sent"),
+    ("user_id", pl.String, "enduser.id, else user.id, as sent; never an anonymous hash"),
+    ("user_email", pl.String, "user.email as sent"),
+    ("account_id", pl.String, "anonymous id that the agent program made of account or machine"),
+    ("host_user", pl.String, "process.owner: user of the operating system"),
     ("team_id", pl.String, "team.id as sent"),
+    ("repository", pl.String, "vcs.repository.name, else its URL without credentials"),
+    ("branch", pl.String, "vcs.ref.head.name, else branch, as sent"),
+    ("environment", pl.String, "deployment.environment.name as sent"),
+    ("session_attributes", SESSION_ATTRIBUTES, "attributes named in EVAL_SESSION_ATTRIBUTES"),
     ("source_cli", pl.String, "claude_code, codex, gemini_cli, qwen_code, opencode or genai"),
     ("service_name", pl.String, "service.name of the resource"),
     ("service_version", pl.String, "service.version of the resource"),
@@ -63,6 +70,9 @@ TEXTS = tuple(each.name for each in _TEXT_COLUMNS)
 """Columns with what people, models and tools wrote."""
 
 _BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id; parts are sorted by it"))
+
+SOURCE_CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "genai")
+"""Agent programs, as the column ``source_cli`` names them."""
 
 EVENT_NAMES = (
     "user_prompt",

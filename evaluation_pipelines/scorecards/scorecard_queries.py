@@ -17,6 +17,8 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.sessions.chosen import rows_of_chosen
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
 _MAX_NAMES_IN_ERROR = 20
@@ -49,6 +51,7 @@ class CardQuery:
         profile: A profile id; ``best`` for each session's best match.
         history: Whether to include cards of older content and older profile versions.
         limit: Maximum number of cards; the newest sessions are returned.
+        sessions: Only cards of these sessions.
     """
 
     session: str | None = None
@@ -61,6 +64,7 @@ class CardQuery:
     profile: str | None = None
     history: bool = False
     limit: int | None = None
+    sessions: SessionFilter = ALL_SESSIONS
 
     def conditions(self) -> list[pl.Expr]:
         """Return conditions on rows of ``scorecards`` or ``session_evaluations``.
@@ -114,7 +118,7 @@ def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
         LakeError: A file cannot be read.
     """
     conditions = query.conditions()
-    cards = stores.lake.select(SCORECARDS, *conditions)
+    cards = rows_of_chosen(stores.lake, query.sessions, stores.lake.select(SCORECARDS, *conditions))
     evaluations = stores.lake.select(SESSION_EVALUATIONS, *conditions)
     if not query.history:
         cards = _current(cards, evaluations)
@@ -136,7 +140,8 @@ def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
         Rows of SESSION_EVALUATIONS, the oldest session first, and ``annotator`` of the override
         that counts. Overrides are read from the ledger, so that new ones count immediately.
     """
-    found = stores.lake.select(SESSION_EVALUATIONS, *query.conditions())
+    evaluations = stores.lake.select(SESSION_EVALUATIONS, *query.conditions())
+    found = rows_of_chosen(stores.lake, query.sessions, evaluations)
     if query.profile not in {None, "best"}:
         found = found.filter(pl.col("profile_id") == query.profile)
     unscored = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
+from evaluation_pipelines.people.domain.assign import with_people
+from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
+from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -54,6 +57,15 @@ KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
 SESSION_STEPS = Steps(AGENT_SESSIONS.name, {"masque_wearings": masque_wearings})
 """Steps from events to windows of sessions."""
 
+_QUERIED = pl.Schema(
+    {
+        name: dtype
+        for name, dtype in AGENT_SESSIONS.schema.items()
+        if name not in {"person_id", "team"}
+    }
+)
+"""Columns that telemetry alone tells."""
+
 _TOOL_CALLS = "tool_calls"
 _DEDUPLICATION_COLUMNS = (
     *("session_date", "organization_id", "session_id", "event_name", "request_id"),
@@ -77,16 +89,23 @@ def query_events(landed: pl.DataFrame) -> pl.DataFrame:
     return landed[kept_events(landed)["row_no"]]
 
 
-def query_sessions(events: Source, settings: Settings, *, small: bool = False) -> pl.DataFrame:
+def query_sessions(
+    events: Source,
+    settings: Settings,
+    identities: Identities = NO_IDENTITIES,
+    *,
+    small: bool = False,
+) -> pl.DataFrame:
     """Return session windows (AGENT_SESSIONS) of deduplicated events in lake files or a frame."""
-    return run_query(
+    sessions = run_query(
         AGENT_SESSIONS.name,
         views={AGENT_EVENTS.name: events},
         params=_session_params(settings),
-        schema=AGENT_SESSIONS.schema,
+        schema=_QUERIED,
         steps=SESSION_STEPS,
         small=small,
     )
+    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
 
 
 def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
@@ -100,17 +119,22 @@ def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
 
 
 def query_sessions_and_calls(
-    events: Source, texts: Source, settings: Settings, *, small: bool = False
+    events: Source,
+    texts: Source,
+    settings: Settings,
+    identities: Identities = NO_IDENTITIES,
+    *,
+    small: bool = False,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return session windows and tool calls; the steps that both need run once."""
     sessions, calls = run_queries(
-        {AGENT_SESSIONS.name: AGENT_SESSIONS.schema, _TOOL_CALLS: TOOL_CALLS},
+        {AGENT_SESSIONS.name: _QUERIED, _TOOL_CALLS: TOOL_CALLS},
         views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
         params=_session_params(settings),
         steps=SESSION_STEPS,
         small=small,
     )
-    return sessions, calls
+    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names()), calls
 
 
 def _session_params(settings: Settings) -> dict[str, object]:
@@ -184,10 +208,13 @@ def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
 def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
     """Return the windows, and keep the tool calls in the batch if it builds tool reports."""
     settings, small = batch.stores.settings, batch.is_small
+    identities = IdentityStore(batch.stores.ledger).current()
     if TOOL_REPORTS.name not in batch.tables:
-        return query_sessions(events, settings, small=small)
+        return query_sessions(events, settings, identities, small=small)
     texts = text_files(batch.stores.lake, batch.days)
-    windows, batch.tool_calls = query_sessions_and_calls(events, texts, settings, small=small)
+    windows, batch.tool_calls = query_sessions_and_calls(
+        events, texts, settings, identities, small=small
+    )
     return windows
 
 

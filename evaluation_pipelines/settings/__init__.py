@@ -16,6 +16,7 @@ from evaluation_pipelines.settings.alerts import AlertSettings
 from evaluation_pipelines.settings.comparison import ComparisonSettings
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.settings.night import NightSettings
+from evaluation_pipelines.settings.people import PeopleSettings
 from evaluation_pipelines.settings.reputation import ReputationSettings
 from evaluation_pipelines.settings.scorecards import ScorecardSettings
 from evaluation_pipelines.settings.stores import StoreSettings
@@ -36,6 +37,7 @@ class Settings(
     ReputationSettings,
     ScorecardSettings,
     JudgeSettings,
+    PeopleSettings,
     TelemetrySettings,
     StoreSettings,
 ):

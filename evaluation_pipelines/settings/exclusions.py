@@ -5,8 +5,14 @@ from typing import TypeAlias
 
 EXCLUDABLE = (
     "organization_id",
+    "person_id",
+    "team",
     "team_id",
     "user_id",
+    "account_id",
+    "repository",
+    "branch",
+    "environment",
     "agent_id",
     "session_id",
     "masque",

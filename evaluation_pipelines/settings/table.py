@@ -29,7 +29,7 @@ def settings_table() -> list[SettingRow]:
 
 
 def _shown(value: object) -> str:
-    if value is None:
+    if value is None or value == ():
         return ""
     if isinstance(value, ByteSize):
         return value.human_readable().replace(".0", "")

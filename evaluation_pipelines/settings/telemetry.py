@@ -1,7 +1,11 @@
 """Settings of ingest and session windows."""
 
-from pydantic import ByteSize, Field
-from pydantic_settings import BaseSettings
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+from pydantic_settings import BaseSettings, NoDecode
+
+from evaluation_pipelines.settings.session_attributes import checked_attributes, split_names
 
 _MIB = 1024 * 1024
 
@@ -42,6 +46,13 @@ class TelemetrySettings(BaseSettings):
     keep_unknown_events: bool = Field(
         default=False,
         description="store records that no dialect recognizes as `other`, not only count them",
+    )
+    session_attributes: Annotated[
+        tuple[str, ...], NoDecode, BeforeValidator(split_names), AfterValidator(checked_attributes)
+    ] = Field(
+        default=(),
+        description="names of attributes, separated by commas, that become columns of sessions; "
+        "they count for telemetry that is read from then on",
     )
     future_tolerance_minutes: int = Field(
         default=5,

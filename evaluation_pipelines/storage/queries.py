@@ -20,6 +20,7 @@ import duckdb
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.storage.arrow_rows import ArrowRows
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard
 from evaluation_pipelines.storage.sql_files import read_sql, read_steps
@@ -63,6 +64,7 @@ class Steps:
         return {each: steps[each] for each in names[: names.index(self.last) + 1]}
 
 
+_TABLES = {each.name: each for each in TABLES}
 _ROW_NUMBER = "row_no"
 _MOST_ROWS_OF_A_FILE = 2**40
 
@@ -158,6 +160,19 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
         f"getvariable('files_of_{view}'), union_by_name => true, hive_partitioning => false) "
         f"select *, file_index * {_MOST_ROWS_OF_A_FILE} + file_row_number as {_ROW_NUMBER}"
         f"{rows_wanted}"
+    )
+    _add_new_columns(connection, view)
+
+
+def _add_new_columns(connection: duckdb.DuckDBPyConnection, view: str) -> None:
+    """Add the columns of a table that all its files lack, since an older version wrote them."""
+    table = _TABLES.get(view)
+    if table is None or set(table.schema).issubset(connection.table(view).columns):
+        return
+    connection.execute(f"alter view {view} rename to {view}_before")
+    connection.register(f"{view}_columns", ArrowRows(table.schema.to_frame()))
+    connection.execute(
+        f"create temp view {view} as from {view}_before union all by name from {view}_columns"
     )
 
 

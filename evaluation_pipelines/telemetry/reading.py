@@ -52,6 +52,7 @@ def event_reader(settings: TelemetrySettings, now: datetime) -> EventReader:
         clock=Clock(times.to_us(now), tolerance // timedelta(microseconds=1)),
         max_attributes=settings.max_attributes,
         keep_unknown_events=settings.keep_unknown_events,
+        session_attributes=settings.session_attributes,
     )
 
 

@@ -61,7 +61,11 @@ def expected(session: SessionTruth, window: WindowTruth) -> Row:
         "session_id": session.session_id,
         "organization_id": session.organization_id,
         "team_id": session.team_id,
-        "user_id": session.user_id,
+        "user_id": session.login.user_id or session.login.email,
+        "user_email": session.login.email,
+        "account_id": session.login.account_id,
+        "branch": session.places["vcs.ref.head.name"],
+        "environment": session.places["deployment.environment.name"],
         "classification_label": session.label or "general",
         "session_date": session.session_date,
         "masque": window.masque,
@@ -146,7 +150,7 @@ def test_a_few_dozen_sessions_hold_everything_that_happens_to_sessions(outcome: 
     assert {window.explicit_end for window in windows} == {False, True}
     assert {each.label for each in sessions} == {"simple", "code", "complex", "multi-step", None}
     assert {each.organization_id for each in sessions} == {"orchard", "lighthouse"}
-    assert len({each.user_id for each in sessions}) == 12
+    assert len({each.person for each in sessions}) == 12
     assert any(each.windows[-1].ended_at.date() > each.session_date for each in sessions)
     assert any(_is_a_b_a(each) for each in sessions)
     assert any(_rests(window) for window in windows)

@@ -32,7 +32,8 @@ AGENTS = ("claude_code", "codex", "gemini_cli qwen_code", "opencode", "genai")
 
 SHARED = """
     event_id event_time observed_time session_id session_date organization_id agent_id masque
-    user_id team_id source_cli service_name service_version event_name source_event_name sequence
+    user_id user_email account_id host_user team_id repository branch environment
+    session_attributes source_cli service_name service_version event_name source_event_name sequence
     prompt_id request_id subagent model provider classification_label attributes time_anomaly
     source_file_id source_offset has_content has_parameters
 """.split()

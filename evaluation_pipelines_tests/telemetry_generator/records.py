@@ -17,12 +17,14 @@ from evaluation_pipelines_tests.telemetry_generator.team import Developer
 class Process:
     """One run of the agent program, as far as every record of it tells.
 
-    ``labels`` are the attributes that its environment gives it: organization, team, masque, label.
+    ``labels`` are the attributes that its environment gives it: organization, team, masque, label;
+    ``places`` those that only its resource has: repository, branch, environment, user.
     """
 
     session_id: str
     developer: Developer
     labels: tuple[tuple[str, str], ...]
+    places: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,7 @@ class _Wording:
             text("service.name", "claude-code"),
             text("service.version", self.process.developer.team.version),
             *(text(key, value) for key, value in self.process.labels),
+            *(text(key, value) for key, value in self.process.places),
         ]
 
     def _first(self, name: str, *attributes: str) -> str:
@@ -216,8 +219,10 @@ class _Wording:
         # Newer versions repeat on every record what the environment adds to the resource.
         labels = self.process.labels if self._is_modern else ()
         provider = (text("anthropic.provider", "firstParty"), boolean("anthropic.custom_base_url"))
+        login = self.process.developer.login_of(self.process.session_id)
         return [
-            text("user.id", self.process.developer.user_id),
+            text("user.id", login.account_id),
+            *([text("user.email", str(login.email))] if login.is_signed_in else []),
             text("session.id", self.process.session_id),
             *(text(key, value) for key, value in labels),
             *(provider if self._is_modern else ()),

@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.telemetry_generator.plan import (
     SessionPlan,
 )
 from evaluation_pipelines_tests.telemetry_generator.records import Process
-from evaluation_pipelines_tests.telemetry_generator.team import BASELINE, Masque
+from evaluation_pipelines_tests.telemetry_generator.team import BASELINE, Masque, workplace_of
 from evaluation_pipelines_tests.telemetry_generator.truth import SessionTruth
 from evaluation_pipelines_tests.telemetry_generator.turns import Turns
 from evaluation_pipelines_tests.telemetry_generator.voice import Voice
@@ -120,7 +120,13 @@ class Storyteller:
             "classification.label": plan.label,
         }
         told = tuple((key, value) for key, value in labels.items() if value is not None)
-        return Process(plan.session_id, plan.developer, told)
+        places = workplace_of(team, plan.session_id)
+        login = plan.developer.login_of(plan.session_id)
+        if login.user_id is not None:
+            places["user.id"] = login.user_id
+        if login.email is not None and not login.is_signed_in:
+            places["user.email"] = login.email
+        return Process(plan.session_id, plan.developer, told, tuple(places.items()))
 
     def _change_to(self, masque: Masque) -> None:
         if masque is BASELINE:
@@ -147,7 +153,9 @@ class Storyteller:
             session_id=plan.session_id,
             organization_id=team.organization,
             team_id=team.name,
-            user_id=plan.developer.user_id,
+            person=plan.developer.name,
+            login=plan.developer.login_of(plan.session_id),
+            places=workplace_of(team, plan.session_id),
             label=plan.label,
             session_date=datetime.fromtimestamp(plan.start_ms / 1000, UTC).date(),
             windows=self._voice.account.finish(plan.session_id),

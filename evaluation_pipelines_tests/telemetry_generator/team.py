@@ -66,7 +66,8 @@ class Team:
     Attributes:
         organization: Value of ``organization.id``.
         name: Value of ``team.id``.
-        developers: How many they are.
+        people: First names of its developers.
+        repositories: What they work on: names, or URLs.
         version: Of their agent program; up to 2.1.121 it writes numbers as strings.
         has_hooks: Whether a hook runs at each prompt and tool call.
         logs_details: Whether parameters of tool calls and texts of errors are logged.
@@ -75,7 +76,8 @@ class Team:
 
     organization: str
     name: str
-    developers: int
+    people: tuple[str, ...]
+    repositories: tuple[str, ...]
     version: str
     has_hooks: bool
     logs_details: bool
@@ -88,17 +90,74 @@ class Team:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """What telemetry says of a developer at one machine.
+
+    Attributes:
+        account_id: 64 hex digits, as the agent program makes them up for an installation.
+        email: E-mail; None where an API key is used.
+        user_id: User id that OTEL_RESOURCE_ATTRIBUTES gives; None for none.
+        is_signed_in: Whether the agent program sends the e-mail of an account, on every record;
+            otherwise OTEL_RESOURCE_ATTRIBUTES gives it.
+    """
+
+    account_id: str
+    email: str | None = None
+    user_id: str | None = None
+    is_signed_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Developer:
-    """One of a team, known by a number only."""
+    """One of a team."""
 
     team: Team
     number: int
 
     @property
-    def user_id(self) -> str:
-        """64 hex digits, as the agent program makes them up for an installation."""
-        name = f"developer {self.number} of {self.team.name}"
+    def name(self) -> str:
+        """First name, in small letters: ``person_id`` in the identities of the demo."""
+        return self.team.people[self.number]
+
+    @property
+    def logins(self) -> tuple[Login, ...]:
+        """One or two ways in which telemetry knows the developer."""
+        first, second = self._account(""), self._account(", at home")
+        work = f"{self.name}@orchard.example"
+        match self.name:
+            case "ana":  # two accounts with an e-mail each
+                return (
+                    Login(first, email=work, is_signed_in=True),
+                    Login(second, email="ana@ash.example", is_signed_in=True),
+                )
+            case "ben":  # two machines, and API keys
+                return Login(first), Login(second)
+            case "cleo":
+                return (Login(first, user_id="cleo"),)
+        return (Login(first, email=work if self.team.name == "storefront" else None),)
+
+    def login_of(self, session_id: str) -> Login:
+        """The login of a session."""
+        return self.logins[_digit(session_id, -1) % len(self.logins)]
+
+    def _account(self, where: str) -> str:
+        name = f"developer {self.number} of {self.team.name}{where}"
         return hashlib.sha256(name.encode()).hexdigest()
+
+
+def workplace_of(team: Team, session_id: str) -> dict[str, str]:
+    """Attributes that tell where a session ran: repository, branch and environment."""
+    repository = team.repositories[_digit(session_id, -2) % len(team.repositories)]
+    is_url = "://" in repository
+    return {
+        "vcs.repository.url.full" if is_url else "vcs.repository.name": repository,
+        "vcs.ref.head.name": "main" if _digit(session_id, -3) < 6 else f"topic-{session_id[:2]}",
+        "deployment.environment.name": "laptop" if _digit(session_id, -4) < 12 else "container",
+    }
+
+
+def _digit(session_id: str, place: int) -> int:
+    return int(session_id[place], 16)
 
 
 OLD_VERSION = "2.1.121"
@@ -151,7 +210,8 @@ TEAMS = (
     Team(
         "orchard",
         "platform",
-        5,
+        ("ana", "ben", "cleo", "dan", "eva"),
+        ("engine", "toolbox"),
         MODERN_VERSION,
         has_hooks=True,
         logs_details=True,
@@ -160,7 +220,8 @@ TEAMS = (
     Team(
         "orchard",
         "storefront",
-        4,
+        ("finn", "gia", "hugo", "ida"),
+        ("https://git@git.orchard.example/shop.git", "checkout"),
         MODERN_VERSION,
         has_hooks=True,
         logs_details=True,
@@ -169,14 +230,15 @@ TEAMS = (
     Team(
         "lighthouse",
         "signals",
-        3,
+        ("jon", "kim", "leo"),
+        ("beacon",),
         OLD_VERSION,
         has_hooks=False,
         logs_details=False,
         logs_texts=False,
     ),
 )
-DEVELOPERS = tuple(Developer(team, number) for team in TEAMS for number in range(team.developers))
+DEVELOPERS = tuple(Developer(team, number) for team in TEAMS for number in range(len(team.people)))
 
 LABELS = (
     ("simple", (1, 2)),

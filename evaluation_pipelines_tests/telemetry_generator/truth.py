@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
+from evaluation_pipelines_tests.telemetry_generator.team import Login
+
 IDLE_MS = 30 * 60 * 1000
 """A pause counts as active up to this long."""
 
@@ -108,7 +110,9 @@ class SessionTruth:
     session_id: str
     organization_id: str
     team_id: str
-    user_id: str
+    person: str
+    login: Login
+    places: dict[str, str]
     label: str | None
     session_date: date
     windows: tuple[WindowTruth, ...]

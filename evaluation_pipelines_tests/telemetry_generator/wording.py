@@ -31,6 +31,9 @@ class Wording(ABC):
     service: str
     model: str
     session_key = "session.id"
+    person: tuple[str, str] | None = None
+    """Attribute and value that tell who runs it."""
+
     can_refuse = True
     counts_thoughts_as_output = True
 
@@ -76,7 +79,9 @@ class Wording(ABC):
 
 def as_line(wording: Wording, records: list[Record]) -> bytes:
     """A request with the records of one session."""
-    resource = {"attributes": [{"key": "service.name", "value": _value(wording.service)}]}
+    named = {"service.name": wording.service}
+    named |= dict([wording.person]) if wording.person else {}
+    resource = {"attributes": [{"key": key, "value": _value(each)} for key, each in named.items()]}
     logs = {"scope": {"name": wording.scope}, "logRecords": records}
     request = {"resourceLogs": [{"resource": resource, "scopeLogs": [logs]}]}
     return json.dumps(request, separators=(",", ":")).encode()

@@ -7,6 +7,7 @@ class CodexWording(Wording):
     """Codex CLI: all numbers but some are texts, and input tokens count cached ones in."""
 
     source_cli, scope, service, model = "codex", "codex_otel.log_only", "codex_exec", "gpt-5.5"
+    person = ("user.email", "Ana@orchard.example")
     session_key = "conversation.id"
 
     def prompt(self, time_ms: int) -> list[Record]:
@@ -64,6 +65,7 @@ class GeminiWording(Wording):
     """Gemini CLI: each API call is told twice, and one record tells a tool call and its fate."""
 
     source_cli, scope, service, model = "gemini_cli", "gemini-cli", "gemini-cli", "gemini-2.5-pro"
+    person = ("enduser.id", "ben")
     prefix = "gemini_cli."
     counts_thoughts_as_output = False
 
@@ -115,6 +117,7 @@ class QwenWording(GeminiWording):
     counts_thoughts_as_output = True
 
     source_cli, scope, service, model = "qwen_code", "qwen-code", "qwen-code", "qwen3-coder-plus"
+    person = ("enduser.id", "finn")
     prefix = "qwen-code."
 
     def begin(self, time_ms: int) -> list[Record]:

@@ -13,7 +13,13 @@ with events as (
         event_windows.has_content,
         events.has_parameters,
         events.user_id,
+        events.user_email,
+        events.account_id,
+        events.host_user,
         events.team_id,
+        events.repository,
+        events.branch,
+        events.environment,
         events.agent_id,
         events.service_name,
         events.service_version,
@@ -63,8 +69,14 @@ totals as (
         session_no,
         window_no,
         -- arg_max() by position is the newest that is known.
-        arg_max(user_id, position) as user_id,
+        arg_max(user_id, position) as sent_user_id,
+        arg_max(user_email, position) as sent_user_email,
+        arg_max(account_id, position) as sent_account_id,
+        arg_max(host_user, position) as host_user,
         arg_max(team_id, position) as team_id,
+        arg_max(repository, position) as repository,
+        arg_max(branch, position) as branch,
+        arg_max(environment, position) as environment,
         arg_max(agent_id, position) as agent_id,
         arg_max(service_name, position) as service_name,
         arg_max(service_version, position) as service_version,
@@ -97,6 +109,25 @@ totals as (
     group by
         session_no,
         window_no
+),
+
+-- Events that were landed by an older version have e-mails and anonymous hashes as user_id, too.
+identities as (
+    select
+        session_no,
+        window_no,
+        case when not regexp_full_match(sent_user_id, '[0-9a-f]{64}') then sent_user_id end
+            as given_user_id,
+        coalesce(
+            sent_user_email,
+            case when contains(given_user_id, '@') then given_user_id end
+        ) as user_email,
+        coalesce(given_user_id, user_email) as user_id,
+        coalesce(
+            sent_account_id,
+            case when given_user_id is null then sent_user_id end
+        ) as account_id
+    from totals
 ),
 
 mixes as (
@@ -134,8 +165,15 @@ select
     windows.session_key,
     sessions.session_id,
     sessions.organization_id,
-    totals.user_id,
+    identities.user_id,
+    identities.user_email,
+    identities.account_id,
+    totals.host_user,
     totals.team_id,
+    totals.repository,
+    totals.branch,
+    totals.environment,
+    session_attributes.session_attributes,
     coalesce(totals.agent_id, windows.masque, totals.service_name) as agent_id,
     windows.masque,
     windows.attribution,
@@ -207,6 +245,10 @@ inner join totals
     on
         windows.session_no = totals.session_no
         and windows.window_no = totals.window_no
+inner join identities
+    on
+        windows.session_no = identities.session_no
+        and windows.window_no = identities.window_no
 inner join task_classes
     on
         windows.session_no = task_classes.session_no
@@ -219,6 +261,10 @@ left join missing_events
     on
         windows.session_no = missing_events.session_no
         and windows.window_no = missing_events.window_no
+left join session_attributes
+    on
+        windows.session_no = session_attributes.session_no
+        and windows.window_no = session_attributes.window_no
 left join content_hashes
     on
         windows.session_no = content_hashes.session_no

@@ -9,6 +9,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -22,6 +23,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.missing_tools import MissingTools, last_period, missing_tools
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 
 _COLUMNS = (
@@ -30,6 +32,7 @@ _COLUMNS = (
 )
 
 
+@with_session_filter
 def show_missing_tools(
     since: Annotated[
         str | None,
@@ -44,12 +47,13 @@ def show_missing_tools(
     form: Annotated[
         OutputFormat, format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
     ] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List the tools that judges said were missing. Default: the last 28 complete days."""
     then = parse_as_of(as_of)
     period = _period(since, until, then or datetime.now(UTC))
     with read_stores_as_of(load_settings(), then) as stores:
-        found = missing_tools(stores, period, organization)
+        found = missing_tools(stores, period, organization, which)
     if form is OutputFormat.JSON:
         print_json(_record(found))
     elif form is OutputFormat.CSV:

@@ -10,6 +10,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     one_decimal,
@@ -36,7 +37,9 @@ from evaluation_pipelines.scorecards.overrides import (
     overrides_with_states,
 )
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.performance import printed
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 
@@ -99,15 +102,17 @@ def import_file(
         raise typer.Exit(1)
 
 
+@with_session_filter
 def list_overrides(
     stale: Annotated[
         bool, typer.Option("--stale", help="Only overrides of sessions that have changed since.")
     ] = False,
     as_of: Annotated[str | None, AS_OF] = None,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List all overrides and whether they count, newest last."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
-        found = overrides_with_states(stores)
+        found = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
     found = found.filter(pl.col("state") == "stale") if stale else found
     if found.is_empty():
         print_line("There are no stale overrides." if stale else "There are no overrides yet.")

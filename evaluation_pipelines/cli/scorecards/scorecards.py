@@ -14,6 +14,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
@@ -44,6 +45,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import (
     refuse_unknown_names,
 )
 from evaluation_pipelines.sessions.domain.performance import printed
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import read_stores
@@ -63,6 +65,7 @@ _MAX_REASONS = 5
 
 
 @app.command("query")
+@with_session_filter
 def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="A session key or session id.")
@@ -90,6 +93,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Show scorecards with the newest overrides. Name a session, an agent or a time range.
 
@@ -106,6 +110,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
         profile=profile,
         history=history,
         limit=limit,
+        sessions=which,
     )
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:

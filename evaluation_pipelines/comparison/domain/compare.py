@@ -19,6 +19,7 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
     Table,
 )
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 
 MIN_RUNS = 30
 
@@ -34,6 +35,7 @@ class Question:
         profile: Only runs scored under this judge profile; None for all.
         organization: Only its runs; None for all.
         min_runs: A model with fewer runs is not ranked.
+        sessions: Only these sessions.
     """
 
     since: datetime
@@ -42,6 +44,7 @@ class Question:
     profile: str | None = None
     organization: str | None = None
     min_runs: int = MIN_RUNS
+    sessions: SessionFilter = ALL_SESSIONS
 
     @property
     def watched_since(self) -> datetime:

@@ -59,7 +59,7 @@ an automatic score has the source ``override``; one without any has ``none`` and
 """
 
 _SESSION = ["organization_id", "session_key"]
-_FACTS = ("user_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
+_FACTS = ("person_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
 _BY_PROFILE = ("override", "scorecard", "judge")
 
 
@@ -90,7 +90,7 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
             profile_version=pl.when(_is_judged()).then("profile_version"),
             is_disqualified=pl.col("disqualified").fill_null(value=False),
             active_ms=pl.col("active_s") * 1000,
-            user=_cluster("user", pl.col("user_id")),
+            user=_cluster("user", pl.col("person_id")),
             agent=_cluster("agent", pl.col("agent_id")),
         )
         .select(RUNS.names())

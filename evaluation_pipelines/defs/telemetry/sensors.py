@@ -17,6 +17,8 @@ from evaluation_pipelines.defs.runs import (
     is_unfinished,
 )
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
+from evaluation_pipelines.people.identity_file import identities_fingerprint
+from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.profile_files import files_fingerprint
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.storage.lake import LakeError
@@ -85,7 +87,7 @@ def touched_dates_sensor(
         return dg.SkipReason(CANCELED)
     now = datetime.now(UTC)
     ScheduledRebuilds(stores.ledger).wake(now)
-    _sync_changed_profiles(context, stores, now)
+    _sync_changed_files(context, stores, now)
     pending = RebuildQueue(stores.ledger).pending(now)
     outside = [each.session_date for each in pending if not is_partition(each.session_date)]
     due = [each for each in pending if is_partition(each.session_date)]
@@ -96,22 +98,24 @@ def touched_dates_sensor(
     return dg.RunRequest(tags=range_tags(*_longest_waiting(due)))
 
 
-def _sync_changed_profiles(
-    context: dg.SensorEvaluationContext, stores: Stores, now: datetime
-) -> None:
-    """Register profiles whose files have changed; the cursor knows the files of the last time.
+def _sync_changed_files(context: dg.SensorEvaluationContext, stores: Stores, now: datetime) -> None:
+    """Register changed profiles and identities; the cursor knows the files of the last time.
 
     If that fails, for example by a damaged part, dates are built all the same.
     """
-    seen = files_fingerprint(stores.settings.profiles_dir)
+    settings = stores.settings
+    profiles = files_fingerprint(settings.profiles_dir)
+    seen = f"{profiles} {identities_fingerprint(settings.identities_path)}"
     if seen == context.cursor:
         return
     try:
         for fault in sync_profiles(stores, now).faults:
             context.log.warning(fault)
+        if identities_fault := sync_identities(stores, now).fault:
+            context.log.warning(identities_fault)
         context.update_cursor(seen)
     except LakeError as error:
-        context.log.warning("Judge profiles cannot be registered now: %s", error)
+        context.log.warning("Judge profiles or identities cannot be registered now: %s", error)
 
 
 @dg.run_failure_sensor(

@@ -176,6 +176,12 @@ def touch(
     )
 
 
+def outdate_begun(connection: sa.Connection) -> None:
+    """Leave dates due whose build has begun with inputs of before; nothing else changes."""
+    is_due = sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version)
+    connection.execute(sa.update(TOUCHED_DATES).where(is_due).values(version=_DATE.version + 1))
+
+
 def _is(session_date: date, version: int) -> tuple[sa.ColumnElement[bool], ...]:
     return _DATE.session_date == session_date, _DATE.version == version
 

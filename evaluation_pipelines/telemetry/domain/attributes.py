@@ -6,6 +6,7 @@ fit its column ("undefined" tokens, a negative cost) is ``BROKEN``: it becomes n
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -171,6 +172,39 @@ def text(value: Any) -> str | None:
     if not isinstance(value, str):
         return _encode(value).decode()
     return value.replace("\0", "") or None if "\0" in value else value
+
+
+_URL = re.compile(
+    r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)?(?P<authority>[^/?#]*)(?P<rest>.*)", re.DOTALL
+)
+_HOST = re.compile(r"[^:@]*(?::\d*)?|\[.*\](?::\d*)?")
+
+
+def without_credentials(value: Any) -> str | None:
+    """Return a text; if it is a URL, without user, password, query and fragment.
+
+    ``user@host:path``, without a scheme, is a URL, too. A password that is not escaped may contain
+    ``/``, ``?`` or ``#``: then everything before the last ``@`` is removed.
+    """
+    sent = text(value)
+    found = _URL.fullmatch(sent or "")
+    if sent is None or found is None or not ("/" in sent or "@" in sent):
+        return sent
+    scheme, authority, rest = found["scheme"] or "", found["authority"], found["rest"]
+    user, _, host = authority.rpartition("@")
+    if scheme and not _HOST.fullmatch(host):
+        # No port follows the colon: this is a password, whose end is further on, if it has one.
+        before, _, after = rest.rpartition("@")
+        host, rest = ("", after) if before else (host.partition(":")[0], rest)
+    elif not scheme and not user:
+        host = authority  # a name such as @scope/name
+    return scheme + host + re.split(r"[?#]", rest, maxsplit=1)[0] or None
+
+
+def text_or_url(value: Any) -> str | None:
+    """Return a text; a URL with its scheme is returned without credentials."""
+    sent = text(value)
+    return without_credentials(sent) if sent is not None and "://" in sent else sent
 
 
 def count(value: Any, most: int = INT64_MAX) -> Any:

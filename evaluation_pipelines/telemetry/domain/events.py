@@ -3,7 +3,7 @@
 All records of one shape are converted together, column by column.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from evaluation_pipelines import times
-from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts
+from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts, text_or_url
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import (
@@ -67,7 +67,9 @@ class ShapeEvents:
     unattributed: int
 
 
-def events_of(shape: Shape, clock: Clock, prices: Prices) -> ShapeEvents:
+def events_of(
+    shape: Shape, clock: Clock, prices: Prices, session_attributes: Sequence[str] = ()
+) -> ShapeEvents:
     """Convert the records of a shape to events."""
     numbers, producers, origins, sent, observed, bodies, values = zip(*shape.records, strict=True)
     attributes = dict(zip(shape.keys, zip(*values, strict=True), strict=True))
@@ -94,7 +96,29 @@ def events_of(shape: Shape, clock: Clock, prices: Prices) -> ShapeEvents:
     columns["attributes"] = json_texts(
         {**producer.rest, **rest} for producer, rest in zip(producers, rests, strict=True)
     )
+    if session_attributes:
+        columns["session_attributes"] = _session_attributes(
+            session_attributes, attributes, producers
+        )
     return _select_events(numbers, columns, kept, found.broken)
+
+
+def _session_attributes(
+    names: Sequence[str],
+    attributes: Mapping[str, Sequence[Any]],
+    producers: Sequence[Producer],
+) -> list[list[dict[str, str]] | None]:
+    """Return the named attributes of each record, as texts; the resource's where it has none."""
+    rows: list[list[dict[str, str]] | None] = []
+    for index, producer in enumerate(producers):
+        found = []
+        for name in names:
+            value = text_or_url(attributes[name][index]) if name in attributes else None
+            value = producer.sent.get(name) if value is None else value
+            if value is not None:
+                found.append({"key": name, "value": value})
+        rows.append(found or None)
+    return rows
 
 
 def _select_events(

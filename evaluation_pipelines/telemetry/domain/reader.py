@@ -116,6 +116,7 @@ class EventReader:
         clock: Current time, and how far in the future an event may be.
         max_attributes: A record with more attributes is quarantined.
         keep_unknown_events: Store records of unknown programs as ``other`` if they have a session.
+        session_attributes: Attributes that become columns of sessions.
     """
 
     dialects: Sequence[Dialect]
@@ -123,6 +124,7 @@ class EventReader:
     clock: Clock
     max_attributes: int
     keep_unknown_events: bool = False
+    session_attributes: Sequence[str] = ()
     _producers: Producers = field(init=False)
     _shapes: Shapes = field(init=False)
     _numbers: Iterator[int] = field(init=False)
@@ -252,7 +254,7 @@ class EventReader:
                 self._names[source, shape.name] += 1
             shape.records = []
             return
-        found = events_of(shape, self.clock, self.prices)
+        found = events_of(shape, self.clock, self.prices, self.session_attributes)
         shape.records = []
         self._counts.value_anomalies += found.broken
         self._counts.repeated_records += found.repeated

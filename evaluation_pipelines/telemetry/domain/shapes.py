@@ -11,6 +11,7 @@ lost records, and backups are read under new names; a repeated record has the sa
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -26,6 +27,8 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     plain_value,
     read_attributes,
     text,
+    text_or_url,
+    without_credentials,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord, Resource
@@ -103,6 +106,11 @@ def named_ids(
 ColumnTable = Mapping[str, tuple[str, Convert]]
 """Attribute -> column and conversion."""
 
+_USER_ID = "user.id"
+"""Column of ``user.id`` until it is known to be a user id or an anonymous hash."""
+
+_ANONYMOUS_HASH = re.compile(r"[0-9a-f]{64}")
+
 SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
     "session.id": ("session_id", text),
     "conversation.id": ("session_id", text),
@@ -111,8 +119,18 @@ SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
     "agent.id": ("agent_id", text),
     "masque.name": ("masque", text),
     "masque": ("masque", text),
-    "user.id": ("user_id", text),
+    "enduser.id": ("user_id", text),
+    "user.id": (_USER_ID, text),
+    "user.email": ("user_email", text),
+    "process.owner": ("host_user", text),
     "team.id": ("team_id", text),
+    "vcs.repository.name": ("repository", without_credentials),
+    "vcs.repository.url.full": ("repository", without_credentials),
+    "repository": ("repository", without_credentials),
+    "vcs.ref.head.name": ("branch", text),
+    "branch": ("branch", text),
+    "deployment.environment.name": ("environment", text),
+    "deployment.environment": ("environment", text),
     "classification.label": ("classification_label", text),
     "service.name": ("service_name", text),
     "service.version": ("service_version", text),
@@ -161,8 +179,30 @@ def map_attributes(
             (columns[column],) = converted_by_key.values()
         else:
             order = [key for key in table if key in converted_by_key]
-            columns[column] = _resolve(order, converted_by_key, attributes, rests)
+            # Of several names of a repository, those left over may be URLs as well.
+            sent = {**attributes, **converted_by_key} if column == "repository" else attributes
+            columns[column] = _resolve(order, converted_by_key, sent, rests)
+    _keep_hashes_apart(columns, count)
     return MappedAttributes(columns, rests, broken)
+
+
+def _keep_hashes_apart(columns: dict[str, Sequence[Any]], count: int) -> None:
+    """Use ``user.id`` as account if it is an anonymous hash, otherwise as user.
+
+    Claude Code sends a hash of the installation on every record; OTEL_RESOURCE_ATTRIBUTES may give
+    a user id under the same name.
+    """
+    sent = columns.pop(_USER_ID, None)
+    if sent is None:
+        return
+    users = columns.get("user_id") or [None] * count
+    accounts = columns.get("account_id") or [None] * count
+    hashes = [each if each and _ANONYMOUS_HASH.fullmatch(each) else None for each in sent]
+    columns["account_id"] = [one or other for one, other in zip(hashes, accounts, strict=True)]
+    columns["user_id"] = [
+        user or (None if is_hash else each)
+        for user, is_hash, each in zip(users, hashes, sent, strict=True)
+    ]
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, Any]]:
@@ -211,11 +251,13 @@ class Origin:
 class Producer:
     """Process that sent a record: columns from its resource, and the other attributes.
 
-    ``identity`` is a hash that distinguishes processes with equal records.
+    ``sent`` has all attributes as texts. ``identity`` is a hash that distinguishes processes with
+    equal records.
     """
 
     columns: Row
     rest: dict[str, Any]
+    sent: dict[str, str]
     identity: bytes
 
     @classmethod
@@ -224,7 +266,9 @@ class Producer:
         values = read_attributes(resource.attributes if resource else None)
         found = map_attributes({key: [value] for key, value in values.items()}, SHARED_COLUMNS, 1)
         columns = {name: value for name, (value,) in found.columns.items() if value is not None}
-        return cls(columns, found.rests[0], content_id(*map(columns.get, _IDENTITY)))
+        texts = {key: text_or_url(value) for key, value in values.items()}
+        sent = {key: value for key, value in texts.items() if value is not None}
+        return cls(columns, found.rests[0], sent, content_id(*map(columns.get, _IDENTITY)))
 
 
 @dataclass(slots=True)

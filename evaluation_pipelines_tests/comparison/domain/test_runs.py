@@ -35,7 +35,7 @@ def evaluation(**columns: object) -> Row:
 def only(**columns: object) -> Row:
     """The run that an evaluation becomes."""
     evaluations = pl.DataFrame([evaluation(**columns)], schema=SESSION_EVALUATIONS.schema)
-    found = runs_of(evaluations, sessions_frame([session(user_id="ada", agent_id="agent")]))
+    found = runs_of(evaluations, sessions_frame([session(person_id="ada", agent_id="agent")]))
     assert found.schema == RUNS
     return found.row(0, named=True)
 

@@ -29,6 +29,24 @@ def test_the_first_rule_whose_conditions_all_match_excludes_a_session() -> None:
     assert (without.dtype, without.to_list()) == (pl.String(), [None] * 5)
 
 
+def test_a_user_is_also_known_by_the_anonymous_id_that_was_sent_as_user_id() -> None:
+    sessions = sessions_frame(
+        [
+            session(account_id="5bd1"),
+            session(user_id="ada@x", account_id="5bd1"),
+            session(user_id="5bd1", account_id="other"),
+            session(user_id="ada@x", account_id="other"),
+        ]
+    )
+    found = sessions.with_columns(excluded_by({"ci": {"user_id": "5bd1"}}))["excluded_by"]
+    assert found.to_list() == ["ci", "ci", "ci", None]
+    by_place = {"ci": {"repository": "engine", "person_id": "ada"}}
+    rows = sessions_frame(
+        [session(repository="engine", person_id="ada"), session(repository="engine")]
+    )
+    assert rows.with_columns(excluded_by(by_place))["excluded_by"].to_list() == ["ci", None]
+
+
 @pytest.mark.parametrize(
     ("rules", "why"),
     [

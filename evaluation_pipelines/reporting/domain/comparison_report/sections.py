@@ -224,6 +224,7 @@ def span_line(comparison: Comparison) -> str:
         ("label", asked.label),
         ("profile", asked.profile),
         ("organization", asked.organization),
+        *asked.sessions.parts(),
     ):
         text += f", {what} {value}" if value is not None else ""
     if comparison.as_of is not None:

@@ -7,10 +7,11 @@ ledgers: a file in ``migrations/versions`` and its revision in ``revision.py``.
 from evaluation_pipelines.storage.ledger.tables import (
     alerts,
     judging,
+    people,
     reputation,
     scorecards,
     telemetry,
 )
 from evaluation_pipelines.storage.ledger.tables.columns import METADATA
 
-__all__ = ["METADATA", "alerts", "judging", "reputation", "scorecards", "telemetry"]
+__all__ = ["METADATA", "alerts", "judging", "people", "reputation", "scorecards", "telemetry"]

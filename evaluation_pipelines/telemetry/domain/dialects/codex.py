@@ -56,7 +56,6 @@ _TOOL_CLASSES = {
 }
 
 _COLUMNS = {
-    "user.email": ("user_id", text),
     "model": ("model", text),
     "duration_ms": ("duration_ms", milliseconds),
     "ttft_ms": ("ttft_ms", milliseconds),

@@ -67,7 +67,6 @@ GEMINI_CLI = Dialect(
     event_names=EVENT_NAMES,
     columns={
         **COLUMNS,
-        "user.email": ("user_id", text),
         "role": ("query_source", text),
         "agent_name": ("subagent", text),
     },

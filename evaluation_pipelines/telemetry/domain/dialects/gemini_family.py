@@ -32,6 +32,7 @@ EVENT_NAMES = {
 }
 
 COLUMNS: dict[str, tuple[str, Convert]] = {
+    "installation.id": ("account_id", text),
     "prompt_id": ("prompt_id", text),
     "model": ("model", text),
     "duration_ms": ("duration_ms", milliseconds),

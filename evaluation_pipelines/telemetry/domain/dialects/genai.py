@@ -55,6 +55,7 @@ _TOOL_CLASSES = {
 # All spellings that conventions and programs have used.
 _COLUMNS = {
     "gen_ai.agent.id": ("agent_id", text),
+    "enduser.pseudo.id": ("account_id", text),
     "gen_ai.response.model": ("model", text),
     "gen_ai.request.model": ("model", text),
     "gen_ai.provider.name": ("provider", text),

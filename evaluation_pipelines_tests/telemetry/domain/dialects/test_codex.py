@@ -81,7 +81,8 @@ def test_the_time_is_in_an_attribute_only(sent: object) -> None:
 def test_the_session_is_the_conversation_and_the_user_is_the_email_address() -> None:
     # All members of a workspace share the id of its account.
     event = codex_event("user_prompt", user__email="dev@example.com", user__account_id="acc")
-    assert (event["session_id"], event["user_id"]) == (SESSION, "dev@example.com")
+    assert (event["session_id"], event["user_email"]) == (SESSION, "dev@example.com")
+    assert event["account_id"] is None
     assert json.loads(event["attributes"]) == {"user.account_id": "acc"}
 
 

@@ -86,7 +86,7 @@ def test_the_sequence_is_unknown() -> None:
 
 def test_user_role_and_agent_are_columns() -> None:
     called = event("api_response", user__email="dev@example.com", role="utility_router")
-    assert (called["user_id"], called["query_source"]) == ("dev@example.com", "utility_router")
+    assert (called["user_email"], called["query_source"]) == ("dev@example.com", "utility_router")
     assert event("agent.start", agent_name="cli_help")["subagent"] == "cli_help"
 
 

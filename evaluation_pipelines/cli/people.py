@@ -1,0 +1,178 @@
+"""Commands ``people``: import the identities, list people, list ids without a person."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    csv_text,
+    format_option,
+    one_line,
+    pluralize,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    write_output,
+)
+from evaluation_pipelines.people.domain.assign import SENT
+from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
+from evaluation_pipelines.people.domain.parse import IdentitiesError
+from evaluation_pipelines.people.identity_file import keep_identities, read_identities
+from evaluation_pipelines.people.identity_store import IdentityStore
+from evaluation_pipelines.people.sync import sync_identities, unknown_ids
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+app = typer.Typer(
+    help="Who is who: import, list, unknown.",
+    no_args_is_help=True,
+)
+
+_FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+_SEEN = (*SENT, "organization_id", "team_id", "repository", "person_id")
+_LISTS = ("organizations", "teams", "repositories")
+
+
+@app.command("import")
+def import_identities(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Identities in YAML.")],
+) -> None:
+    """Check a file of identities, keep it, and queue the dates whose sessions it changes.
+
+    The file replaces the one of before: EVAL_IDENTITIES_PATH, which may also be edited by hand.
+    """
+    settings = load_settings()
+    read_identities(file)  # nothing is kept of a file with a fault
+    with open_stores(settings) as stores:
+        keep_identities(settings.identities_path, file)
+        synced = sync_identities(stores, datetime.now(UTC))
+    if synced.fault is not None:
+        raise IdentitiesError(synced.fault)
+    _print_synced(synced.identities, synced.dates)
+
+
+def _print_synced(identities: Identities, dates: tuple[date, ...]) -> None:
+    people = pluralize(len(identities.people), "person", "people")
+    ids = pluralize(sum(len(each.ids) for each in identities.people), "id")
+    print_line(f"{people} with {ids} registered; {pluralize(len(dates), 'date')} to build again")
+    if dates:
+        print_line(f"from {dates[0]} to {dates[-1]}: evaluation-pipelines build")
+
+
+@app.command("list")
+def list_people(
+    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """List the registered people with their teams and ids. No scores: it is the file, in short."""
+    settings = load_settings()
+    with read_stores(settings) as stores:
+        identities = IdentityStore(stores.ledger).current()
+    if form is OutputFormat.JSON:
+        print_json({"items": [_record(each) for each in identities.people]})
+    elif form is OutputFormat.CSV:
+        rows = [(*_cells(each)[:3], _listed(_ids(each))) for each in identities.people]
+        names = ["person_id", "name", "team", "ids"]
+        schema = dict.fromkeys(names, pl.String)
+        write_output(csv_text(pl.DataFrame(rows, schema=schema, orient="row")))
+    elif identities.people:
+        columns = ("person", "name", "team", "ids #", "known as")
+        print_table("People", columns, map(_cells, identities.people), essential=3)
+    else:
+        print_line(f"No people are registered: see docs/people.md and {settings.identities_path}.")
+
+
+def _cells(person: Person) -> tuple[Any, ...]:
+    teams = [each.team + _period(each.first, each.last) for each in person.teams]
+    return (person.person_id, person.name, _listed(teams), len(person.ids), _listed(_ids(person)))
+
+
+def _ids(person: Person) -> list[str]:
+    return [_shown(each) for each in person.ids]
+
+
+def _shown(identifier: Identifier) -> str:
+    of = "" if identifier.agent is None else f" of {identifier.agent}"
+    period = _period(identifier.first, identifier.last)
+    return f"{identifier.kind} {identifier.value}{of}{period}"
+
+
+def _period(first: date | None, last: date | None) -> str:
+    return (f" from {first}" if first else "") + (f" to {last}" if last else "")
+
+
+def _listed(texts: list[str]) -> str | None:
+    return ", ".join(texts) or None
+
+
+def _record(person: Person) -> dict[str, Any]:
+    return {
+        "person_id": person.person_id,
+        "name": person.name,
+        "teams": [
+            {"team": each.team, "from": each.first, "to": each.last} for each in person.teams
+        ],
+        "ids": [
+            {each.kind: each.value, "agent": each.agent, "from": each.first, "to": each.last}
+            for each in person.ids
+        ],
+    }
+
+
+@app.command("unknown")
+def list_unknown(
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
+    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """List ids without a person and where they were seen, those with the most sessions first."""
+    date_range = parse_dates(dates)
+    with read_stores(load_settings()) as stores:
+        found = _unknown(stores, dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range))
+        due = _is_due(stores)
+    shown = found if limit is None else found.head(limit)
+    if form is OutputFormat.JSON:
+        print_json({"items": shown.to_dicts()})
+    elif form is OutputFormat.CSV:
+        joined = [pl.col(name).list.join(", ") for name in _LISTS]
+        write_output(csv_text(shown.with_columns(joined)))
+    elif shown.is_empty():
+        print_line("Every session belongs to a person.")
+    else:
+        columns = (
+            *("e-mail", "user id", "account id", "host user", "program", "sessions #"),
+            *("first", "last", "organizations", "repositories", "teams"),
+        )
+        title = "Ids without a person"
+        print_table(title, columns, _unknown_cells(shown), essential=6)
+        if shown.height < found.height:
+            print_line(f"{found.height - shown.height} more: use --limit")
+    if due:
+        print_error("This is the state of the last build: dates are due. Run build.")
+
+
+def _unknown(stores: Stores, days: list[date]) -> pl.DataFrame:
+    sessions = stores.lake.read(AGENT_SESSIONS, days, list(dict.fromkeys(_SEEN)))
+    return unknown_ids(sessions, set(IdentityStore(stores.ledger).current().by_id))
+
+
+def _unknown_cells(found: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    for row in found.iter_rows(named=True):
+        yield (
+            *(row["user_email"], row["user_id"], row["account_id"], row["host_user"]),
+            *(row["source_cli"], row["sessions"], row["first_date"], row["last_date"]),
+            *(one_line(", ".join(row[name])) or None for name in _LISTS[::2]),
+            one_line(", ".join(row["teams"])) or None,
+        )
+
+
+def _is_due(stores: Stores) -> bool:
+    return bool(RebuildQueue(stores.ledger).pending(datetime.now(UTC)))

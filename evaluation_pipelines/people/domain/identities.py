@@ -1,0 +1,147 @@
+"""Who is who: people, the ids by which telemetry knows them, and their teams, with dates."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import date
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+IdKind: TypeAlias = Literal["email", "user_id", "account_id", "host_user"]
+
+ID_KINDS: tuple[IdKind, ...] = get_args(IdKind)
+"""Kinds of ids; if the ids of a session belong to several people, the first kind counts."""
+
+ID_COLUMNS: Mapping[IdKind, str] = {
+    "email": "user_email",
+    "user_id": "user_id",
+    "account_id": "account_id",
+    "host_user": "host_user",
+}
+"""Kind of id -> column of ``agent_sessions``."""
+
+
+class _Dated(BaseModel):
+    """What holds from ``first`` to ``last``, both included; ``None`` is without limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first: date | None = None
+    last: date | None = None
+
+    def holds_on(self, day: date) -> bool:
+        """Return True if it holds on a day."""
+        return (self.first or day) <= day <= (self.last or day)
+
+    def overlaps(self, other: "_Dated") -> bool:
+        """Return True if both hold on some day."""
+        return (self.first or date.min) <= (other.last or date.max) and (
+            other.first or date.min
+        ) <= (self.last or date.max)
+
+
+class Identifier(_Dated):
+    """An id of a person: of one agent program, or of all if ``agent`` is ``None``."""
+
+    kind: IdKind
+    value: str
+    agent: str | None = None
+
+    @property
+    def key(self) -> tuple[IdKind, str]:
+        """Kind and value as they are compared."""
+        return self.kind, comparable(self.kind, self.value)
+
+    def is_of(self, agent: str | None, day: date) -> bool:
+        """Return True if it counts for sessions of an agent program on a day."""
+        return self.agent in {None, agent} and self.holds_on(day)
+
+    def conflicts_with(self, other: "Identifier") -> bool:
+        """Return True if a session could have both."""
+        agents = {self.agent, other.agent} - {None}
+        return self.key == other.key and len(agents) < 2 and self.overlaps(other)
+
+
+class Membership(_Dated):
+    """The team of a person for some time."""
+
+    team: str
+
+
+class Person(BaseModel):
+    """A person with display name, teams and ids."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    person_id: str
+    name: str
+    teams: tuple[Membership, ...] = ()
+    ids: tuple[Identifier, ...] = ()
+
+    def team_on(self, day: date) -> str | None:
+        """Return the team of the person on a day."""
+        return next((each.team for each in self.teams if each.holds_on(day)), None)
+
+
+class SentIds(NamedTuple):
+    """What a session says about who ran it; ``agent`` is its agent program."""
+
+    agent: str | None
+    day: date
+    email: str | None
+    user_id: str | None
+    account_id: str | None
+    host_user: str | None
+
+
+class Identities(BaseModel):
+    """All people, sorted by ``person_id``. No id belongs to two people at one time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    people: tuple[Person, ...] = ()
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash of all people."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Person]:
+        """``person_id`` -> person."""
+        return {each.person_id: each for each in self.people}
+
+    @cached_property
+    def _owners(self) -> Mapping[tuple[IdKind, str], list[tuple[Identifier, str]]]:
+        owners: dict[tuple[IdKind, str], list[tuple[Identifier, str]]] = {}
+        for person in self.people:
+            for each in person.ids:
+                owners.setdefault(each.key, []).append((each, person.person_id))
+        return owners
+
+    def person_of(self, sent: SentIds) -> str | None:
+        """Return the ``person_id`` of a session; its own best id if no person has its ids."""
+        for kind, value in _sent(sent):
+            for identifier, person_id in self._owners.get((kind, comparable(kind, value)), ()):
+                if identifier.is_of(sent.agent, sent.day):
+                    return person_id
+        if sent.email is not None:
+            return comparable("email", sent.email)
+        return sent.user_id if sent.user_id is not None else sent.account_id
+
+
+NO_IDENTITIES = Identities()
+"""No person is known: every id is a person of its own."""
+
+
+def comparable(kind: IdKind, value: str) -> str:
+    """Return an id as it is compared: e-mails do not depend on upper and lower case."""
+    return value.lower() if kind == "email" else value
+
+
+def _sent(sent: SentIds) -> Iterator[tuple[IdKind, str]]:
+    for kind in ID_KINDS:
+        value = getattr(sent, kind)
+        if value is not None:
+            yield kind, value

@@ -1,0 +1,102 @@
+"""Registration of the identities, and the dates whose sessions they change."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import polars as pl
+
+from evaluation_pipelines.people.domain.assign import SENT, with_people
+from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
+from evaluation_pipelines.people.domain.parse import IdentitiesError
+from evaluation_pipelines.people.identity_file import read_identities
+from evaluation_pipelines.people.identity_store import IdentityStore
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage.stores import Stores
+
+_ASSIGNED = ("person_id", "team")
+
+
+@dataclass(frozen=True, slots=True)
+class SyncedIdentities:
+    """The identities that count, the dates that they made due, and why the file was not used."""
+
+    identities: Identities
+    dates: tuple[date, ...] = ()
+    fault: str | None = None
+
+
+def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
+    """Register the identities of the file if they changed, and queue the dates they change.
+
+    A removed file has no people. A file that cannot be used changes nothing: the identities of
+    before still count. Dates that an older version built are queued as well: their sessions have
+    no person.
+
+    Raises:
+        LakeError: The sessions cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    store = IdentityStore(stores.ledger)
+    known = store.registered()
+    path = stores.settings.identities_path
+    try:
+        identities = read_identities(path)
+    except FileNotFoundError:
+        identities = NO_IDENTITIES
+    except IdentitiesError as error:
+        return SyncedIdentities(known or NO_IDENTITIES, fault=str(error))
+    except OSError as error:
+        fault = f"{path} cannot be read: {error.strerror or error}"
+        return SyncedIdentities(known or NO_IDENTITIES, fault=fault)
+    if known is not None and known.content_hash == identities.content_hash:
+        return SyncedIdentities(known)
+    changed = _changed_dates(stores, identities)
+    store.register(identities, changed, now)
+    return SyncedIdentities(identities, tuple(sorted(changed)))
+
+
+def _changed_dates(stores: Stores, identities: Identities) -> set[date]:
+    """Return the dates with a session that has another person or team now."""
+    lake = stores.lake
+    columns = list(dict.fromkeys([*SENT, "team_id", *_ASSIGNED]))
+    changed: set[date] = set()
+    for day in lake.partitions(AGENT_SESSIONS):
+        before = lake.read(AGENT_SESSIONS, [day], columns)
+        after = with_people(before, identities)
+        if not before.select(_ASSIGNED).equals(after.select(_ASSIGNED)):
+            changed.add(day)
+    return changed
+
+
+def unknown_ids(sessions: pl.DataFrame, known: Collection[str]) -> pl.DataFrame:
+    """Return ids without a person, those with the most sessions first.
+
+    Args:
+        sessions: Columns of AGENT_SESSIONS.
+        known: ``person_id`` of everyone in the identities.
+
+    Returns:
+        A row per agent program and set of ids: ``source_cli, user_email, user_id, account_id,
+        host_user, organizations, teams, repositories`` (sorted lists), ``sessions`` (windows),
+        ``first_date`` and ``last_date``.
+    """
+    by = [name for name in SENT if name != "session_date"]
+    seen = ("organization_id", "team_id", "repository")
+    names = ("organizations", "teams", "repositories")
+    lists = [
+        pl.col(column).drop_nulls().unique().sort().alias(name)
+        for column, name in zip(seen, names, strict=True)
+    ]
+    is_unknown = ~pl.col("person_id").is_in(sorted(known)) | pl.col("person_id").is_null()
+    return (
+        sessions.filter(is_unknown)
+        .group_by(by)
+        .agg(
+            *lists,
+            sessions=pl.len(),
+            first_date=pl.col("session_date").min(),
+            last_date=pl.col("session_date").max(),
+        )
+        .sort("sessions", *by, descending=[True, *[False] * len(by)])
+    )

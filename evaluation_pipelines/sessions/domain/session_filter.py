@@ -1,0 +1,81 @@
+"""Choice of sessions by who ran them and where; every list and report uses the same."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from evaluation_pipelines.schemas import SESSION_KEY
+
+_COLUMNS = {
+    "person": "person_id",
+    "team": "team",
+    "repository": "repository",
+    "branch": "branch",
+    "environment": "environment",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Values that the chosen sessions have; ``None`` is any.
+
+    Attributes:
+        person: A ``person_id``.
+        team: A ``team``.
+        repository: A ``repository``.
+        branch: A ``branch``.
+        environment: An ``environment``.
+        attributes: Names and values of ``session_attributes``.
+    """
+
+    person: str | None = None
+    team: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+    environment: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if every session is chosen."""
+        return self == ALL_SESSIONS
+
+    def condition(self) -> pl.Expr:
+        """Return whether a row of AGENT_SESSIONS is chosen."""
+        columns = [
+            pl.col(column) == getattr(self, name)
+            for name, column in _COLUMNS.items()
+            if getattr(self, name) is not None
+        ]
+        attributes = [
+            pl.col("session_attributes").list.contains(
+                pl.struct(key=pl.lit(key), value=pl.lit(value))
+            )
+            for key, value in self.attributes
+        ]
+        return pl.all_horizontal(pl.lit(value=True), *columns, *attributes)
+
+    def rows_of(self, rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of chosen sessions, in their order.
+
+        Args:
+            rows: Rows with the columns of SESSION_KEY.
+            sessions: AGENT_SESSIONS of the same dates.
+        """
+        if self.is_empty:
+            return rows
+        chosen = sessions.filter(self.condition()).select(SESSION_KEY)
+        return rows.join(chosen, on=SESSION_KEY, how="semi", maintain_order="left")
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """Yield name and value of each condition."""
+        for name in _COLUMNS:
+            value = getattr(self, name)
+            if value is not None:
+                yield name, value
+        yield from self.attributes
+
+
+ALL_SESSIONS = SessionFilter()
+"""Every session, whoever ran it."""

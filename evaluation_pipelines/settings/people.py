@@ -1,0 +1,26 @@
+"""Settings of people: who is who, and who may be shown by name."""
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from evaluation_pipelines.settings.folder import LocalPath
+
+PeopleView: TypeAlias = Literal["off", "team", "person"]
+"""What reports show of people: nothing, teams, or single people."""
+
+
+class PeopleSettings(BaseSettings):
+    """File of the identities, and how much of people reports show."""
+
+    identities_path: LocalPath = Field(
+        default_factory=lambda known: known["data_dir"] / "identities.yaml",
+        description="file that says which ids belong to which person, see docs/people.md; "
+        "`identities.yaml` in the data folder unless set",
+    )
+    people_view: PeopleView = Field(
+        default="team",
+        description="what reports, lists and the analysts' database show of people: nothing "
+        "(`off`), teams, or every `person` by name",
+    )

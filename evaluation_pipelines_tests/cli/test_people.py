@@ -1,0 +1,241 @@
+"""``people``, and the options that choose sessions by who ran them and where."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.program import Program, Ran
+
+HASH = "ab" * 32
+IDENTITIES = f"""\
+people:
+  ada:
+    name: Ada Ash
+    team: search
+    ids:
+      - email: ada@x
+      - account_id: {HASH}
+        agent: claude_code
+        from: 2026-06-01
+"""
+
+
+def work(name: str, day: int, where: Mapping[str, object], **said: object) -> bytes:
+    """A session of one prompt and one call, on a day of June (from 0)."""
+    return line(
+        claude("user_prompt", day * DAY_S, session__id=name, **said),
+        claude("tool_result", day * DAY_S + 1, session__id=name, tool_name="Read", success="true"),
+        **where,
+    )
+
+
+@pytest.fixture
+def built(program: Program) -> Program:
+    """Ada in two repositories by two ids, and a hash that belongs to no person."""
+    engine = {"vcs.repository.name": "engine", "branch": "main"}
+    shop = {"vcs.repository.name": "shop", "deployment.environment.name": "laptop"}
+    program.land(
+        "logs.jsonl",
+        work("a", 0, engine, user__id=HASH, user__email="ada@x")
+        + work("b", 1, shop, user__id=HASH)
+        + work("c", 2, {**shop, "team.id": "search"}, user__id="cd" * 32),
+    )
+    program("ingest")
+    program("build")
+    return program
+
+
+def imported(program: Program, text: str = IDENTITIES) -> Ran:
+    path = program.folder / "people.yaml"
+    path.write_text(text, encoding="utf-8")
+    return program("people", "import", str(path))
+
+
+def ids(ran: Ran) -> list[str]:
+    """Session ids of a JSON list."""
+    return [row["session_id"] for row in json.loads(ran.out)]
+
+
+def test_an_imported_file_makes_dates_due_and_a_build_applies_it(
+    built: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = imported(built)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        "1 person with 2 ids registered; 2 dates to build again\n"
+        "from 2026-06-01 to 2026-06-02: evaluation-pipelines build\n"
+    )
+    assert (built.folder / "data/identities.yaml").read_text("utf-8") == IDENTITIES
+    assert "2026-06-01" in built("build").out
+    again = built("people", "import", "data/identities.yaml")
+    assert again.out == "1 person with 2 ids registered; 0 dates to build again\n"
+    monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
+    assert ids(built("sessions", "--person", "ada", "--format", "json")) == ["a", "b"]
+
+
+def test_a_file_with_a_fault_is_not_kept(built: Program) -> None:
+    imported(built)
+    ran = imported(built, IDENTITIES.replace("name:", "nick:"))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        f"error: {built.folder}/people.yaml, line 3: person 'ada' has 'nick', which is none of "
+        "name, team, ids\n"
+    )
+    assert (built.folder / "data/identities.yaml").read_text("utf-8") == IDENTITIES
+
+
+def test_a_file_that_was_edited_by_hand_counts_with_the_next_build(built: Program) -> None:
+    path = built.folder / "data/identities.yaml"
+    path.write_text(IDENTITIES, encoding="utf-8")
+    assert "2026-06-02" in built("build").out
+    assert ids(built("sessions", "--team", "search", "--format", "json")) == ["a", "b", "c"]
+    path.write_text("people: 1\n", encoding="utf-8")
+    ran = built("build")
+    assert (ran.code, ran.out) == (0, "build: nothing new\n")
+    assert ran.err == (
+        "warning: data/identities.yaml, line 1: people is not a mapping (key: value)\n"
+    )
+
+
+def test_people_are_listed(built: Program) -> None:
+    none = built("people", "list")
+    assert none.out == ("No people are registered: see docs/people.md and data/identities.yaml.\n")
+    imported(built)
+    table = built("people", "list").out
+    assert "ada" in table
+    assert f"email ada@x, account_id {HASH} of claude_code from 2026-06-01" in table
+    (item,) = json.loads(built("people", "list", "--format", "json").out)["items"]
+    assert item == {
+        "person_id": "ada",
+        "name": "Ada Ash",
+        "teams": [{"team": "search", "from": None, "to": None}],
+        "ids": [
+            {"email": "ada@x", "agent": None, "from": None, "to": None},
+            {"account_id": HASH, "agent": "claude_code", "from": "2026-06-01", "to": None},
+        ],
+    }
+    (row,) = csv.DictReader(io.StringIO(built("people", "list", "--format", "csv").out))
+    assert (row["person_id"], row["name"], row["team"]) == ("ada", "Ada Ash", "search")
+
+
+def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> None:
+    imported(built)
+    due = built("people", "unknown")
+    assert due.err == "This is the state of the last build: dates are due. Run build.\n"
+    built("build")
+    ran = built("people", "unknown", "--format", "json")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["items"] == [
+        {
+            "source_cli": "claude_code",
+            "user_email": None,
+            "user_id": None,
+            "account_id": "cd" * 32,
+            "host_user": None,
+            "organizations": ["default"],
+            "teams": ["search"],
+            "repositories": ["shop"],
+            "sessions": 1,
+            "first_date": "2026-06-03",
+            "last_date": "2026-06-03",
+        }
+    ]
+    assert "cd" * 32 in built("people", "unknown").out
+    (row,) = csv.DictReader(io.StringIO(built("people", "unknown", "--format", "csv").out))
+    assert (row["account_id"], row["repositories"]) == ("cd" * 32, "shop")
+    none = built("people", "unknown", "--date", "2026-06-01")
+    assert none.out == "Every session belongs to a person.\n"
+    limited = built("people", "unknown", "--limit", "1")
+    assert "more" not in limited.out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sessions"),
+    [
+        ("--team", "search", ["a", "b", "c"]),
+        ("--repository", "shop", ["b", "c"]),
+        ("--branch", "main", ["a"]),
+        ("--environment", "laptop", ["b", "c"]),
+        ("--person", "ada", ["a", "b"]),
+        ("--person", "eve", []),
+    ],
+)
+def test_sessions_are_chosen_by_who_and_where(
+    built: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    value: str,
+    sessions: list[str],
+) -> None:
+    imported(built)
+    built("build")
+    monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
+    assert ids(built("sessions", option, value, "--format", "json")) == sessions
+    # The same options in every command that lists sessions or counts them.
+    fleet = built("tools", "--fleet", option, value, "--format", "json")
+    assert sum(row["calls"] for row in json.loads(fleet.out)["tools"]) == len(sessions)
+    span = ("--from", "2026-06-01", "--to", "2026-06-05")
+    compared = json.loads(built("compare", *span, option, value, "--format", "json").out)
+    assert sum(row["runs"] for row in compared["model_comparison"]) == len(sessions)
+    page = built("compare", *span, option, value, "--format", "markdown").out
+    assert f", {option.removeprefix('--')} {value}" in page
+    cards = built("scorecards", "query", *span, option, value, "--format", "json")
+    assert {row["session_id"] for row in json.loads(cards.out or "[]")} == set(sessions)
+    for command in (("lift",), ("judge", "missing-tools"), ("scorecards", "overrides")):
+        assert built(*command, option, value).code == 0
+    books = json.loads(built("books", "2026-06-01", option, value, "--format", "json").out)
+    assert [row["session_id"] for row in books["sessions"]] == [
+        each for each in sessions if each == "a"
+    ]
+    assert sum(books["states"].values()) == 1
+
+
+def test_conditions_can_be_combined(built: Program) -> None:
+    found = built("sessions", "--repository", "shop", "--team", "search", "--format", "json")
+    assert ids(found) == ["c"]
+    refused = built("tools", "a", "--repository", "shop")
+    assert refused.code == 2
+    assert "require --fleet" in refused.err
+    assert "write NAME=VALUE" in built("sessions", "--attribute", "epic").err
+
+
+PEOPLE = {"person_id", "user_id", "user_email", "account_id", "host_user"}
+
+
+@pytest.mark.parametrize(
+    ("view", "hidden", "refused"),
+    [
+        ("off", PEOPLE | {"team", "team_id"}, {"--person", "--team"}),
+        ("team", PEOPLE, {"--person"}),
+        ("person", set(), set()),
+    ],
+)
+def test_people_are_shown_only_where_that_was_switched_on(
+    built: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    view: str,
+    hidden: set[str],
+    refused: set[str],
+) -> None:
+    monkeypatch.setenv("EVAL_PEOPLE_VIEW", view)
+    shown = built("sessions", "--format", "json").out
+    columns = set(json.loads(shown)[0])
+    assert columns & (PEOPLE | {"team", "team_id"}) == (PEOPLE | {"team", "team_id"}) - hidden
+    rows = built("sessions", "--format", "csv").out
+    assert set(next(csv.reader(io.StringIO(rows)))) == columns
+    assert ("ada@x" in shown, HASH in rows) == (view == "person", view == "person")
+    for option in ("--person", "--team"):
+        ran = built("sessions", option, "x")
+        assert ran.code == (2 if option in refused else 0)
+    built("publish")
+    with duckdb.connect(str(Path("data/analytics.duckdb")), read_only=True) as connection:
+        for table in ("agent_events", "agent_sessions", "sessions"):
+            there = set(connection.table(table).columns)
+            assert there.isdisjoint(hidden)
+            assert there >= {"repository", "branch", "environment", "session_attributes"}

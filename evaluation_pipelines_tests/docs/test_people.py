@@ -1,0 +1,74 @@
+"""``docs/people.md`` says who is who, which commands choose sessions, and what is shown."""
+
+import re
+
+import click
+import pytest
+from typer.main import get_command
+
+from evaluation_pipelines.cli.program import app
+from evaluation_pipelines.demo.landing import IDENTITIES
+from evaluation_pipelines.people.domain.parse import parse_identities
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
+
+TEXT = named("people.md")
+
+
+def words(text: str) -> set[str]:
+    """What stands between backticks."""
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+def test_the_example_is_a_file_of_identities() -> None:
+    (example,) = (each.body for each in blocks(TEXT) if each.language == "yaml")
+    ada, ben = parse_identities(example, "example").people
+    assert (ada.name, len(ada.ids), len(ben.teams)) == ("Ada Ash", 3, 2)
+
+
+def test_the_people_of_the_demo_have_several_ids_and_one_is_left_out() -> None:
+    identities = parse_identities(IDENTITIES.read_text(encoding="utf-8"), "demo")
+    kinds = {name: [each.kind for each in person.ids] for name, person in identities.by_id.items()}
+    assert kinds["ana"] == ["email", "email"]
+    assert kinds["ben"] == ["account_id", "account_id", "user_id"]
+    assert len(kinds) == 11
+
+
+def test_the_columns_are_those_of_sessions() -> None:
+    written = [words(row[0]).pop() for row in table_rows(TEXT, "## Who a session is of")]
+    assert set(written) <= set(AGENT_SESSIONS.schema)
+    assert {"person_id", "team", "repository", "branch", "environment"} <= set(written)
+
+
+def test_what_is_left_out_is_named() -> None:
+    said = TEXT.partition("Left out are ")[2].partition("Counts")[0]
+    assert words(said) - {"off"} == hidden_columns("off")
+    assert hidden_columns("team") == hidden_columns("off") - {"team", "team_id"}
+
+
+def commands(group: click.Group, prefix: str = "") -> dict[str, click.Command]:
+    """All commands by their name as it is typed."""
+    found: dict[str, click.Command] = {}
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found |= commands(command, f"{prefix}{name} ")
+        else:
+            found[f"{prefix}{name}"] = command
+    return found
+
+
+@pytest.mark.parametrize("option", ["person", "team", "repository", "branch", "environment"])
+def test_the_same_options_choose_sessions_in_every_command_that_is_named(option: str) -> None:
+    said = TEXT.partition("choose sessions in ")[2].partition(".")[0]
+    group = get_command(app)
+    assert isinstance(group, click.Group)
+    able = {
+        name
+        for name, command in commands(group).items()
+        if any(f"--{option}" in each.opts for each in command.params)
+    }
+    assert able == {each.removesuffix(" --fleet") for each in words(said)}
