@@ -18,6 +18,7 @@ from evaluation_pipelines.cli.output import (
     format_option,
     one_line,
     pluralize,
+    print_error,
     print_json,
     print_line,
     print_table,
@@ -42,6 +43,7 @@ from evaluation_pipelines.reputation.domain.identity import identity_id, unknown
 from evaluation_pipelines.reputation.external_signals import (
     load_external_signals,
     retract_external,
+    skipped_files,
 )
 from evaluation_pipelines.reputation.reputation_as_of import reputation_as_of
 from evaluation_pipelines.reputation.store import ReputationStore
@@ -288,6 +290,8 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
         )
         files = load_external_signals(stores, store, now).filter(pl.col("loaded_at") == now)
         print_files(files)
+        for skipped in skipped_files(stores):
+            print_error(f"warning: {one_line(skipped.path)} is not read: {skipped.reason}")
         identities = export_reputation(stores, store).height
         agents = export_agent_scores(stores, store, now).height
     scored_identities = pluralize(identities, "identity", "identities")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count, islice
+from itertools import count, islice, takewhile
 from typing import Any
 
 import polars as pl
@@ -34,7 +34,7 @@ from evaluation_pipelines.schemas import (
     REPUTATION_EVENTS,
     Table,
 )
-from evaluation_pipelines.storage.landing import LandingFile, RawLine, read_lines
+from evaluation_pipelines.storage.landing import LandingFile, RawLine, SkippedFile, read_lines
 from evaluation_pipelines.storage.stores import Stores
 
 REJECTS_SHOWN = 10_000
@@ -46,8 +46,8 @@ _ROWS_AT_A_TIME = 50_000
 def load_external_signals(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
     """Load every new or changed file; return all files ever loaded (EXTERNAL_SIGNALS).
 
-    Files are loaded in the order in which they were changed: of two that have a line with one id,
-    the one that was written later counts, also in a new store.
+    Of two files that have a line with one id, the one whose name sorts last counts. So the files
+    after a changed one are loaded again: when a file grows, its old lines must not count anew.
 
     Raises:
         ClickHouseError: the rows of a file were rejected; the next run loads it again.
@@ -57,10 +57,10 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
     table, loading = EXTERNAL_SIGNALS, _Loading(stores, store, now)
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
     for kind in loading.kinds():
-        files = stores.landing.list_said(kind.folder)
-        for file in sorted(files, key=lambda each: (each.modified_at_ns, each.path)):
-            if not loading.knows(file, rows.get(file.path)):
-                rows[file.path] = loading.load(kind, file)
+        files, _ = stores.landing.list_said(kind.folder)
+        known = takewhile(lambda each: loading.knows(each, rows.get(each.path)), files)
+        for file in files[len(list(known)) :]:
+            rows[file.path] = loading.load(kind, file)
     frame = pl.DataFrame(list(rows.values()), schema=table.schema).sort(table.order)
     stores.lake.write(frame, table, None)
     return frame
@@ -90,8 +90,13 @@ def changed_files(stores: Stores) -> list[LandingFile]:
         LakeError: the list of loaded files cannot be read.
     """
     rows = {row["path"]: row for row in loaded_files(stores).to_dicts()}
-    files = [file for kind in _FOLDERS for file in stores.landing.list_said(kind)]
+    files = (file for kind in _FOLDERS for file in stores.landing.list_said(kind)[0])
     return [file for file in files if not _is_same(file, rows.get(file.path))]
+
+
+def skipped_files(stores: Stores) -> list[SkippedFile]:
+    """Return the files in the folders of signals and evaluations that are not read, and why."""
+    return [file for kind in _FOLDERS for file in stores.landing.list_said(kind)[1]]
 
 
 def loaded_files(stores: Stores) -> pl.DataFrame:

@@ -27,6 +27,7 @@ _LOOKS_LIKE_TELEMETRY = re.compile(
     r"\.(?:jsonl?\b|ndjson|log)[^/]*\Z|\.(?:bz2|zip|xz)\Z", re.IGNORECASE
 )
 NOT_READ = "only names that end in .jsonl or .json are, also with .gz or .zst after it: rename it"
+_NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
 _OTHER_FOLDERS = ("signals", "evaluations")
 """Folders of signals and evaluations from other systems; not telemetry."""
 _LEADS_OUT = "a link that leads outside the folder"
@@ -136,22 +137,29 @@ class Landing:
         content = "\0".join(sorted(seen)).encode(errors="surrogateescape")
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
-    def list_said(self, kind: str) -> list[LandingFile]:
-        """Return the ``*.jsonl`` files of ``signals`` or ``evaluations``, sorted by path.
+    def list_said(self, kind: str) -> tuple[list[LandingFile], list[SkippedFile]]:
+        """Return the ``*.jsonl`` files of ``signals`` or ``evaluations``, and skipped files.
 
-        Links that lead outside the landing folder are skipped.
+        Both are sorted by path. Links that lead outside the landing folder are not followed.
         """
-        found = []
-        for path in sorted((self.root / kind).glob("*.jsonl")):
-            if path.is_file() and not self._leads_out(path):
+        found: list[LandingFile] = []
+        passed_over: list[SkippedFile] = []
+        folder = self.root / kind
+        for path in sorted(folder.rglob("[!.]*")):
+            if not path.is_file():
+                continue
+            relative = path.relative_to(self.root).as_posix()
+            if self._leads_out(path):
+                passed_over.append(SkippedFile(_readable(relative), _LEADS_OUT))
+            elif (
+                path.parent != folder or path.suffix != ".jsonl" or relative != _readable(relative)
+            ):
+                passed_over.append(SkippedFile(_readable(relative), _NOT_SAID))
+            else:
                 status = path.stat()
-                relative = _readable(path.relative_to(self.root).as_posix())
-                found.append(
-                    LandingFile(
-                        relative, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-                    )
-                )
-        return found
+                identity = status.st_dev, status.st_ino
+                found.append(LandingFile(relative, *identity, status.st_size, status.st_mtime_ns))
+        return found, passed_over
 
     def open(self, file: LandingFile) -> BinaryIO:
         """Open a file; raises FileNotFoundError if it has been moved."""

@@ -11,7 +11,11 @@ import pytest
 
 from evaluation_pipelines.reputation import external_signals
 from evaluation_pipelines.reputation.domain.identity import identity_id
-from evaluation_pipelines.reputation.external_signals import changed_files, load_external_signals
+from evaluation_pipelines.reputation.external_signals import (
+    changed_files,
+    load_external_signals,
+    skipped_files,
+)
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines_tests.clickhouse_databases import database
@@ -230,22 +234,41 @@ def test_a_retracted_line_is_gone_for_good(
     assert counted() == 0
 
 
-def test_a_new_store_has_the_line_that_was_written_last_whatever_its_file_is_called(
+def test_a_correction_counts_however_the_file_with_the_wrong_line_grows(
     workplace: Workplace, reputation_store: ReputationStore, embedded_engine: str
 ) -> None:
     review = {**REVIEW, "event_id": EVENT}
-    wrong = workplace.land("signals/b.jsonl", lines({**review, "score_delta": -1}))
-    os.utime(wrong, (1_000_000_000, 1_000_000_000))
+    workplace.land("signals/zz-corrections.jsonl", lines({**review, "score_delta": 1}))
     load(workplace, reputation_store)
-    workplace.land("signals/a.jsonl", lines({**review, "score_delta": 1}))
+    workplace.land("signals/log.jsonl", lines({**review, "score_delta": -1}))
     load(workplace, reputation_store, minutes=1)
-    now = reputation_store.scores_as_of(NOW)["overall_score"].item()
-    assert now > 0
+    corrected = reputation_store.scores_as_of(NOW)["overall_score"].item()
+    assert corrected > 0
+    workplace.land("signals/log.jsonl", b"\n", "ab")
+    load(workplace, reputation_store, minutes=2)
+    assert reputation_store.scores_as_of(NOW)["overall_score"].item() == corrected
     with database(embedded_engine) as dsn, open_clickhouse(dsn) as clickhouse:
         other = ReputationStore(clickhouse)
         other.migrate(NOW + timedelta(hours=1))
         load(workplace, other, minutes=61)
-        assert other.scores_as_of(NOW)["overall_score"].item() == now
+        assert other.scores_as_of(NOW)["overall_score"].item() == corrected
+
+
+def test_files_that_are_not_read_are_named(
+    workplace: Workplace, reputation_store: ReputationStore
+) -> None:
+    names = ["a.ndjson", "b.jsonl.gz", "c.jsonl.1", "sub/d.jsonl", os.fsdecode(b"s\xff.jsonl")]
+    for name in names:
+        workplace.land(f"signals/{name}", lines(REVIEW))
+    workplace.land("signals/read.jsonl", lines(REVIEW))
+    loaded = load(workplace, reputation_store)
+
+    assert [each["path"] for each in loaded] == ["signals/read.jsonl"]
+    assert [each.path for each in skipped_files(workplace.stores)] == [
+        *(f"signals/{name}" for name in names[:3]),
+        "signals/sub/d.jsonl",
+        "signals/s\ufffd.jsonl",
+    ]
 
 
 def test_a_line_that_was_retracted_before_is_counted_as_withheld(

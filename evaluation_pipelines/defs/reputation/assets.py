@@ -16,7 +16,7 @@ from evaluation_pipelines.reputation.domain.checks import (
     agent_scores_are_in_range,
     reputation_is_in_range,
 )
-from evaluation_pipelines.reputation.external_signals import load_external_signals
+from evaluation_pipelines.reputation.external_signals import load_external_signals, skipped_files
 from evaluation_pipelines.reputation.updates import (
     BridgeResult,
     bridge_sessions,
@@ -121,9 +121,13 @@ def reputation_events(
         )
     ],
 )
-def external_signals(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeResult[None]]:
+def external_signals(
+    context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
+) -> Iterator[dg.MaterializeResult[None]]:
     """One row per file of signals or evaluations of other systems."""
     now = datetime.now(UTC)
+    for skipped in skipped_files(stores):
+        context.log.warning("%s is not read: %s", skipped.path, skipped.reason)
     with open_reputation(stores.settings, now) as store:
         files = load_external_signals(stores, store, now)
     rejected = files.filter(pl.col("rejected") > 0).explode("rejects").unnest("rejects")

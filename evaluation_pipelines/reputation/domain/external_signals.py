@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
@@ -106,6 +108,14 @@ class _Evaluation(msgspec.Struct):
     model: str | None = None
 
 
+_NAMES = frozenset(
+    field.encode_name
+    for kind in (_Signal, _Evaluation, _Retracted)
+    for field in msgspec.structs.fields(kind)
+)
+_NAME_SHOWN = 100
+
+
 def read_signal(line: bytes, now: datetime, deltas: Mapping[str, float]) -> dict[str, Any]:
     """Parse a signal into one row of REPUTATION_EVENTS.
 
@@ -201,9 +211,21 @@ def _is_retraction(line: bytes) -> bool:
 
 def _decoded(line: bytes, kind: type[_Line]) -> _Line:
     try:
-        return msgspec.json.decode(line, type=kind)
+        decoded = msgspec.json.decode(line, type=kind)
+        names = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableLineError(str(error)) from None
+    for name in names.keys() - _NAMES:
+        if meant := _meant(name):
+            raise UnusableLineError(f"no such name: {name[:_NAME_SHOWN]!r}: write {meant}")
+    return decoded
+
+
+@lru_cache(1024)
+def _meant(name: str) -> str | None:
+    """Return the name that another one resembles: a line must not count for another agent."""
+    found = get_close_matches(name[:_NAME_SHOWN].lower(), _NAMES, n=1, cutoff=0.8)
+    return found[0] if found else None
 
 
 def _meaning(signal: _Signal, deltas: Mapping[str, float]) -> tuple[str, float]:

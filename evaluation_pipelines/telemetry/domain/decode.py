@@ -24,6 +24,7 @@ from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLog
 
 _DECODER = msgspec.json.Decoder(Line)
 
+_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(Line))
 _SCOPE = ("scope", "instrumentationLibrary", "instrumentation_library")
 _EXPECTED = {"resource", *_SCOPE, "schemaUrl", "schema_url"}
 """Names in a container that may stand without any record."""
@@ -123,6 +124,7 @@ def _convert(request: dict[str, Any], indices: Iterator[int], defects: list[Defe
         masque=request.get("masque"),
         donned_at=request.get("donned_at"),
         doffed_at=request.get("doffed_at"),
+        other_names=tuple(sorted(request.keys() - _NAMES)),
     )
 
 

@@ -60,7 +60,10 @@ class ResourceLogs(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fiel
 
 
 class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """One line of a landing file: an OTLP request of any signal, or an attribution line."""
+    """One line of a landing file: an OTLP request of any signal, or an attribution line.
+
+    ``other_names`` are the names of an object that has none of the fields' names for them.
+    """
 
     resource_logs: list[ResourceLogs] | None = msgspec.field(default=None, name="resourceLogs")
     resource_metrics: msgspec.Raw | msgspec.UnsetType = msgspec.field(
@@ -73,6 +76,7 @@ class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     masque: Any = None
     donned_at: Any = None
     doffed_at: Any = None
+    other_names: tuple[str, ...] = msgspec.field(default=(), name="(other)")  # never sent
 
     @property
     def other_signals(self) -> int:

@@ -35,14 +35,18 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     content_id,
 )
 
+_MAX_NAMES_SHOWN = 200
+
 
 def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str, Any]] | str:
     """Return rows of ``agent_events`` for an attribution line, or its defect."""
     session_id = text(line.session_id) if isinstance(line.session_id, str) else None
     masque = text(line.masque) if isinstance(line.masque, str) else None
+    if line.other_names:
+        return f"attribution line: no such name: {', '.join(line.other_names)[:_MAX_NAMES_SHOWN]}"
     if session_id is None:
         return "attribution line: session_id is not a non-empty string"
-    if masque is None:
+    if masque is None or not masque.strip():
         return "attribution line: masque is not a non-empty string"
     moments = {"masque_don": times.from_iso(line.donned_at)}
     if moments["masque_don"] is None:
@@ -51,6 +55,8 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
         moments["masque_doff"] = times.from_iso(line.doffed_at)
         if moments["masque_doff"] is None:
             return "attribution line: doffed_at is not an ISO 8601 time"
+        if moments["masque_doff"] < moments["masque_don"]:
+            return "attribution line: doffed_at is before donned_at"
     return [
         {
             "event_id": content_id("attribution", session_id, masque, name, time_us),

@@ -259,3 +259,23 @@ def test_an_evaluation_is_taken_back_by_its_id_and_agent() -> None:
 def test_other_lines_take_nothing_back(more: dict[str, object]) -> None:
     assert signal_retraction(msgspec.json.encode(SIGNAL | more), NOW) is None
     assert evaluation_retraction(msgspec.json.encode(EVALUATION | more)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("organisation_id", "organization_id"),
+        ("agentId", "agent_id"),
+        ("Passed", "passed"),
+        ("retractd", "retracted"),
+    ],
+)
+def test_a_misspelt_name_is_refused_and_another_one_ignored(name: str, meant: str) -> None:
+    """Without it the line would count for another agent, or be no retraction."""
+    refused = pytest.raises(UnusableLineError, match=f"no such name: '{name}': write {meant}")
+    with refused:
+        read_signal(msgspec.json.encode({**SIGNAL, name: True}), NOW, {})
+    with refused:
+        read_evaluation(msgspec.json.encode({**EVALUATION, name: True}), NOW)
+    with_note = msgspec.json.encode({**SIGNAL, "note": True})
+    assert read_signal(with_note, NOW, {}) == read_signal(msgspec.json.encode(SIGNAL), NOW, {})

@@ -59,6 +59,11 @@ def test_nul_is_removed_because_databases_reject_it() -> None:
         ({"masque": None}, "masque is not a non-empty string"),
         ({"masque": ["Codesmith"]}, "masque is not a non-empty string"),
         ({"masque": ""}, "masque is not a non-empty string"),
+        ({"masque": "  "}, "masque is not a non-empty string"),
+        # Its session may be another one than that of this id in another organization.
+        ({"organization_id": "o"}, "no such name: organization_id"),
+        ({"doffedAt": "2026-06-01T13:00:00Z", "why": 1}, "no such name: doffedAt, why"),
+        ({"doffed_at": "2026-06-01T11:59:59Z"}, "doffed_at is before donned_at"),
         ({"donned_at": None}, "donned_at is not an ISO 8601 time"),
         ({"donned_at": 1_780_315_200}, "donned_at is not an ISO 8601 time"),
         ({"doffed_at": "later"}, "doffed_at is not an ISO 8601 time"),
