@@ -40,6 +40,7 @@ from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, Se
 from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.sessions.score import (
     ScoredTelemetry,
+    files_not_read,
     open_telemetry,
     score_files,
     session_rows,
@@ -47,6 +48,7 @@ from evaluation_pipelines.sessions.score import (
 )
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
@@ -90,6 +92,8 @@ def score(
     if session is not None and not scored.sessions and "-" not in files:
         scored = _score(files, settings)  # all sessions, for the error message
     _print_unread(scored, settings)
+    for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
+        print_error(f"warning: {one_line(names)}: {reason}")
     # With --all, too: no session is an error.
     found = find_session(scored.sessions, session, organization)
     candidates = in_organization(scored.sessions, organization)

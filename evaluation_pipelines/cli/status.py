@@ -67,7 +67,7 @@ def _print_dates(stores: Stores) -> None:
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
     _print_missing(stores.lake)
     for due in queued.values():
-        if due.last_error and not due.is_built:
+        if due.last_error and (_is_damaged(due) or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
     for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
@@ -86,13 +86,18 @@ def _print_missing(lake: Lake) -> None:
 
 
 def _state(due: QueuedDate | None) -> str:
+    if due is not None and _is_damaged(due):
+        return "damaged"
     if due is None or due.is_built:
         return "built"
-    if (due.last_error or "").startswith(f"{DamagedPartError.__name__}: "):
-        return "damaged"
     if due.parked:
         return "parked"
     return "due" if due.next_attempt_at is None else f"retry {due.next_attempt_at:%H:%M} UTC"
+
+
+def _is_damaged(date: QueuedDate) -> bool:
+    """True if the last build met a damaged file, even if an earlier one had built the date."""
+    return (date.last_error or "").startswith(f"{DamagedPartError.__name__}: ")
 
 
 def _print_quarantine(stores: Stores) -> None:

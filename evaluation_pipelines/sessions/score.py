@@ -21,7 +21,7 @@ from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import Landing, RawLine, cut_at_lines
+from evaluation_pipelines.storage.landing import Landing, RawLine, SkippedFile, cut_at_lines
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.prefilter import line_filter, session_ids_of
@@ -43,11 +43,13 @@ class ScoredTelemetry:
         sessions: The windows with their scores, in the order they started.
         counts: Counts of what was read.
         quarantined: File name and line of everything that could not be read.
+        cut: Files whose end was not read, and why.
     """
 
     sessions: list[SessionRow]
     counts: IngestCounts
     quarantined: list[tuple[str, QuarantinedLine]] = field(default_factory=list)
+    cut: list[SkippedFile] = field(default_factory=list)
 
 
 def score_files(
@@ -69,15 +71,24 @@ def score_files(
     batches = [AGENT_EVENTS.schema.to_frame()]
     with infrequent_gc():
         for name, handle in files:
-            for batch in _batches(name, handle, settings, progress or Silent(), session):
+            documents = open_documents(handle, settings)
+            for batch in _batches(name, documents, settings, progress or Silent(), session):
                 scored.counts.add(batch.counts)
                 scored.quarantined += [(name, line) for line in batch.quarantined]
                 events = _of_session(batch.events, session)
                 batches.append(events.select(AGENT_EVENTS.schema.names()))
+            if why := _why_cut(documents):
+                scored.cut.append(SkippedFile(name, why))
     dated = assign_session_dates(pl.concat(batches), None, settings.start_date)
     sessions = query_sessions(query_events(dated.events), settings)
     scored.sessions = session_rows(sessions, score_sessions(sessions))
     return scored
+
+
+def _why_cut(documents: Documents) -> str | None:
+    if documents.form.is_stream or not documents.cut_bytes:
+        return documents.unfinished
+    return f"its last line is not complete: {documents.cut_bytes} bytes are not read"
 
 
 def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[SessionRow]:
@@ -90,10 +101,9 @@ def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[Sess
 
 
 def _batches(
-    name: str, handle: BinaryIO, settings: Settings, progress: Progress, session: str | None
+    name: str, documents: Documents, settings: Settings, progress: Progress, session: str | None
 ) -> Iterator[EventBatch]:
     reader = event_reader(settings, datetime.now(UTC))
-    documents = open_documents(handle, settings)
     may_mention = None if session is None else line_filter(session)
     range_bytes = settings.batch_bytes // 2
     lines = _prefiltered(may_mention, documents, range_bytes) if may_mention else documents.read(0)
@@ -154,3 +164,9 @@ def telemetry_files(paths: Iterable[str]) -> Iterator[str]:
             yield from (str(Path(path) / file.path) for file in files)
         else:
             yield path
+
+
+def files_not_read(paths: Iterable[str]) -> Iterator[SkippedFile]:
+    """Yield the files of the named folders that look like telemetry and are not read, and why."""
+    for path in filter(os.path.isdir, paths):
+        yield from Landing(Path(path)).list_files()[1]

@@ -58,6 +58,7 @@ class Documents:
     Attributes:
         form: Encoding, detected from the first bytes.
         unfinished: After reading: what is missing at the end of a compressed file.
+        cut_bytes: After reading: length of a last line that is not complete, in any other file.
     """
 
     handle: BinaryIO
@@ -65,6 +66,7 @@ class Documents:
     max_ratio: int
     form: FileFormat = FileFormat.PLAIN
     unfinished: str | None = None
+    cut_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.form = file_format(self.handle)
@@ -123,6 +125,8 @@ class Documents:
             for line in following:
                 if line.is_terminated or _is_document(line):
                     yield line
+                else:
+                    self.cut_bytes = line.length_bytes
 
     def _content(self) -> _Content:
         """Return what the file has, by its beginning; the position of ``handle`` stays."""

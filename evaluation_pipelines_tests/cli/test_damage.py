@@ -38,6 +38,20 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     assert sessions.out.count('"session_key"') == 3
 
 
+def test_a_date_that_was_built_before_is_shown_as_damaged_too(three_days: Program) -> None:
+    assert three_days("build").code == 0
+    path = part_of(three_days, "agent_events_landed")
+    damage(path)
+    assert three_days("build", "--date", "2026-06-02").code == 1
+    status = three_days("status").out
+    assert "2026-06-02 is not built: DamagedPartError: " in status
+    assert f"{path.name} is damaged" in status
+
+    assert three_days("ingest", "--again").code == 0
+    assert three_days("build").code == 0
+    assert "damaged" not in three_days("status").out
+
+
 def test_without_damage_nothing_is_read_again(three_days: Program) -> None:
     result = three_days("ingest", "--again")
     assert (result.code, result.err) == (0, "")

@@ -1,5 +1,6 @@
 """``score``: scores of telemetry files without storing anything."""
 
+import gzip
 import json
 
 import pytest
@@ -228,3 +229,19 @@ def test_json_is_valid_if_the_cost_is_infinite(program: Program) -> None:
     ran = program("score", "-", "--format", "json", stdin=session(SESSION) + line(*calls))
     record = json.loads(ran.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert (ran.code, record[0]["stats"]["total_tools"]) == (0, 1)
+
+
+def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
+    folder = program.folder / "logs"
+    folder.mkdir()
+    sent = session("s-1")
+    (folder / "a.jsonl").write_bytes(sent + sent[:50])
+    (folder / "b.ndjson").write_bytes(sent)
+    (folder / "c.jsonl.gz").write_bytes(gzip.compress(sent)[:-9])
+    told = program("score", "--all", str(folder)).err
+
+    assert (
+        f"warning: {folder}/a.jsonl: its last line is not complete: 50 bytes are not read" in told
+    )
+    assert "warning: b.ndjson: only names that end in .jsonl or .json are" in told
+    assert f"warning: {folder}/c.jsonl.gz: its end is missing; the lines before it are read" in told
