@@ -3,7 +3,7 @@
 They are written as a daily table, and computed for one day on request.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -44,8 +44,8 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     UTC_TIME,
 )
-from evaluation_pipelines.schemas.table import keys_are_unique
-from evaluation_pipelines.sessions.domain.checks import senders
+from evaluation_pipelines.schemas.table import EXAMPLES, keys_are_unique
+from evaluation_pipelines.sessions.domain.checks import only_attributed, senders
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.daily_table import BuiltPartition
@@ -60,9 +60,11 @@ _READ_ON_DAY = "read on this day (UTC)"
 
 
 def unattributed_counts(
-    stores: Stores, day: date, now: datetime, vanished_scorings: int
+    stores: Stores, day: date, now: datetime, vanished_scorings: int, silent: Sequence[str]
 ) -> tuple[Unattributed, ...]:
     """Return counts of what belongs to no session of the day, including zeros.
+
+    ``silent`` are the ids of sessions that sent nothing but masques.
 
     Lines without a session have no session date: they count for the day on which they were read.
     """
@@ -73,6 +75,11 @@ def unattributed_counts(
             vanished_scorings,
             "scorings of windows that no longer exist",
             "a later attribution cut their session anew",
+        ),
+        Unattributed(
+            len(silent),
+            "sessions with a masque that sent nothing else",
+            f"their ids may be misspelt: {', '.join(silent[:EXAMPLES])}" if silent else "none",
         ),
     )
 
@@ -179,12 +186,13 @@ class _Tables:
     """Tables of a day in the lake.
 
     ``filed`` is the number of landed events in the manifest, ``senders`` are the sessions that sent
-    events. Events are counted shard by shard.
+    events, ``silent`` those that sent masques only. Events are counted shard by shard.
     """
 
     filed: int
     events: EventCounts
     senders: pl.DataFrame
+    silent: list[str]
     windows: pl.DataFrame
     performance: pl.DataFrame
     evaluations: pl.DataFrame
@@ -194,16 +202,18 @@ class _Tables:
     def read(cls, stores: Stores, day: date) -> "_Tables":
         lake = stores.lake
         filed = sum(part.row_count for part in lake.parts(AGENT_EVENTS_LANDED, [day]))
-        counts, sent = EventCounts(), []
+        counts, sent, silent = EventCounts(), [], list[str]()
         for shard in shards(stores.settings.shards):
             landed = lake.of(shard).read(AGENT_EVENTS_LANDED, [day], EVENT_COLUMNS)
             events = lake.of(shard).read(AGENT_EVENTS, [day], EVENT_COLUMNS)
             counts += count_events(landed, events)
             sent.append(senders(events))
+            silent += only_attributed(events)
         return cls(
             filed,
             counts,
             pl.concat(sent),
+            silent,
             lake.read(AGENT_SESSIONS, [day], [*_CONTENT, "session_id"]),
             lake.read(SESSION_PERFORMANCE, [day], _CONTENT),
             lake.read(SESSION_EVALUATIONS, [day], [*_CONTENT, "card_id"]),
@@ -244,7 +254,7 @@ def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
             count_states(sessions),
             Scorings(_number(scorings), _number(sessions), _number(vanished)),
         ),
-        unattributed_counts(stores, day, now, _number(vanished)),
+        unattributed_counts(stores, day, now, _number(vanished), tables.silent),
         _sum_or_unknown(scorings["judge_cost_usd"]),
         None if waiting is None else _why_it_waits(waiting),
     )

@@ -1,7 +1,8 @@
 """The books of a day: they balance, list unattributed records, and find what was lost."""
 
+import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 import polars as pl
@@ -112,6 +113,17 @@ def test_a_day_balances_with_what_was_sent_twice_and_what_belongs_to_no_session(
     assert unattributed(found)["events without a session"] == 0
     stored = built.lake.read(EVALUATION_BOOKS, [DAY])
     assert stored.equals(found.sessions)
+
+
+def test_a_masque_of_a_session_that_never_came_is_counted(built: Workplace) -> None:
+    at = datetime.combine(DAY, time(12), UTC).isoformat()
+    worn = [{"session_id": name, "masque": "M", "donned_at": at} for name in ("s1", "S1")]
+    built.land("m.attribution.jsonl", "\n".join(map(json.dumps, worn)).encode() + b"\n")
+    built.ingest()
+    built.build()
+
+    (silent,) = (each for each in books(built).unattributed if "masque" in each.what)
+    assert (silent.number, silent.note) == (1, "their ids may be misspelt: S1")
 
 
 def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: Path) -> None:

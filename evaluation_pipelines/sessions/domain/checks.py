@@ -99,9 +99,19 @@ def every_event_is_in_a_session(
 
 def senders(events: pl.DataFrame) -> pl.DataFrame:
     """Return ``organization_id, session_id`` of the sessions that sent events, each once."""
-    attribution = ("masque_don", "masque_doff")  # they attribute the work of other events
-    sent = events.filter(~pl.col("event_name").is_in(attribution))
+    sent = events.filter(~_is_attribution())
     return sent.select("organization_id", "session_id").unique()
+
+
+def only_attributed(events: pl.DataFrame) -> list[str]:
+    """Return the ids of sessions that wore a masque and sent nothing else, sorted."""
+    silent = events.filter(_is_attribution().all().over("session_id"))
+    return silent["session_id"].unique().sort().to_list()
+
+
+def _is_attribution() -> pl.Expr:
+    # They attribute the work of other events.
+    return pl.col("event_name").is_in(("masque_don", "masque_doff"))
 
 
 def sequences_have_no_gaps(sessions: pl.DataFrame, table: Table) -> CheckResult:
