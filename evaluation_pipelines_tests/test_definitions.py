@@ -40,14 +40,14 @@ ASSETS = {
     "agent_events": (
         "telemetry",
         {"parquet", "duckdb"},
-        "1",
+        "2",
         {"agent_events_landed"},
         "One row per event, deduplicated.",
     ),
     "agent_sessions": (
         "sessions",
         {"parquet", "duckdb"},
-        "1",
+        "2",
         {"agent_events"},
         "One row per session window (one masque worn once, or the baseline).",
     ),

@@ -12,6 +12,7 @@ from evaluation_pipelines.people.domain.parse import IdentitiesError
 from evaluation_pipelines.people.identity_file import read_identities
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.stores import Stores
 
 _ASSIGNED = ("person_id", "team")
@@ -34,7 +35,6 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
     no person.
 
     Raises:
-        LakeError: The sessions cannot be read.
         LedgerError: The ledger cannot be used.
     """
     store = IdentityStore(stores.ledger)
@@ -57,16 +57,19 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
 
 
 def _changed_dates(stores: Stores, identities: Identities) -> set[date]:
-    """Return the dates with a session that has another person or team now."""
-    lake = stores.lake
+    """Return the dates with a session that has another person or team now, or cannot be read."""
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    return {day for day in days if _is_changed(stores.lake, day, identities)}
+
+
+def _is_changed(lake: Lake, day: date, identities: Identities) -> bool:
     columns = list(dict.fromkeys([*SENT, "team_id", *_ASSIGNED]))
-    changed: set[date] = set()
-    for day in lake.partitions(AGENT_SESSIONS):
+    try:
         before = lake.read(AGENT_SESSIONS, [day], columns)
-        after = with_people(before, identities)
-        if not before.select(_ASSIGNED).equals(after.select(_ASSIGNED)):
-            changed.add(day)
-    return changed
+    except LakeError:  # a build makes a damaged file again, and must not fail before it begins
+        return True
+    after = with_people(before, identities)
+    return not before.select(_ASSIGNED).equals(after.select(_ASSIGNED))
 
 
 def unknown_ids(sessions: pl.DataFrame, known: Collection[str]) -> pl.DataFrame:

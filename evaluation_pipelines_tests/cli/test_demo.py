@@ -27,6 +27,9 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     shown = second.out.replace("EVAL_DATA_DIR=data ", "")
     assert first.out.partition(sessions)[2] == shown.partition(sessions)[2] != ""
     assert re.search(r"^Firefighter +\d+ +\d\.\d +(keep|review) ", first.out, re.MULTILINE)
+    # Five people, one of them by two e-mails, one by two hashes and a user id, and whoever was at
+    # the machine of the genuine samples: 2 + 3 + 1 + 1 + 1 + 1 ids of 6 people.
+    assert re.search(r"^platform +6 +9 +\d+ +engine, toolbox *$", first.out, re.MULTILINE)
     assert (program.folder / "data/analytics.duckdb").is_symlink()
     assert "The best session with all dimensions known, " in first.out
     assert "\nremove     rm -r data " in first.out

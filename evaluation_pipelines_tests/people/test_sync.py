@@ -127,6 +127,15 @@ def test_a_build_that_began_with_the_people_of_before_is_made_again(built: Workp
     assert due(built) == [JUNE_1, JUNE_3]
 
 
+def test_a_damaged_date_is_built_again_instead_of_stopping_the_others(built: Workplace) -> None:
+    (part,) = built.lake.parts(AGENT_SESSIONS, [JUNE_3])
+    (built.lake.root / part.path).write_bytes(b"damaged")
+    write(built, ADA)
+    assert sync_identities(built.stores, NOW).dates == (JUNE_1, JUNE_3)
+    built.build()
+    assert people(built) == [("ada", "search"), (HASH, "platform"), ("eve", "platform")]
+
+
 def test_as_of_a_past_time_the_people_of_that_time_count(built: Workplace) -> None:
     later = NOW + timedelta(days=1)
     write(built, ADA)

@@ -6,30 +6,42 @@ with attributes as (
         event_windows.session_no,
         event_windows.window_no,
         event_windows.position,
-        unnest(events.session_attributes) as attribute
+        unnest(events.session_attributes) as sent
     from event_windows
     inner join agent_events as events
         on event_windows.row_no = events.row_no
     where events.session_attributes is not null
 ),
 
+named as (
+    select
+        session_no,
+        window_no,
+        position,
+        struct_extract(sent, 'key') as attribute_name,
+        struct_extract(sent, 'value') as attribute_value
+    from attributes
+),
+
 newest as (
     select
         session_no,
         window_no,
-        attribute.key as name,
-        arg_max(attribute.value, position) as newest_value
-    from attributes
+        struct_pack(
+            key := attribute_name,
+            value := arg_max(attribute_value, position)
+        ) as entry
+    from named
     group by
         session_no,
         window_no,
-        attribute.key
+        attribute_name
 )
 
 select
     session_no,
     window_no,
-    list({'key': name, 'value': newest_value} order by name) as session_attributes
+    list_sort(list(entry)) as session_attributes
 from newest
 group by
     session_no,
