@@ -23,6 +23,8 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.run_file import compare_file
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
@@ -60,9 +62,32 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Compare the runs of this Parquet or CSV file: columns model and score (0-100), "
+            "optionally provider, user_id, label, task_class, cost_usd and started_at."
+        ),
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Correct verdicts within each label only.")
+    ] = False,
 ) -> None:
     """Compare models by quality and cost. Default: the last 28 complete days."""
     now = datetime.now(UTC)
+    if runs is not None:
+        others = {
+            "--label": label,
+            "--from": since,
+            "--to": until,
+            "--profile": profile,
+            "--organization": organization,
+            "--as-of": as_of,
+        }
+        _check_runs_options(others, form)
+        found = compare_file(runs, now, min_runs, alone=alone)
+        _write(found, form, output, is_file=True)
+        return
     then = parse_as_of(as_of)
     question = Question(
         *_time_range(since, until, then or now),
@@ -70,13 +95,27 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         profile=profile,
         organization=organization,
         min_runs=min_runs,
+        alone=alone,
     )
     with read_stores(load_settings()) as stores:
         found = compare_models(stores, question, now, then)
+    _write(found, form, output, is_file=False)
+
+
+def _check_runs_options(others: dict[str, str | None], form: OutputFormat) -> None:
+    """Raise BadParameter for options that say nothing about a file of runs."""
+    if given := [name for name, value in others.items() if value is not None]:
+        raise typer.BadParameter(f"--runs compares all runs of the file: leave {given[0]} out")
+    if form in (OutputFormat.HTML, OutputFormat.MARKDOWN):
+        raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")
+
+
+def _write(found: Comparison, form: OutputFormat, output: Path | None, *, is_file: bool) -> None:
     if form is OutputFormat.TABLE and output is None:
         _print(found)
         return
-    write_output(_encode(found, form), output)
+    as_list = is_file and form is OutputFormat.JSON
+    write_output(json_text(verdict_list(found)) if as_list else _encode(found, form), output)
     if output is not None:
         print_error(f"{output}: {one_line(span_line(found))}")
 
@@ -103,6 +142,8 @@ def print_answers(found: Comparison) -> None:
             print_line(f"\n{one_line(each.headline)}")
             for sentence in each.sentences:
                 print_line(f"  {one_line(sentence)}")
+            if each.caveat is not None:
+                print_line(f"  {each.caveat}")
     if without := [one_line(each.label) for each in answers if not each.ranked]:
         print_line(f"\nToo few runs to compare models: {', '.join(without)}.")
 

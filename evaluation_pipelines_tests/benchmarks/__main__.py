@@ -9,6 +9,7 @@ import os
 
 from evaluation_pipelines_tests.benchmarks import (
     backfill,
+    coverage,
     formulas,
     growth,
     judge_run,
@@ -36,6 +37,7 @@ SECTIONS = {
     "backfill-small": backfill.small,
     "tools": tool_reports.run,
     "reputation": reputation.run,
+    "coverage": coverage.run,
 }
 
 

@@ -34,6 +34,7 @@ class Question:
         profile: Only runs scored under this judge profile; None for all.
         organization: Only its runs; None for all.
         min_runs: A model with fewer runs is not ranked.
+        alone: Correct the verdicts of each label by itself, as if it were the only one.
     """
 
     since: datetime
@@ -42,6 +43,7 @@ class Question:
     profile: str | None = None
     organization: str | None = None
     min_runs: int = MIN_RUNS
+    alone: bool = False
 
     @property
     def watched_since(self) -> datetime:
@@ -80,6 +82,8 @@ def compare(
     question: Question,
     now: datetime,
     as_of: datetime | None = None,
+    *,
+    watches: bool = True,
 ) -> Comparison:
     """Compare the models of a time range.
 
@@ -89,6 +93,7 @@ def compare(
         question: What to compare.
         now: Time of the comparison.
         as_of: The past time of the scores.
+        watches: Look for models that got worse.
     """
     asked = runs.filter(*_conditions(question))
     scored = asked.filter(pl.col("score").is_not_null())
@@ -96,12 +101,13 @@ def compare(
     current = scored.filter(within)
     models, pairs = (
         model_rows(current, question.min_runs),
-        pair_rows(current, question.min_runs),
+        pair_rows(current, question.min_runs, alone=question.alone),
     )
     _rank(models, pairs)
     for _, group in groupby(models, lambda row: [row[name] for name in GROUP]):
         mark_frontier(list(group))
     correct(models, current, audits)
+    regressions = regression_rows(scored, question.until) if watches else []
     span: Row = {"since": question.since, "until": question.until, "computed_at": now}
     return Comparison(
         question,
@@ -109,7 +115,7 @@ def compare(
         asked.filter(within),
         _table(models, span, MODEL_COMPARISON),
         _table(pairs, span, MODEL_COMPARISON_PAIRS),
-        _table(regression_rows(scored, question.until), span, MODEL_REGRESSIONS),
+        _table(regressions, span, MODEL_REGRESSIONS),
         as_of,
     )
 
