@@ -58,6 +58,7 @@ class Measured:
         mean: The same of mean scores.
         passed: The same of pass rates.
         cost: The same of mean costs.
+        worth: The same of points per dollar.
         false: Reports with a false verdict.
         found: Pairs with the first model whose true difference is found; 0 of 0 if there is none.
         headline: Labels in which the first model is shown to beat every other one.
@@ -72,6 +73,7 @@ class Measured:
     mean: Share = field(default_factory=Share)
     passed: Share = field(default_factory=Share)
     cost: Share = field(default_factory=Share)
+    worth: Share = field(default_factory=Share)
     false: Share = field(default_factory=Share)
     found: Share = field(default_factory=Share)
     headline: Share = field(default_factory=Share)
@@ -109,6 +111,7 @@ class Measured:
             "mean": self.mean,
             "pass rate": self.passed,
             "cost": self.cost,
+            "points per dollar": self.worth,
         }
 
 
@@ -144,6 +147,7 @@ def _count_model(measured: Measured, row: Mapping[str, Any]) -> None:
         (measured.mean, "avg_score", scenario.mean(number)),
         (measured.passed, "pass_rate", scenario.pass_rate(number)),
         (measured.cost, "avg_cost_usd", scenario.mean_cost()),
+        (measured.worth, "score_per_dollar", scenario.mean(number) / scenario.mean_cost()),
     )
     for share, name, truth in truths:
         if row[f"{name}_low"] is not None and truth is not None:

@@ -43,6 +43,7 @@ class Scenario:
         labels: Number of labels in a report.
         level: Mean score of all but the first model.
         unknown: Persons are not known.
+        skewed: The runs of a person have a long tail of low scores (a gamma distribution).
         hard: Shares of hard tasks (15 points lower) within a class, of the first and other models.
         judge: Points that the judge gives to the first model for nothing.
         cost_sd: Spread of the logarithm of a run's cost; 0 for runs without costs.
@@ -68,27 +69,40 @@ class Scenario:
     labels: int = 1
     level: float = 65.0
     unknown: bool = False
+    skewed: bool = False
     hard: tuple[float, float] | None = None
     judge: float = 0.0
     cost_sd: float = 0.0
     cost_person_sd: float = 0.0
     is_visible: bool = True
 
-    def differs(self) -> float:
-        """Return the true difference of the first model from any other."""
-        return self.mean(0) - self.mean(1)
+    def true_difference(self) -> float:
+        """Return the true difference of the first model from any other for the same tasks."""
+        return self.mean(0) - self.mean(1) if self.zeros is not None else self.better
 
     def mean(self, model: int) -> float:
-        """Return the true mean score of a model over people, tasks and days."""
+        """Return the true mean of the scores that a model gets, over people, tasks and days."""
+        better = self.better if model == 0 else 0.0
         if self.zeros is not None:
-            better = self.better if model == 0 else 0.0
-            return (1 - self.zeros[min(model, 1)]) * _mean_near_ceiling(better)
-        mix = float(np.dot(_MIXES[min(model, 1)], _LEVELS)) if self.unlike_mix else 0.0
-        return self.level + mix + (self.better if model == 0 else 0.0)
+            return (1 - self.zeros[min(model, 1)]) * _mean_of_clipped(95 + better, 3.0)
+        level = self.level + better + (self.judge if model == 0 else 0.0)
+        if self.hard is not None:
+            share = self.hard[min(model, 1)]
+            return (1 - share) * self._mean_at(level) + share * self._mean_at(level - 15)
+        if self.unlike_mix:
+            mix = _MIXES[min(model, 1)]
+            return sum(
+                share * self._mean_at(level + float(more))
+                for share, more in zip(mix, _LEVELS, strict=True)
+            )
+        return self._mean_at(level)
 
-    def true_difference(self) -> float:
-        """Return the true difference for the same mix of tasks."""
-        return self.differs() if self.zeros is not None else self.better
+    def _mean_at(self, level: float) -> float:
+        return _mean_of_clipped(level, self._spread())
+
+    def _spread(self) -> float:
+        parts = (self.person_sd, self.by_model_sd, self.run_sd, self.day_sd)
+        return float(np.sqrt(sum(each**2 for each in parts)))
 
     def pass_rate(self, model: int) -> float | None:
         """Return the true share of runs with 50 points or more; None where it is not simple."""
@@ -96,10 +110,10 @@ class Scenario:
 
         if self.zeros is not None:
             return 1 - self.zeros[min(model, 1)]
-        if self.unlike_mix or self.hard is not None or self.day_sd or self.judge:
+        if self.unlike_mix or self.hard is not None or self.day_sd or self.judge or self.skewed:
             return None
-        spread = np.sqrt(self.person_sd**2 + self.by_model_sd**2 + self.run_sd**2)
-        return float(norm.cdf((self.mean(model) - 50) / spread))
+        level = self.level + (self.better if model == 0 else 0.0)
+        return float(norm.cdf((level - 50) / self._spread()))
 
     def mean_cost(self) -> float:
         """Return the true mean cost of a run: the mean of a lognormal with median 1."""
@@ -107,12 +121,12 @@ class Scenario:
 
 
 @cache
-def _mean_near_ceiling(better: float) -> float:
-    """Return the mean of ``min(95 + better + spread, 100)``, by a million quantiles."""
+def _mean_of_clipped(level: float, spread: float) -> float:
+    """Return the mean of a normal score that is cut at 0 and 100, by a million quantiles."""
     from scipy.stats import norm
 
     quantiles = norm.ppf((np.arange(1_000_000) + 0.5) / 1_000_000)
-    return float(np.minimum(95 + better + 3 * quantiles, 100).mean())
+    return float(np.clip(level + spread * quantiles, 0, 100).mean())
 
 
 def runs_of(scenario: Scenario, samples: int, seed: int) -> pl.DataFrame:
@@ -185,6 +199,10 @@ def _scores(
         level -= 15 * (random.random(number) < scenario.hard[min(model, 1)])
     if model == 0:
         level += scenario.judge
+    if scenario.skewed:
+        scale = scenario.run_sd / np.sqrt(2)  # the mean of shape 2 is 2 scales, the sd sqrt(2)
+        low = 2 * scale - random.gamma(2, scale, number)
+        return np.asarray(np.clip(level + own + low, 0, 100))
     return np.clip(level + own + random.normal(0, scenario.run_sd, number), 0, 100)
 
 
@@ -234,7 +252,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *(
         replace(
             _CEILING,
-            name=f"{people} people at the ceiling, {share:.0%} zeros, {a} v {b} runs",
+            name=f"{people} people at the ceiling, {100 * share:.0f} % zeros, {a} v {b} runs",
             people=people,
             zeros=(share, share),
             runs=(a, b),
@@ -246,6 +264,22 @@ SCENARIOS: tuple[Scenario, ...] = (
     replace(_CEILING, name="ceiling, 5 % zeros of some people", zeros_by_person=0.1, apart=True),
     replace(_CEILING, name="ceiling, 2 % v 20 % zeros", zeros=(0.02, 0.2)),
     replace(_CEILING, name="ceiling, no failure v 8 %", zeros=(0.0, 0.08)),
+    Scenario("scores around 80", level=80.0),
+    *(
+        Scenario(
+            f"a tail of low scores, {number} people, {a} v {b} runs",
+            number,
+            level=78.0,
+            person_sd=3.0,
+            run_sd=10.0,
+            runs=(a, b),
+            skewed=True,
+        )
+        for number in (5, 9)
+        for a, b in ((30, 30), (30, 300))
+    ),
+    Scenario("scores around 85, sd 4 and 8", level=85.0, person_sd=4.0, run_sd=8.0),
+    Scenario("scores around 75, 10 better", level=75.0, person_sd=4.0, run_sd=8.0, better=10.0),
     Scenario("costs lognormal sd 1.5", cost_sd=1.5),
     Scenario("costs lognormal sd 1, 30 runs", runs=(30, 30), cost_sd=1.0),
     Scenario("costs of people differ, sd 0.5", cost_sd=1.0, cost_person_sd=0.5, people=12),

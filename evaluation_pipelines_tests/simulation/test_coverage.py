@@ -16,7 +16,7 @@ QUICK = (
     "5 people, who used both",
     "9 people, of each model, Zipf shares",
     "9 people, who used both, own days, sd 5",
-    "9 people at the ceiling, 5% zeros, 30 v 300 runs",
+    "9 people at the ceiling, 5 % zeros, 30 v 300 runs",
 )
 THOROUGH = (
     *QUICK,
@@ -24,7 +24,7 @@ THOROUGH = (
     "5 people, of each model, 200 runs",
     "9 people, who used both, unlike mixes",
     "5 people, of each model, own days, sd 5",
-    "5 people at the ceiling, 1% zeros, 30 v 300 runs",
+    "5 people at the ceiling, 1 % zeros, 30 v 300 runs",
     "ceiling, 5 % zeros of some people",
     "costs lognormal sd 1.5",
     "costs of people differ, sd 0.5",

@@ -18,15 +18,21 @@ from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CEILING = 2.25
 """Scores are at the ceiling if those that pass lie more than this number of their standard
-deviations above the pass mark: then a failure is no usual score."""
+deviations above the pass mark."""
+
+APART = 5.0
+"""Failures are a kind of their own if they lie more than this number of standard deviations of the
+passes below their mean; otherwise they are the tail of ordinary scores, which t takes care of."""
 
 
 def is_at_ceiling(scores: Numbers) -> bool:
-    """Return True if failures are a kind of their own among the scores of a label."""
-    passes = scores[scores >= PASSES_FROM]
+    """Return True if failures, if there are any, are a kind of their own among some scores."""
+    passes, failures = scores[scores >= PASSES_FROM], scores[scores < PASSES_FROM]
     if len(passes) < 2:
         return False
-    return bool(passes.mean() - PASSES_FROM > CEILING * passes.std(ddof=1))
+    center, spread = float(passes.mean()), float(passes.std(ddof=1))
+    is_high = center - PASSES_FROM > CEILING * spread
+    return is_high and (not len(failures) or center - float(failures.mean()) > APART * spread)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,18 +18,20 @@ from evaluation_pipelines_tests.comparison_builders import arm
 
 
 @pytest.mark.parametrize(
-    ("passes", "expected"),
+    ("scores", "expected"),
     [
-        ([90.0, 95, 100], True),  # (95 - 50) / 5 = 9
-        ([60.0, 75, 90], False),  # 25 / 15 = 1.7
-        ([66.2, 75, 83.8], True),  # 25 / 8.8 = 2.8
-        ([95.0], False),  # no spread to know
+        ([0.0, 20, 90, 95, 100], True),  # passes (95 - 50) / 5 = 9 above, failures 17 below
+        ([90.0, 95, 100], True),  # none failed
+        ([0.0, 60, 75, 90], False),  # 25 / 15 = 1.7 above the pass mark
+        ([0.0, 66.2, 75, 83.8], True),  # 25 / 8.8 = 2.8 above, 75 / 8.8 = 8.5 below
+        ([45.0, 66.2, 75, 83.8], False),  # 30 / 8.8 = 3.4: the tail of ordinary scores
+        ([0.0, 95], False),  # no spread to know
     ],
 )
-def test_the_ceiling_is_where_passes_lie_far_above_the_pass_mark(
-    passes: list[float], *, expected: bool
+def test_failures_are_a_kind_of_their_own_far_below_high_passes(
+    scores: list[float], *, expected: bool
 ) -> None:
-    assert is_at_ceiling(np.array([0.0, 20, *passes])) is expected
+    assert is_at_ceiling(np.array(scores)) is expected
 
 
 def test_losses_are_the_share_of_failures_times_their_cost() -> None:
