@@ -7,12 +7,12 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import AUDITS
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question, compare
-from evaluation_pipelines.comparison.domain.runs import PERSON, RUNS
+from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import UTC_TIME
 
 REQUIRED = ("model", "score")
-OPTIONAL = ("provider", PERSON, "label", "task_class", "cost_usd", "started_at")
+OPTIONAL = ("provider", "user_id", "label", "task_class", "cost_usd", "started_at")
 
 _UNTIMED = datetime(2000, 1, 3, tzinfo=UTC)
 """Start of runs without a time: then there are no days to tell apart."""
@@ -159,7 +159,7 @@ def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
     known = parsed.with_columns(
         pl.lit(None, dtype).alias(name)
         for name, dtype in {
-            **dict.fromkeys(("provider", PERSON, "label", "task_class"), pl.String()),
+            **dict.fromkeys(("provider", "user_id", "label", "task_class"), pl.String()),
             "cost_usd": pl.Float64(),
             "started_at": UTC_TIME,
         }.items()
@@ -178,7 +178,7 @@ def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
         classification_label=pl.col("label").fill_null(_LABEL),
         effective_source=pl.lit("file"),
         started_at=pl.col("started_at").fill_null(pl.lit(_UNTIMED).cast(UTC_TIME)),
-        person=pl.col(PERSON),
+        person=pl.col("user_id"),
         is_disqualified=pl.lit(value=False),
         failed_at_start=pl.lit(value=False),
     )
