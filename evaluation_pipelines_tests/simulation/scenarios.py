@@ -36,6 +36,7 @@ class Scenario:
         better: Points by which the first model is better.
         unlike_mix: The first model gets easier tasks.
         day_sd: Spread of days, in points.
+        days: Number of days of the period.
         odd_days: Each model is used on days of its own within the same weeks.
         zeros: Share of runs that fail with 0, the others being near 95: first model, other ones.
         zeros_by_person: Intra-class correlation of these failures.
@@ -63,6 +64,7 @@ class Scenario:
     unlike_mix: bool = False
     day_sd: float = 0.0
     odd_days: bool = False
+    days: int = 28
     zeros: tuple[float, float] | None = None
     zeros_by_person: float = 0.0
     models: int = 2
@@ -156,13 +158,13 @@ def _label(scenario: Scenario, random: Random, label: str) -> list[_Columns]:
     of_people = random.normal(0, scenario.person_sd, scenario.people * scenario.models)
     costs_of_people = random.normal(0, scenario.cost_person_sd, len(of_people))
     failing = _failing(scenario, random, len(of_people))
-    days = random.normal(0, scenario.day_sd, 28)
+    days = random.normal(0, scenario.day_sd, scenario.days)
     parts = []
     for model in range(scenario.models):
         number = scenario.runs[min(model, 1)]
         who = random.choice(scenario.people, number, p=_shares(scenario))
         person = who + (scenario.people * model if scenario.apart else 0)
-        day = random.integers(0, 28, number)
+        day = random.integers(0, scenario.days, number)
         if scenario.odd_days:
             day = day // 2 * 2 + model % 2
         suits = random.normal(0, scenario.by_model_sd, scenario.people)
@@ -247,6 +249,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             ("unlike mixes", {"unlike_mix": True}),
             ("own days, sd 5", {"day_sd": 5.0, "odd_days": True}),
             ("same days, sd 5", {"day_sd": 5.0}),
+            ("own days of 10, sd 5", {"day_sd": 5.0, "odd_days": True, "days": 10}),
         )
     ),
     *(

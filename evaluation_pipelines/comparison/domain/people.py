@@ -75,9 +75,9 @@ def mean_of_people(arm: Arm) -> Inference:
     if groups < 2:
         return Inference(value)
     shares = (arm.scores - value) / sizes[people] / groups
-    return _with_days(
-        value, float(means.var(ddof=1)) / groups, groups - 1, _between(shares, people, arm.days)
-    )
+    days = len(np.unique(arm.days))
+    between = _common(shares, people, arm.days, days), days
+    return _with_days(value, float(means.var(ddof=1)) / groups, groups - 1, between)
 
 
 def paired_difference(first: Arm, second: Arm) -> Inference:
@@ -201,28 +201,34 @@ class _Runs:
 
     def between_people(self, errors: Numbers, groups: list[int]) -> tuple[float, int]:
         """Return what units have in common on the same day, and the number of days."""
+        days = [np.unique(self.days[self.side == side]) for side in (0, 1)]
+        both = np.intersect1d(days[0], days[1])
+        smallest = min(len(each) for each in days)
+        # Models of unlike days: each side has only its own to see by how much days differ.
+        is_apart = float(np.isin(self.days, both).mean()) < 0.5
         weights = np.bincount(self._cells(), weights=self.weights)[self._cells()]
         signs = np.where(self.side == 0, 1.0, -1.0) / np.asarray(groups)[self.side]
-        return _between(signs * self.weights / weights * errors, self.units, self.days)
+        shares = signs * self.weights / weights * errors
+        number = smallest if is_apart else len(np.union1d(days[0], days[1]))
+        return _common(shares, self.units, self.days, smallest), number
 
 
-def _between(shares: Numbers, units: Codes, days: Codes) -> tuple[float, int]:
+def _common(shares: Numbers, units: Codes, days: Codes, number: int) -> float:
     """Return the variance that different units add to each other on the same day.
 
     Args:
         shares: What each run adds to the error of the figure.
         units: Unit of each run, from 0 on.
         days: Day of each run.
+        number: Number of days; those of the side that has fewer, since each has a mean of its own.
     """
-    _, codes = np.unique(days, return_inverse=True)
-    number = int(codes.max()) + 1
     if number < 2:
-        return 0.0, number
+        return 0.0
+    _, codes = np.unique(days, return_inverse=True)
     by_day = np.bincount(codes, weights=shares)
     _, cells = np.unique(codes * (int(units.max()) + 1) + units, return_inverse=True)
     within = np.bincount(cells, weights=shares)
-    common = float(by_day @ by_day) - float(within @ within)
-    return common * number / (number - 1), number
+    return (float(by_day @ by_day) - float(within @ within)) * number / (number - 1)
 
 
 def _with_days(
