@@ -86,7 +86,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         }
         _check_runs_options(others, form)
         found = compare_file(runs, now, min_runs, alone=alone)
-        _write(found, form, output, is_file=True)
+        as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
+        _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
         return
     then = parse_as_of(as_of)
     question = Question(
@@ -99,7 +100,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     with read_stores(load_settings()) as stores:
         found = compare_models(stores, question, now, then)
-    _write(found, form, output, is_file=False)
+    _write(found, form, output, (span_line(found), None))
 
 
 def _check_runs_options(others: dict[str, str | None], form: OutputFormat) -> None:
@@ -110,14 +111,17 @@ def _check_runs_options(others: dict[str, str | None], form: OutputFormat) -> No
         raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")
 
 
-def _write(found: Comparison, form: OutputFormat, output: Path | None, *, is_file: bool) -> None:
+def _write(
+    found: Comparison, form: OutputFormat, output: Path | None, said: tuple[str, str | None]
+) -> None:
+    """Write a comparison; ``said`` is what was compared, and its text if that is not the usual."""
+    title, text = said
     if form is OutputFormat.TABLE and output is None:
-        _print(found)
+        _print(found, title)
         return
-    as_list = is_file and form is OutputFormat.JSON
-    write_output(json_text(verdict_list(found)) if as_list else _encode(found, form), output)
+    write_output(_encode(found, form) if text is None else text, output)
     if output is not None:
-        print_error(f"{output}: {one_line(span_line(found))}")
+        print_error(f"{output}: {one_line(title)}")
 
 
 def _time_range(since: str | None, until: str | None, now: datetime) -> tuple[datetime, datetime]:
@@ -148,9 +152,9 @@ def print_answers(found: Comparison) -> None:
         print_line(f"\nToo few runs to compare models: {', '.join(without)}.")
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Comparison, title: str) -> None:
     """Print the answers, then the tables that support them."""
-    print_line(one_line(span_line(found)))
+    print_line(one_line(title))
     print_answers(found)
     for each in findings(found):
         if each.ranked:

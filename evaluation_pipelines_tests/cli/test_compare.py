@@ -144,6 +144,7 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     assert [row["verdict"] for row in found["pairs"]] == ["a_better"]
 
     shown = program("compare", "--runs", "runs.csv").out
+    assert shown.startswith("80 runs of runs.csv\n")
     assert "general: take a for quality; b is shown to be worse." in shown
     assert "for these 8 people." in shown
     assert "What these figures cannot see" in shown
