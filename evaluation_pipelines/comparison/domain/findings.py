@@ -18,7 +18,7 @@ from evaluation_pipelines.comparison.domain.pairwise import (
     are_too_few,
     is_small,
 )
-from evaluation_pipelines.comparison.domain.runs import GROUP
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import interval, listed, percent, points, signed, usd
 
 SOURCES = {
@@ -213,25 +213,21 @@ def _costs(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
 
 def _saved(cheapest: Row, best: Row, pairs: Sequence[Row]) -> list[str]:
     """Describe what the cheapest model saves, for the same tasks as the verdict."""
-    for pair in _between([cheapest, best], pairs):
-        if pair["cost_ratio"] is None or pair["adjusted_difference"] is None:
-            return []
-        is_first = (pair["model_a"], pair["provider_a"]) == (
-            cheapest["model"],
-            cheapest["provider"],
+    (pair,) = _between([cheapest, best], pairs)
+    if pair["cost_ratio"] is None or pair["adjusted_difference"] is None:
+        return []
+    is_first = all(pair[f"{name}_a"] == cheapest[name] for name in MODEL)
+    names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
+    shares = [pair[name] for name in names if pair[name] is not None]
+    saved, *ends = (1 - (each if is_first else 1 / each) for each in shares)
+    shown = f" (95 % interval {interval(*map(percent, sorted(ends)))})" if ends else ""
+    lost = pair["adjusted_difference"] * (1 if is_first else -1)
+    return [
+        (
+            f"{name_of(cheapest)} saves {percent(saved)} against {name_of(best)} on the same "
+            f"mix of tasks{shown}, for {signed(lost)} points."
         )
-        names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
-        shares = [pair[name] for name in names if pair[name] is not None]
-        saved, *ends = (1 - (each if is_first else 1 / each) for each in shares)
-        shown = f" (95 % interval {interval(*map(percent, sorted(ends)))})" if ends else ""
-        lost = pair["adjusted_difference"] * (1 if is_first else -1)
-        return [
-            (
-                f"{name_of(cheapest)} saves {percent(saved)} against {name_of(best)} on the same "
-                f"mix of tasks{shown}, for {signed(lost)} points."
-            )
-        ]
-    return []
+    ]
 
 
 def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:

@@ -177,11 +177,9 @@ def _cost_ratio(first: pl.DataFrame, second: pl.DataFrame) -> Row:
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
     """Return the design effect: variance relative to independent runs, at least 1."""
-    if adjusted.error is None or min(len(a), len(b)) < 2:
+    if adjusted.error is None:
         return 1.0
     plain = a.scores.var(ddof=1) / len(a) + b.scores.var(ddof=1) / len(b)
-    if plain < 1e-12:
-        return 1.0
     return max(adjusted.error**2 / float(plain), 1.0)
 
 

@@ -10,6 +10,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     people_of_both,
     shared_classes,
 )
+from evaluation_pipelines.comparison.domain.people import Inference, paired_difference
 from evaluation_pipelines_tests.comparison_builders import arm
 
 
@@ -90,6 +91,15 @@ def test_without_a_common_class_nothing_can_be_said() -> None:
     a, b = arm([80.0, 70], [0, 0]), arm([60.0, 50], [1, 1])
     assert difference(a, b) == Difference()
     assert shared_classes(a, b) == (0, 0.0)
+
+
+def test_where_a_class_leaves_one_person_there_is_no_error() -> None:
+    # Both have class 0 and used both models, but only person 0 has it on both sides.
+    a = arm([80.0, 70, 60], [0, 1, 0], [0, 1, 0])
+    b = arm([70.0, 60], [0, 2], [0, 1])
+    found = difference(a, b)
+    assert (found.value, found.p) == (0, None)
+    assert paired_difference(arm([80.0], people=[0]), arm([70.0], people=[0])) == Inference(10)
 
 
 def test_one_person_or_no_spread_has_no_error() -> None:

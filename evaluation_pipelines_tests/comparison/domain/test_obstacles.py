@@ -8,6 +8,7 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.comparison.domain.obstacles import has_more_disqualified
+from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     UNTIL,
@@ -138,6 +139,18 @@ def test_disqualified_shares_are_tested(of_a: int, of_b: int, more: str | None) 
     assert has_more_disqualified(*sides) == more
 
 
+def test_disqualified_runs_of_a_single_person_prove_nothing() -> None:
+    side = runs(run(at, person="ada", is_disqualified=at < 9) for at in range(10))
+    assert has_more_disqualified(side, runs(run(at, person="ada") for at in range(10))) is None
+
+
+def test_a_model_that_only_failed_at_the_start_has_no_difference_without() -> None:
+    rows = [row | {"score": 0.0, "failed_at_start": True} for row in two()[:40]]
+    row = pair([*rows, *two()[40:]])
+    assert row["without_failed"] is None
+    assert row["verdict"] == "B better"
+
+
 def test_runs_that_failed_at_the_start_count_and_the_rest_is_shown() -> None:
     failed = [
         run(900 + at, 0.0, model="a", person=f"user {at}", failed_at_start=True) for at in range(8)
@@ -149,6 +162,36 @@ def test_runs_that_failed_at_the_start_count_and_the_rest_is_shown() -> None:
     assert row["without_failed"] == pytest.approx(20, abs=3)
     assert (model(found, "a")["failed_at_start"], model(found, "a")["runs"]) == (8, 48)
     assert pair(two())["without_failed"] is None
+
+
+def test_failed_starts_and_unknown_persons_are_said_in_the_report() -> None:
+    failed = [
+        run(900 + at, 0.0, model="a", person=f"user {at}", failed_at_start=True) for at in range(8)
+    ]
+    html = html_page(compared([*two(), *failed]))
+    assert "8 people; 8 failed at the start" in html
+    assert "same tasks without failed starts +" in html
+    assert "Scored by: 0 for sessions that failed" in html
+    assert "the persons of more than a fifth" in html_page(compared(two(person=None)))
+
+
+def test_other_people_on_each_side_are_counted_together() -> None:
+    rows = [
+        row | ({"person": f"other {at % 8}"} if row["model"] == "b" else {})
+        for at, row in enumerate(two())
+    ]
+    (finding,) = findings(compared(rows))
+    assert ", for these 16 people." in finding.sentences[0]
+
+
+def test_without_comparable_costs_nothing_is_saved() -> None:
+    rows = [
+        row | {"cost_usd": 0.0 if at == 79 else 0.1 if row["model"] == "b" else 1.0}
+        for at, row in enumerate(two())
+    ]
+    (finding,) = findings(compared(rows))
+    assert any("A run costs" in each for each in finding.sentences)
+    assert not any("saves" in each for each in finding.sentences)
 
 
 def test_costs_are_compared_for_the_same_tasks_by_geometric_means() -> None:
