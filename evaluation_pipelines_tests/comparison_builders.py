@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import AUDITS
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question, compare
-from evaluation_pipelines.comparison.domain.differences import Arm
+from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines_tests.builders import Row
@@ -36,8 +36,9 @@ def run(number: int, score: float | None = 80.0, **columns: object) -> Row:
         "cost_usd": 0.5,
         "total_tokens": 1000,
         "active_ms": 60_000.0,
-        "user": f"user {number}",
-        "agent": "agent",
+        "person": f"user {number}",
+        "session_id": f"s{number}",
+        "failed_at_start": False,
         "status": "completed",
     }
     row = dict.fromkeys(RUNS, None) | defaults | columns
@@ -56,7 +57,7 @@ def sample(
 ) -> list[Row]:
     """A run for each score, dealt to users in turn; ``start`` is the number of the first."""
     return [
-        run(start + at, score, **({"model": model, "user": f"user {at % users}"} | columns))
+        run(start + at, score, **({"model": model, "person": f"user {at % users}"} | columns))
         for at, score in enumerate(scores)
     ]
 
@@ -100,13 +101,19 @@ def three_models() -> list[Row]:
     ]
 
 
-def arm(values: Sequence[float], classes: Sequence[int] | None = None, users: Any = None) -> Arm:
-    """A side of a comparison; one class, and each run by itself, unless told otherwise."""
+def arm(
+    values: Sequence[float],
+    classes: Sequence[int] | None = None,
+    people: Sequence[int] | None = None,
+    days: Sequence[int] | None = None,
+) -> Arm:
+    """A side of a comparison: one class, one day, and each run by a person, unless given."""
     number = len(values)
     return Arm(
         np.asarray(values, dtype=np.float64),
+        np.asarray(people if people is not None else range(number), dtype=np.int64),
         np.asarray(classes if classes is not None else [0] * number, dtype=np.int64),
-        np.asarray(users if users is not None else range(number), dtype=np.int64),
+        np.asarray(days if days is not None else [0] * number, dtype=np.int64),
     )
 
 

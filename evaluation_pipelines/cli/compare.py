@@ -24,6 +24,8 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.run_file import compare_file
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
@@ -63,10 +65,34 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         ),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Compare the runs of this Parquet or CSV file: columns model and score (0-100), "
+            "optionally provider, user_id, label, task_class, cost_usd and started_at."
+        ),
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Correct verdicts within each label only.")
+    ] = False,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare models by quality and cost. Default: the last 28 complete days."""
     now = datetime.now(UTC)
+    if runs is not None:
+        others = {
+            "--label": label,
+            "--from": since,
+            "--to": until,
+            "--profile": profile,
+            "--organization": organization,
+            "--as-of": as_of,
+        }
+        _check_runs_options(others, form)
+        found = compare_file(runs, now, min_runs, alone=alone)
+        as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
+        _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
+        return
     then = parse_as_of(as_of)
     question = Question(
         *_time_range(since, until, then or now),
@@ -74,16 +100,33 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         profile=profile,
         organization=organization,
         min_runs=min_runs,
+        alone=alone,
         sessions=which,
     )
     with read_stores(load_settings()) as stores:
         found = compare_models(stores, question, now, then)
+    _write(found, form, output, (span_line(found), None))
+
+
+def _check_runs_options(others: dict[str, str | None], form: OutputFormat) -> None:
+    """Raise BadParameter for options that say nothing about a file of runs."""
+    if given := [name for name, value in others.items() if value is not None]:
+        raise typer.BadParameter(f"--runs compares all runs of the file: leave {given[0]} out")
+    if form in (OutputFormat.HTML, OutputFormat.MARKDOWN):
+        raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")
+
+
+def _write(
+    found: Comparison, form: OutputFormat, output: Path | None, said: tuple[str, str | None]
+) -> None:
+    """Write a comparison; ``said`` is what was compared, and its text if that is not the usual."""
+    title, text = said
     if form is OutputFormat.TABLE and output is None:
-        _print(found)
+        _print(found, title)
         return
-    write_output(_encode(found, form), output)
+    write_output(_encode(found, form) if text is None else text, output)
     if output is not None:
-        print_error(f"{output}: {one_line(span_line(found))}")
+        print_error(f"{output}: {one_line(title)}")
 
 
 def _time_range(since: str | None, until: str | None, now: datetime) -> tuple[datetime, datetime]:
@@ -108,13 +151,15 @@ def print_answers(found: Comparison) -> None:
             print_line(f"\n{one_line(each.headline)}")
             for sentence in each.sentences:
                 print_line(f"  {one_line(sentence)}")
+            if each.caveat is not None:
+                print_line(f"  {each.caveat}")
     if without := [one_line(each.label) for each in answers if not each.ranked]:
         print_line(f"\nToo few runs to compare models: {', '.join(without)}.")
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Comparison, title: str) -> None:
     """Print the answers, then the tables that support them."""
-    print_line(one_line(span_line(found)))
+    print_line(one_line(title))
     print_answers(found)
     for each in findings(found):
         if each.ranked:

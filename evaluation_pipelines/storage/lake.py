@@ -213,11 +213,18 @@ class Lake:
         columns: Sequence[str] | None,
         conditions: Sequence[pl.Expr] = (),
     ) -> pl.DataFrame:
-        """Read a part as the schema of its table says; missing columns are null."""
+        """Read a part as the schema of its table says; missing columns are null.
+
+        Columns that the table has dropped since are left out.
+        """
         source = BytesIO(self._verified(part))
         try:
             rows = pl.scan_parquet(
-                source, schema=table.schema, missing_columns="insert", glob=False
+                source,
+                schema=table.schema,
+                missing_columns="insert",
+                extra_columns="ignore",
+                glob=False,
             )
             found = rows.filter(*conditions)
             if self.shard.contains(part.first_bucket, part.last_bucket):

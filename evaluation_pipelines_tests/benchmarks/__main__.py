@@ -9,6 +9,7 @@ import os
 
 from evaluation_pipelines_tests.benchmarks import (
     backfill,
+    coverage,
     curves,
     formulas,
     growth,
@@ -38,6 +39,7 @@ SECTIONS = {
     "backfill-small": backfill.small,
     "tools": tool_reports.run,
     "reputation": reputation.run,
+    "coverage": coverage.run,
 }
 
 

@@ -128,3 +128,40 @@ def test_publishing_writes_the_tables_and_the_report(compared: Program) -> None:
     assert "report data/reports/model_comparison.html" in ran.out
     (path,) = compared("parts", "model_comparison").out.splitlines()
     assert pl.read_parquet(path).height
+
+
+def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> None:
+    rows = [
+        {"model": model, "score": score, "user_id": f"u{at % 8}"}
+        for model, mean, seed in (("a", 85.0, 1), ("b", 60.0, 2))
+        for at, score in enumerate(scores(mean, 40, 5, seed))
+    ]
+    pl.DataFrame(rows).write_csv("runs.csv")
+    ran = program("compare", "--runs", "runs.csv", "--format", "json", "--alone")
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads(ran.out)
+    assert [row["model"] for row in found["models"]] == ["a", "b"]
+    assert [row["verdict"] for row in found["pairs"]] == ["a_better"]
+
+    shown = program("compare", "--runs", "runs.csv").out
+    assert shown.startswith("80 runs of runs.csv\n")
+    assert "general: take a for quality; b is shown to be worse." in shown
+    assert "for these 8 people." in shown
+    assert "What these figures cannot see" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--label", "code"), 2, "leave --label out"),
+        (("--format", "html"), 2, "table, json and csv"),
+        ((), 1, "runs.csv: row 1: score is outside 0-100 (101.0)"),
+    ],
+)
+def test_what_a_file_of_runs_cannot_have_is_refused(
+    program: Program, options: tuple[str, ...], code: int, message: str
+) -> None:
+    Path("runs.csv").write_text("model,score\na,101\n")
+    ran = program("compare", "--runs", "runs.csv", *options)
+    assert ran.code == code
+    assert message in " ".join(ran.err.replace("│", " ").split())

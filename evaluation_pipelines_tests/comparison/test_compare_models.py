@@ -124,13 +124,16 @@ def put(place: Workplace, table: Table, rows: list[Row], day: date = DAY) -> Non
 
 
 def put_sessions(place: Workplace, evaluations: list[Row], day: date = DAY) -> None:
-    """Evaluations and the sessions they belong to."""
+    """Evaluations and the sessions they belong to, of eight people in turn."""
     shared = (
         *("session_key", "session_id", "started_at", "ended_at", "model", "provider"),
         *("content_hash", "classification_label"),
     )
     sessions = [
-        session(**{name: row[name] for name in shared}, session_date=day) for row in evaluations
+        session(
+            **{name: row[name] for name in shared}, user_id=f"user {place % 8}", session_date=day
+        )
+        for place, row in enumerate(evaluations)
     ]
     put(place, AGENT_SESSIONS, sessions, day)
     put(place, SESSION_EVALUATIONS, [row | {"session_date": day} for row in evaluations], day)

@@ -61,7 +61,7 @@ def test_prices_are_found_as_they_are(found: Comparison) -> None:
 
 def test_intervals_are_clustered_by_the_twelve_developers(found: Comparison) -> None:
     ranked = found.models.filter(pl.col("state") == "ranked")
-    assert set(ranked["clustered_by"]) == {"user"}
+    assert set(ranked["clustered_by"]) == {"person"}
     assert set(ranked["clusters"]) <= {10, 11, 12}
 
 

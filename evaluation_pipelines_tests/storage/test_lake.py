@@ -225,6 +225,11 @@ def test_columns_that_an_older_file_lacks_are_null(lake: Lake) -> None:
     assert lake.read(NUMBERS, [DAY]).to_dicts() == [{"n": 1, "word": None, "at": NOW}]
 
 
+def test_columns_of_an_older_file_that_the_table_has_dropped_are_left_out(lake: Lake) -> None:
+    put_file(lake, rows(1).with_columns(dropped=pl.lit(7)), NUMBERS, DAY)
+    assert lake.read(NUMBERS, [DAY]).equals(rows(1))
+
+
 @pytest.mark.parametrize("damage", [b"", b"not parquet", None])
 def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | None) -> None:
     path = lake.write(rows(*range(100)), NUMBERS, DAY)

@@ -36,6 +36,7 @@ class Question:
         organization: Only its runs; None for all.
         min_runs: A model with fewer runs is not ranked.
         sessions: Only these sessions.
+        alone: Correct the verdicts of each label by itself, as if it were the only one.
     """
 
     since: datetime
@@ -45,6 +46,7 @@ class Question:
     organization: str | None = None
     min_runs: int = MIN_RUNS
     sessions: SessionFilter = ALL_SESSIONS
+    alone: bool = False
 
     @property
     def watched_since(self) -> datetime:
@@ -83,6 +85,8 @@ def compare(
     question: Question,
     now: datetime,
     as_of: datetime | None = None,
+    *,
+    watches: bool = True,
 ) -> Comparison:
     """Compare the models of a time range.
 
@@ -92,6 +96,7 @@ def compare(
         question: What to compare.
         now: Time of the comparison.
         as_of: The past time of the scores.
+        watches: Look for models that got worse.
     """
     asked = runs.filter(*_conditions(question))
     scored = asked.filter(pl.col("score").is_not_null())
@@ -99,12 +104,13 @@ def compare(
     current = scored.filter(within)
     models, pairs = (
         model_rows(current, question.min_runs),
-        pair_rows(current, question.min_runs),
+        pair_rows(current, question.min_runs, alone=question.alone),
     )
     _rank(models, pairs)
     for _, group in groupby(models, lambda row: [row[name] for name in GROUP]):
         mark_frontier(list(group))
     correct(models, current, audits)
+    regressions = regression_rows(scored, question.until) if watches else []
     span: Row = {"since": question.since, "until": question.until, "computed_at": now}
     return Comparison(
         question,
@@ -112,7 +118,7 @@ def compare(
         asked.filter(within),
         _table(models, span, MODEL_COMPARISON),
         _table(pairs, span, MODEL_COMPARISON_PAIRS),
-        _table(regression_rows(scored, question.until), span, MODEL_REGRESSIONS),
+        _table(regressions, span, MODEL_REGRESSIONS),
         as_of,
     )
 

@@ -1,43 +1,32 @@
-"""Difference of two means: plain, and with the same mix of tasks on both sides."""
+"""Difference of two models' mean scores for the same mix of tasks."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation_pipelines.numerics.estimates import (
-    Codes,
-    Numbers,
-    jackknife_error,
-    t_quantile,
-    two_sided_p,
+from evaluation_pipelines.comparison.domain.ceiling import TwoPart, losses
+from evaluation_pipelines.comparison.domain.people import (
+    Arm,
+    Chosen,
+    apart_difference,
+    paired_difference,
 )
+from evaluation_pipelines.numerics.estimates import Numbers
+from evaluation_pipelines.numerics.student import t_quantile, two_sided_p
+from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
+MIN_PEOPLE = 5
+"""With fewer people on a side nothing is decided."""
 
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """Runs of one side.
-
-    Attributes:
-        scores: 0-100, one per run.
-        classes: Task class of each run, numbered alike on both sides.
-        clusters: Cluster of each run, numbered alike: one user may work with both models.
-    """
-
-    scores: Numbers
-    classes: Codes
-    clusters: Codes
-
-    @property
-    def cluster_count(self) -> int:
-        """Number of clusters of the side."""
-        return len(np.unique(self.clusters))
+SMALLEST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """First minus second, with a 95 % interval and the p-value of the same error.
 
-    None if there is nothing to compare, or no variance.
+    None if there is nothing to compare, or no variance. ``is_paired`` if people who used both
+    models were compared with themselves.
     """
 
     value: float | None = None
@@ -45,38 +34,55 @@ class Difference:
     high: float | None = None
     p: float | None = None
     error: float | None = None
+    is_paired: bool = False
 
 
-def difference(first: Arm, second: Arm, *, clustered: bool) -> Difference:
-    """Return the difference of the mean scores.
+def difference(first: Arm, second: Arm, *, at_ceiling: bool = False) -> Difference:
+    """Return the difference within task classes that both sides have; people weigh alike.
 
-    Without clusters Welch's t ("The generalization of 'Student's' problem when several different
-    population variances are involved", 1947); with clusters the delete-a-cluster jackknife, which
-    accounts for users of both models.
+    Args:
+        first: Runs of one model.
+        second: Runs of the other.
+        at_ceiling: Judge failures and other runs apart.
     """
-    if clustered:
-        return _jackknife(_one_class(first), _one_class(second), clustered=True)
-    if min(len(first.scores), len(second.scores)) < 2:
-        return Difference(_raw(first, second))
-    if np.ptp(first.scores) == 0 and np.ptp(second.scores) == 0:
-        return Difference(_raw(first, second))
-    from scipy.stats import ttest_ind
+    first, second, is_paired = comparable(first, second)
+    if not len(first):
+        return Difference()
+    estimate = paired_difference if is_paired else apart_difference
+    found = estimate(first, second)
+    if at_ceiling:
+        parts = _two_part(found.value, first, second)
+        if parts is not None:
+            low, high = parts.ends()
+            error = (high - low) / 2 / t_quantile(parts.passes.freedom)
+            return Difference(found.value, low, high, parts.p(), error, is_paired)
+    if found.freedom == 0 or found.error < SMALLEST_ERROR:
+        return Difference(found.value, is_paired=is_paired)
+    half = t_quantile(found.freedom) * found.error
+    p = two_sided_p(found.value, found.error, found.freedom)
+    return Difference(
+        found.value, found.value - half, found.value + half, p, found.error, is_paired
+    )
 
-    result = ttest_ind(first.scores, second.scores, equal_var=False)
-    low, high = result.confidence_interval(0.95)
-    value = _raw(first, second)
-    error = (float(high) - value) / t_quantile(float(result.df))
-    return Difference(value, float(low), float(high), float(result.pvalue), error)
 
+def comparable(first: Arm, second: Arm) -> tuple[Arm, Arm, bool]:
+    """Return the runs that are compared, and whether people are compared with themselves.
 
-def adjusted_difference(first: Arm, second: Arm, *, clustered: bool) -> Difference:
-    """Return the difference within task classes, weighted by the shares of both sides together.
-
-    Direct standardization over the classes that both sides have. The error is the delete-one
-    jackknife of the whole figure, by clusters or runs, so it includes the uncertainty of the
-    shares.
+    Only runs in task classes that both sides have; if enough people used both models, only theirs.
     """
-    return _jackknife(first, second, clustered=clustered)
+    first, second = _same_classes(first, second)
+    is_paired = are_paired(first, second)
+    before = -1
+    while is_paired and len(first) + len(second) != before:
+        before = len(first) + len(second)
+        # Without a person a class may be missing on a side, and without a class a person.
+        first, second = _same_classes(*_of_both(first, second))
+    return first, second, is_paired
+
+
+def _same_classes(first: Arm, second: Arm) -> tuple[Arm, Arm]:
+    both = np.intersect1d(first.classes, second.classes)
+    return first.only(np.isin(first.classes, both)), second.only(np.isin(second.classes, both))
 
 
 def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
@@ -86,62 +92,36 @@ def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
     return len(both), float(np.isin(classes, both).mean())
 
 
-def _raw(first: Arm, second: Arm) -> float:
-    return float(first.scores.mean() - second.scores.mean())
+def people_of_both(first: Arm, second: Arm) -> int:
+    """Return the number of people who used both models."""
+    return len(np.intersect1d(first.known_people, second.known_people))
 
 
-def _one_class(arm: Arm) -> Arm:
-    return Arm(arm.scores, np.zeros_like(arm.classes), arm.clusters)
+def are_paired(first: Arm, second: Arm) -> bool:
+    """Return True if people are compared with themselves: enough of them, or all, used both."""
+    both = people_of_both(first, second)
+    everyone = len(np.union1d(first.known_people, second.known_people))
+    return both >= MIN_PEOPLE or (both == everyone and both > 1)
 
 
-def _jackknife(first: Arm, second: Arm, *, clustered: bool) -> Difference:
-    """Return the jackknife difference; degrees of freedom are those of the smaller side."""
-    units, freedom = _units(first, second, clustered=clustered)
-    sums, counts = _cells(first, second, units)
-    value = float(_standardised(sums.sum(axis=0), counts.sum(axis=0)))
-    without = _standardised(sums.sum(axis=0) - sums, counts.sum(axis=0) - counts)
-    if np.isnan(value):
-        return Difference()
-    if freedom < 1 or np.isnan(without).any():
-        return Difference(value)
-    error = jackknife_error(without)
-    if error < 1e-9:
-        return Difference(value)
-    half = t_quantile(freedom) * error
-    p = two_sided_p(value, error, freedom)
-    return Difference(value, value - half, value + half, p, error)
+def _of_both(first: Arm, second: Arm) -> tuple[Arm, Arm]:
+    both = np.intersect1d(first.people, second.people)
+    return first.only(np.isin(first.people, both)), second.only(np.isin(second.people, both))
 
 
-def _units(first: Arm, second: Arm, *, clustered: bool) -> tuple[Codes, int]:
-    """Return the units to leave out one by one, and the degrees of freedom."""
-    if clustered:
-        units = np.concatenate([first.clusters, second.clusters])
-        return units, min(first.cluster_count, second.cluster_count) - 1
-    runs = len(first.scores), len(second.scores)
-    return np.arange(sum(runs)), min(runs) - 1
+def _two_part(value: float, first: Arm, second: Arm) -> TwoPart | None:
+    """Return the two-part difference; None if one of its parts has no error."""
+    scores: Numbers = np.concatenate([first.scores, second.scores])
+    failed = scores[scores < PASSES_FROM]
+    failed_score = float(failed.mean()) if len(failed) else 0.0
+    lost = losses(first, failed_score), losses(second, failed_score)
+    a, b, is_paired = comparable(*(side.only(_passed(side)) for side in (first, second)))
+    if lost[0] is None or lost[1] is None or not len(a):
+        return None
+    passes = (paired_difference if is_paired else apart_difference)(a, b)
+    return TwoPart(value, passes, lost[0], lost[1]) if passes.freedom else None
 
 
-def _cells(first: Arm, second: Arm, units: Codes) -> tuple[Numbers, Numbers]:
-    """Return sums and counts of the scores by unit, class and side."""
-    classes = np.concatenate([first.classes, second.classes])
-    side = np.repeat([0, 1], [len(first.scores), len(second.scores)])
-    _, rows = np.unique(units, return_inverse=True)
-    shape = int(rows.max()) + 1, int(classes.max()) + 1, 2
-    cells = np.ravel_multi_index((rows, classes, side), shape)
-    scores = np.concatenate([first.scores, second.scores])
-    size = int(np.prod(shape))
-    return (
-        np.bincount(cells, weights=scores, minlength=size).reshape(shape).astype(np.float64),
-        np.bincount(cells, minlength=size).reshape(shape).astype(np.float64),
-    )
-
-
-def _standardised(sums: Numbers, counts: Numbers) -> Numbers:
-    """Return the weighted difference over the last two axes, class and side; NaN without any."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = sums / counts
-        both = (counts > 0.5).all(axis=-1)
-        weights = np.where(both, counts.sum(axis=-1), 0.0)
-        apart = np.where(both, means[..., 0] - means[..., 1], 0.0)
-        found: Numbers = (weights * apart).sum(axis=-1) / weights.sum(axis=-1)
-    return found
+def _passed(side: Arm) -> Chosen:
+    chosen: Chosen = side.scores >= PASSES_FROM
+    return chosen

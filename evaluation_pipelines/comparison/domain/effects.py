@@ -1,17 +1,16 @@
-"""Effect sizes, required numbers of runs, and correction for many comparisons."""
+"""Effect sizes and required numbers of runs."""
 
 import math
 
 import numpy as np
 
-from evaluation_pipelines.comparison.domain.differences import Arm
-from evaluation_pipelines.numerics.estimates import Estimate, Numbers, t_quantile
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA
+from evaluation_pipelines.numerics.estimates import Numbers
 
 RELEVANT_POINTS = 5.0
 """Smallest relevant difference: 5 % of the scale of 0-100."""
 
 POWER = 0.8
-ALPHA = 0.05
 
 
 def hedges_g(first: Numbers, second: Numbers) -> float | None:
@@ -31,61 +30,17 @@ def hedges_g(first: Numbers, second: Numbers) -> float | None:
     return math.exp(log_j) * float(first.mean() - second.mean()) / math.sqrt(squares / freedom)
 
 
-def superiority(first: Arm, second: Arm, *, clustered: bool) -> Estimate:
+def superiority(first: Numbers, second: Numbers) -> float:
     """Return the probability that a random run of the first beats one of the second.
 
-    Ties count half. The relative effect of Brunner and Munzel, "The nonparametric Behrens-Fisher
-    problem", 2000 (Mann and Whitney's U over the pairs), with their interval. With clusters, the
-    placements are summed by cluster: Obuchowski, "Nonparametric analysis of clustered ROC curve
-    data", 1997.
+    Ties count half: Mann and Whitney's U over the number of pairs ("On a test of whether one of
+    two random variables is stochastically larger than the other", 1947).
     """
-    above, below = _placements(first.scores, second.scores)
-    value = float(above.mean())
-    if min(len(above), len(below)) < 2:
-        return Estimate(value)
-    spread = (_clustered_spread if clustered else _spread)(first, second, above, below)
-    if spread is None:
-        return Estimate(value)
-    error, freedom = spread
-    half = t_quantile(freedom) * error
-    return Estimate(value, max(value - half, 0.0), min(value + half, 1.0))
-
-
-def _placements(first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the share of the other side that each run beats (first) or loses to (second)."""
     from scipy.stats import rankdata
 
-    ranks = rankdata(np.concatenate([first, second]))
-    above = (ranks[: len(first)] - rankdata(first)) / len(second)
-    below = 1 - (ranks[len(first) :] - rankdata(second)) / len(first)
-    return above, below
-
-
-def _spread(
-    _first: Arm, _second: Arm, above: Numbers, below: Numbers
-) -> tuple[float, float] | None:
-    """Return standard error and degrees of freedom (Satterthwaite's) of independent runs."""
-    parts = [float(each.var(ddof=1)) / len(each) for each in (above, below)]
-    if sum(parts) < 1e-15:
-        return None
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(each) - 1) for part, each in zip(parts, (above, below), strict=True)
-    )
-    return math.sqrt(sum(parts)), freedom
-
-
-def _clustered_spread(
-    first: Arm, second: Arm, above: Numbers, below: Numbers
-) -> tuple[float, float] | None:
-    clusters = np.concatenate([first.clusters, second.clusters])
-    parts = np.concatenate(
-        [(above - above.mean()) / len(above), (below - below.mean()) / len(below)]
-    )
-    _, codes = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(codes, weights=parts)
-    groups = min(first.cluster_count, second.cluster_count)
-    error = math.sqrt(groups / (groups - 1) * float(np.sum(sums**2)))
-    return (error, groups - 1) if error > 1e-9 else None
+    ranks = rankdata(np.concatenate([first, second]))[: len(first)]
+    above = float(ranks.sum()) - len(first) * (len(first) + 1) / 2
+    return above / (len(first) * len(second))
 
 
 def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: int) -> int | None:
@@ -109,17 +64,3 @@ def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: in
     spread = float(first.var(ddof=1) + second.var(ddof=1))
     needed = (z + float(norm.ppf(POWER))) ** 2 * spread / RELEVANT_POINTS**2 * design_effect
     return max(math.ceil(needed + z**2 / 4), 2)
-
-
-def holm(p_values: list[float | None]) -> list[float | None]:
-    """Return p-values corrected for many comparisons; unknown ones stay unknown.
-
-    Holm, "A simple sequentially rejective multiple test procedure", 1979.
-    """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    corrected: list[float | None] = [None] * len(p_values)
-    largest = 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min((len(known) - rank) * p, 1.0))
-        corrected[place] = largest
-    return corrected

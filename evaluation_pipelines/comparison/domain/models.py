@@ -7,22 +7,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.runs import GROUP, MIXED, MODEL, clusters_of
-from evaluation_pipelines.numerics.estimates import (
-    UNKNOWN,
-    Codes,
-    Estimate,
-    Numbers,
-    mean,
-    ratio,
-    share,
+from evaluation_pipelines.comparison.domain.arms import PEOPLE, arms_of, numbered
+from evaluation_pipelines.comparison.domain.ceiling import (
+    Losses,
+    is_at_ceiling,
+    losses,
+    mean_at_ceiling,
 )
+from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
+from evaluation_pipelines.comparison.domain.runs import GROUP, MIXED, MODEL
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
+from evaluation_pipelines.numerics.shares import share
+from evaluation_pipelines.numerics.skewed import quotient, skewed_mean
+from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 SMALLEST_COVERAGE = 0.8
 """If fewer runs have a known cost, those may not be representative."""
 
 Row = dict[str, Any]
+
+_Lost = tuple[bool, Losses | None]
+"""Whether a label is at the ceiling, and its losses if none of its runs failed."""
 
 
 def model_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
@@ -32,21 +38,44 @@ def model_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
         runs: RUNS with a score.
         min_runs: A row with fewer is ``insufficient``.
     """
-    return [
-        _row(dict(zip((*GROUP, *MODEL), key, strict=True)), part, min_runs)
-        for key, part in parts(runs)
-    ]
+    found = []
+    for group, sides in groups_of(runs):
+        used = [counted(part) for _, part in sides]
+        scored = [part for part in used if part.height]
+        label = arms_of(scored) if scored else None
+        arms = iter(label.sides if label else ())
+        lost = _losses_of_label(label.sides) if label else (False, None)
+        for (model, part), kept in zip(sides, used, strict=True):
+            key = dict(zip((*GROUP, *MODEL), (*group, *model), strict=True))
+            kind = label.clustered_by if label else PEOPLE
+            arm = next(arms) if kept.height else None
+            found.append(
+                _counts(key, part, kept, min_runs) | _figures(key, kept, arm, (kind, lost))
+            )
+    return found
+
+
+Group = tuple[Any, ...]
+Side = tuple[tuple[Any, ...], pl.DataFrame]
+
+
+def groups_of(runs: pl.DataFrame) -> list[tuple[Group, list[Side]]]:
+    """Return the runs of each group, by model."""
+    found: dict[Group, list[Side]] = {}
+    for key, part in parts(runs):
+        found.setdefault(key[: len(GROUP)], []).append((key[len(GROUP) :], part))
+    return list(found.items())
 
 
 def parts(runs: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
-    """Return the runs of each group and model, sorted by name."""
-    grouped = runs.partition_by([*GROUP, *MODEL], as_dict=True, maintain_order=True)
+    """Return the runs of each group and model, sorted by name, ``numbered`` for ``arms_of``."""
+    grouped = numbered(runs).partition_by([*GROUP, *MODEL], as_dict=True, maintain_order=True)
     return sorted(grouped.items(), key=lambda each: tuple(map(_sortable, each[0])))
 
 
 def counted(part: pl.DataFrame) -> pl.DataFrame:
     """Return the runs that count in averages."""
-    return part.filter(~pl.col("is_disqualified"))
+    return part.filter(~pl.col("is_disqualified")) if part["is_disqualified"].any() else part
 
 
 def state_of(model: str | None, runs: int, min_runs: int) -> str:
@@ -58,56 +87,92 @@ def state_of(model: str | None, runs: int, min_runs: int) -> str:
     return "ranked" if runs >= min_runs else "insufficient"
 
 
-def _row(key: Row, part: pl.DataFrame, min_runs: int) -> Row:
-    used = counted(part)
-    clusters = clusters_of([used])
-    codes = clusters.codes[0] if clusters.is_used else None
-    seed = zlib.crc32(repr(sorted(key.items())).encode())
-    scores = used["score"].to_numpy()
+def _counts(key: Row, part: pl.DataFrame, used: pl.DataFrame, min_runs: int) -> Row:
+    """Return how many runs a row has, and what people said of them."""
+    people = part["people_score"].drop_nulls()
     return {
         **key,
         "state": state_of(key["model"], used.height, min_runs),
         "runs": used.height,
+        "failed_at_start": int(used["failed_at_start"].sum()),
         "disqualified": part.height - used.height,
-        **_people(part["people_score"].drop_nulls()),
-        "score_sd": float(scores.std(ddof=1)) if used.height > 1 else None,
-        "clustered_by": clusters.kind,
-        "clusters": used[clusters.kind].n_unique() if clusters.kind else None,
-        **spread_out("avg_score", mean(scores, codes).within(0, 100)),
-        **spread_out("pass_rate", share((scores >= PASSES_FROM).astype(np.float64), codes)),
-        **spread_out("avg_tokens", _mean_known(_numbers(used, "total_tokens"), codes)),
-        **spread_out("avg_duration_ms", _mean_known(_numbers(used, "active_ms"), codes)),
-        **_cost(scores, _numbers(used, "cost_usd"), codes, seed),
+        "people_runs": len(people),
+        "people_score": people.mean(),
+        "score_sd": float(used["score"].to_numpy().std(ddof=1)) if used.height > 1 else None,
     }
 
 
-def _people(scores: pl.Series) -> Row:
-    """Return how many runs people scored, and the mean of what they said."""
-    return {"people_runs": len(scores), "people_score": scores.mean()}
+_MEANS = ("avg_score", "pass_rate", "avg_tokens", "avg_duration_ms", "avg_cost_usd")
 
 
-def _cost(scores: Numbers, costs: Numbers, codes: Codes | None, seed: int) -> Row:
-    coverage = float((~np.isnan(costs)).mean()) if len(costs) else None
-    is_covered = coverage is not None and coverage >= SMALLEST_COVERAGE
-    worth = ratio(scores, costs, codes, seed) if is_covered else UNKNOWN
+def _figures(key: Row, used: pl.DataFrame, arm: Arm | None, of_label: tuple[str, _Lost]) -> Row:
+    """Return the averages of a row with their intervals."""
+    if arm is None:
+        empty = {"clustered_by": None, "clusters": None, "cost_coverage": None}
+        names = (*_MEANS, "score_per_dollar")
+        return empty | {each: None for name in names for each in spread_out(name, UNKNOWN)}
+    kind, lost = of_label
+    seed = zlib.crc32(repr(sorted(key.items())).encode())
+    score = _mean_score(arm, lost)
+    passes = (arm.scores >= PASSES_FROM).astype(np.float64)
+    return {
+        "clustered_by": kind,
+        "clusters": len(arm.known_people),
+        **spread_out("avg_score", score),
+        **spread_out("pass_rate", share(passes, arm.people)),
+        **spread_out("avg_tokens", _mean_known(_numbers(used, "total_tokens"), arm.people, seed)),
+        **spread_out("avg_duration_ms", _mean_known(_numbers(used, "active_ms"), arm.people, seed)),
+        **_cost(score, _numbers(used, "cost_usd"), arm.people, seed),
+    }
+
+
+def _losses_of_label(sides: Sequence[Arm]) -> _Lost:
+    """Return whether a label is at the ceiling, and its losses if not one of its runs failed."""
+    every = Arm(
+        *(
+            np.concatenate([getattr(side, name) for side in sides])
+            for name in ("scores", "people", "classes", "days")
+        )
+    )
+    if not is_at_ceiling(every.scores):
+        return False, None
+    has_failures = bool((every.scores < PASSES_FROM).any())
+    return True, None if has_failures else losses(every, 0.0)
+
+
+def _mean_score(arm: Arm, of_label: _Lost) -> Estimate:
+    """Return the mean score of all runs; people weigh alike in its interval, which contains it."""
+    at_ceiling, lost = of_label
+    found = mean_of_people(arm)
+    value = float(arm.scores.mean())
+    ends = mean_at_ceiling(found.value, arm, lost) if at_ceiling else None
+    if ends is None and found.freedom:
+        half = t_quantile(found.freedom) * found.error
+        ends = Estimate(found.value, found.value - half, found.value + half)
+    if ends is None or ends.low is None or ends.high is None:
+        return Estimate(value)
+    return Estimate(value, min(ends.low, value), max(ends.high, value)).within(0, 100)
+
+
+def _cost(score: Estimate, costs: Numbers, people: Codes, seed: int) -> Row:
+    coverage = float((~np.isnan(costs)).mean())
+    cost = _mean_known(costs, people, seed)
+    worth = quotient(score, cost) if coverage >= SMALLEST_COVERAGE else UNKNOWN
     return {
         "cost_coverage": coverage,
-        **spread_out("avg_cost_usd", _mean_known(costs, codes)),
+        **spread_out("avg_cost_usd", cost),
         **spread_out("score_per_dollar", worth),
     }
 
 
-def _mean_known(values: Numbers, codes: Codes | None) -> Estimate:
+def _mean_known(values: Numbers, people: Codes, seed: int) -> Estimate:
     known = ~np.isnan(values)
-    if codes is None:
-        return mean(values[known]).within(0)
-    _, left = np.unique(codes[known], return_inverse=True)
-    return mean(values[known], left.astype(np.int64)).within(0)
+    return skewed_mean(values[known], people[known], seed)
 
 
 def _numbers(frame: pl.DataFrame, name: str) -> Numbers:
     """Return a column with NaN for unknown values."""
-    return frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return frame[name].cast(pl.Float64).to_numpy()
 
 
 def spread_out(name: str, estimate: Estimate) -> Row:

@@ -1,125 +1,236 @@
 """Compare every two models of a group."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.arms import PEOPLE, arms_of
+from evaluation_pipelines.comparison.domain.ceiling import is_at_ceiling
 from evaluation_pipelines.comparison.domain.differences import (
-    Arm,
     Difference,
-    adjusted_difference,
     difference,
+    people_of_both,
     shared_classes,
 )
 from evaluation_pipelines.comparison.domain.effects import (
-    ALPHA,
     RELEVANT_POINTS,
     hedges_g,
-    holm,
     runs_needed,
     superiority,
 )
-from evaluation_pipelines.comparison.domain.models import Row, counted, parts, spread_out, state_of
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, arms
+from evaluation_pipelines.comparison.domain.models import (
+    SMALLEST_COVERAGE,
+    Row,
+    Side,
+    counted,
+    groups_of,
+    state_of,
+)
+from evaluation_pipelines.comparison.domain.obstacles import (
+    counterparts,
+    has_more_disqualified,
+    obstacle,
+)
+from evaluation_pipelines.comparison.domain.people import Arm
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA, Pair, corrected
+from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
+TOO_FEW = "too few people"
 
 _SMALLEST = 2
 """With fewer runs there is no variance."""
 
 
-def pair_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A row under construction, with the runs that it is made from."""
+
+    row: Row
+    first: Arm
+    second: Arm
+    design_effect: float
+
+
+def pair_rows(runs: pl.DataFrame, min_runs: int, *, alone: bool = False) -> list[Row]:
     """Return the rows of ``model_comparison_pairs``, without the columns of the time range.
 
-    Models that are mixed or unknown, or have a single run, are in no pair. Holm's correction is
-    over all pairs of a label in which both sides have enough runs.
+    Models that are mixed or unknown, or have a single run, are in no pair.
+
+    Args:
+        runs: RUNS with a score.
+        min_runs: A side with fewer runs decides nothing.
+        alone: Correct each label by itself, as if it were the only one.
     """
-    found: dict[str | None, list[tuple[Row, Arm, Arm]]] = {}
-    by_group: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], pl.DataFrame]]] = {}
-    for key, part in parts(runs):
-        used = counted(part)
-        if used.height >= _SMALLEST and state_of(key[len(GROUP)], used.height, 0) == "ranked":
-            by_group.setdefault(key[: len(GROUP)], []).append((key[len(GROUP) :], used))
-    for group, sides in by_group.items():
-        for first, second in combinations(sides, 2):
-            found.setdefault(group[0], []).append(_pair(group, first, second, min_runs))
-    return [row for pairs in found.values() for row in _decided(pairs)]
+    found: dict[object, list[_Compared]] = {}
+    for group, sides in groups_of(runs):
+        family = found.setdefault(group[0] if alone else None, [])
+        family += _pairs_of(group, sides, min_runs)
+    return [row for family in found.values() for row in _decided(family)]
+
+
+def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], min_runs: int) -> list[_Compared]:
+    """Compare every two models of a group."""
+    known = [
+        (model, part, used)
+        for model, part in sides
+        if (used := counted(part)).height >= _SMALLEST
+        and state_of(model[0], used.height, 0) == "ranked"
+    ]
+    if len(known) < 2:
+        return []
+    arms = arms_of([used for *_, used in known])
+    scores = np.concatenate([each.scores for each in arms.sides])
+    # A label without any failure has scores of one kind, however high they are.
+    at_ceiling = is_at_ceiling(scores) and bool((scores < PASSES_FROM).any())
+    return [
+        _pair(
+            dict(zip(GROUP, group, strict=True)) | {"clustered_by": arms.clustered_by},
+            (known[i], known[j]),
+            (arms.sides[i], arms.sides[j]),
+            at_ceiling=at_ceiling,
+            min_runs=min_runs,
+        )
+        for i, j in combinations(range(len(known)), 2)
+    ]
 
 
 def _pair(
-    group: tuple[Any, ...],
-    first: tuple[tuple[Any, ...], pl.DataFrame],
-    second: tuple[tuple[Any, ...], pl.DataFrame],
+    base: Row,
+    sides: tuple[tuple[Any, pl.DataFrame, pl.DataFrame], tuple[Any, pl.DataFrame, pl.DataFrame]],
+    arms: tuple[Arm, Arm],
+    *,
+    at_ceiling: bool,
     min_runs: int,
-) -> tuple[Row, Arm, Arm]:
-    (key_a, runs_a), (key_b, runs_b) = first, second
-    a, b, kind = arms(runs_a, runs_b)
-    clustered = kind is not None
-    raw = difference(a, b, clustered=clustered)
-    adjusted = adjusted_difference(a, b, clustered=clustered)
+) -> _Compared:
+    (key_a, all_a, runs_a), (key_b, all_b, runs_b) = sides
+    a, b = arms
+    found = difference(a, b, at_ceiling=at_ceiling)
     classes, share = shared_classes(a, b)
-    row = {
-        **dict(zip(GROUP, group, strict=True)),
+    is_indication, reason = obstacle(
+        a, b, found, min_runs, has_people=base["clustered_by"] == PEOPLE
+    )
+    row = base | {
         **dict(zip((f"{name}_a" for name in MODEL), key_a, strict=True)),
         **dict(zip((f"{name}_b" for name in MODEL), key_b, strict=True)),
-        "runs_a": len(a.scores),
-        "runs_b": len(b.scores),
-        "difference": raw.value,
-        "difference_low": raw.low,
-        "difference_high": raw.high,
-        "p": raw.p,
-        "adjusted_difference": adjusted.value,
-        "adjusted_low": adjusted.low,
-        "adjusted_high": adjusted.high,
-        "adjusted_p": adjusted.p,
+        "runs_a": len(a),
+        "runs_b": len(b),
+        "people_a": len(a.known_people),
+        "people_b": len(b.known_people),
+        "people_both": people_of_both(a, b),
+        "is_paired": found.is_paired,
+        "at_ceiling": at_ceiling,
+        "difference": float(a.scores.mean() - b.scores.mean()),
+        "adjusted_difference": found.value,
+        "adjusted_low": found.low,
+        "adjusted_high": found.high,
+        "adjusted_p": found.p,
+        "without_failed": _without_failed(runs_a, runs_b, found),
         "shared_classes": classes,
         "shared_runs": share,
+        "counterparts": counterparts(a, b),
+        **_cost_ratio(runs_a, runs_b),
         "hedges_g": hedges_g(a.scores, b.scores),
-        **spread_out("superiority", superiority(a, b, clustered=clustered)),
-        "clustered_by": kind,
-        "reason": _why_not(a, b, adjusted, min_runs),
-        "design_effect": _design_effect(a, b, adjusted),
+        "superiority": superiority(a.scores, b.scores),
+        "more_disqualified": has_more_disqualified(all_a, all_b),
+        "is_indication": is_indication,
+        "reason": reason,
     }
-    return row, a, b
+    return _Compared(row, a, b, _design_effect(a, b, found))
 
 
-def _why_not(a: Arm, b: Arm, adjusted: Difference, min_runs: int) -> str | None:
-    """Return why nothing can be decided, whatever the p-value."""
-    if min(len(a.scores), len(b.scores)) < min_runs:
-        return f"fewer than {min_runs} runs on a side"
-    if adjusted.value is None:
-        return "no task class that both worked on"
-    if adjusted.p is None:
-        return "no spread to judge the difference by"
-    return None
+def _without_failed(first: pl.DataFrame, second: pl.DataFrame, found: Difference) -> float | None:
+    """Return the difference without runs that failed at the start; None if there are none."""
+    if found.value is None or not any(side["failed_at_start"].any() for side in (first, second)):
+        return None
+    kept = [side.filter(~pl.col("failed_at_start")) for side in (first, second)]
+    if not all(map(len, kept)):
+        return None
+    return difference(*arms_of(kept).sides).value
+
+
+def _cost_ratio(first: pl.DataFrame, second: pl.DataFrame) -> Row:
+    """Return what a run costs with A as a multiple of B: geometric means for the same tasks.
+
+    The logarithms of the costs are compared like scores, people weighing alike. None where a cost
+    is 0 or fewer than 80 % of a side are known.
+    """
+    names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
+    for side in (first, second):
+        number = side.height - side["cost_usd"].null_count()
+        if number < max(SMALLEST_COVERAGE * side.height, 1) or (side["cost_usd"] <= 0).any():
+            return dict.fromkeys(names)
+    known = [side.filter(pl.col("cost_usd").is_not_null()) for side in (first, second)]
+    logs = [part.with_columns(score=pl.col("cost_usd").log()) for part in known]
+    found = difference(*arms_of(logs).sides)
+    ends = (found.value, found.low, found.high)
+    return {
+        name: None if end is None else float(np.exp(end))
+        for name, end in zip(names, ends, strict=True)
+    }
 
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
     """Return the design effect: variance relative to independent runs, at least 1."""
-    if adjusted.error is None or min(len(a.scores), len(b.scores)) < 2:
+    if adjusted.error is None:
         return 1.0
-    plain = a.scores.var(ddof=1) / len(a.scores) + b.scores.var(ddof=1) / len(b.scores)
-    if plain < 1e-12:
-        return 1.0
+    plain = a.scores.var(ddof=1) / len(a) + b.scores.var(ddof=1) / len(b)
     return max(adjusted.error**2 / float(plain), 1.0)
 
 
-def _decided(pairs: Sequence[tuple[Row, Arm, Arm]]) -> list[Row]:
-    """Return the rows with p-values corrected by Holm's method."""
-    fit = [row["adjusted_p"] if row["reason"] is None else None for row, _, _ in pairs]
-    tests = max(sum(each is not None for each in fit), 1)
-    rows = []
-    for (row, a, b), corrected in zip(pairs, holm(fit), strict=True):
-        needed = runs_needed(a.scores, b.scores, row.pop("design_effect"), tests)
-        verdict = NOT_DECIDED
-        if corrected is not None and corrected < ALPHA:
-            verdict = A_BETTER if row["adjusted_difference"] > 0 else B_BETTER
-        elif row["reason"] is None:
-            row["reason"] = _may_be_chance(row, needed)
-        rows.append(row | {"adjusted_p_holm": corrected, "verdict": verdict, "runs_needed": needed})
-    return rows
+def _decided(pairs: Sequence[_Compared]) -> list[Row]:
+    """Return the rows of one report with corrected p-values, verdicts and indications."""
+    p_values: dict[int, float] = {}
+    for of_indications in (False, True):
+        tested = [
+            place
+            for place, pair in enumerate(pairs)
+            if pair.row["is_indication"] is of_indications and _can_be_tested(pair.row)
+        ]
+        found = corrected([_as_tested(pairs[place].row) for place in tested])
+        p_values |= dict(zip(tested, found, strict=True))
+    tests = max(len(p_values), 1)
+    return [_with_verdict(pair, p_values.get(at), tests) for at, pair in enumerate(pairs)]
+
+
+def _can_be_tested(row: Row) -> bool:
+    return row["adjusted_p"] is not None and (row["reason"] is None or row["is_indication"])
+
+
+def _as_tested(row: Row) -> Pair:
+    names = [tuple(row[f"{name}_{side}"] for name in MODEL) for side in "ab"]
+    group = tuple(row[name] for name in GROUP)
+    return Pair(group, names[0], names[1], row["adjusted_difference"], row["adjusted_p"])
+
+
+def _with_verdict(pair: _Compared, p: float | None, tests: int) -> Row:
+    row = dict(pair.row)
+    needed = runs_needed(pair.first.scores, pair.second.scores, pair.design_effect, tests)
+    found = NOT_DECIDED
+    if p is not None and p < ALPHA:
+        found = A_BETTER if row["adjusted_difference"] > 0 else B_BETTER
+    if found != NOT_DECIDED and row["more_disqualified"] == {A_BETTER: "a"}.get(found, "b"):
+        found, row["reason"] = NOT_DECIDED, "the model with higher scores is disqualified more"
+    is_indication = row.pop("is_indication")
+    del row["more_disqualified"]
+    verdict = found
+    if is_indication or row["reason"] is not None:
+        few = row["reason"] is not None and row["reason"].startswith("too few people")
+        verdict = TOO_FEW if few else NOT_DECIDED
+    elif found == NOT_DECIDED:
+        row["reason"] = _may_be_chance(row, needed)
+    indication = found if is_indication and p is not None else None
+    return row | {
+        "adjusted_p_holm": p,
+        "verdict": verdict,
+        "indication": indication,
+        "runs_needed": needed,
+    }
 
 
 def is_small(row: Row) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, Numbers, mean, t_quantile
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, Numbers, mean
+from evaluation_pipelines.numerics.student import t_quantile
 
 SMALLEST_SAMPLE = 30
 SMALLEST_ANSWERED = 0.8

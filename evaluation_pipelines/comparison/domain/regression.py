@@ -5,10 +5,11 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.arms import arms_of
 from evaluation_pipelines.comparison.domain.differences import difference
-from evaluation_pipelines.comparison.domain.effects import ALPHA, holm
 from evaluation_pipelines.comparison.domain.models import Row, counted, parts, state_of
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, arms
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
 
 RECENT = timedelta(days=7)
 BEFORE = timedelta(days=28)
@@ -52,11 +53,14 @@ def _row(key: Row, used: pl.DataFrame, until: datetime) -> Row:
     row |= dict.fromkeys(figures)
     if min(recent.height, before.height) < SMALLEST_SIDE:
         return row
-    first, second, kind = arms(recent, before)
-    found = difference(first, second, clustered=kind is not None)
-    return row | dict(
-        zip(figures, (found.value, found.low, found.high, found.p, kind), strict=True)
-    )
+    arms = arms_of([recent, before])
+    if min(len(side.known_people) for side in arms.sides) < 2:
+        # Of a single person, only sessions and days can tell chance from change.
+        alone = [side.with_columns(person=pl.lit(None, pl.String)) for side in (recent, before)]
+        arms = arms_of(alone)
+    found = difference(*arms.sides)
+    values = (found.value, found.low, found.high, found.p, arms.clustered_by)
+    return row | dict(zip(figures, values, strict=True))
 
 
 def _state(row: Row) -> str:

@@ -1,13 +1,7 @@
-"""Runs to compare: one per session window, with score, cost, user and agent."""
+"""Runs to compare: one per session window, with score, cost and person."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.differences import Arm
-from evaluation_pipelines.numerics.estimates import Codes
 from evaluation_pipelines.schemas import UTC_TIME
 
 GROUP = ("classification_label", "profile_id", "profile_version", "effective_source")
@@ -15,12 +9,15 @@ GROUP = ("classification_label", "profile_id", "profile_version", "effective_sou
 
 MODEL = ("model", "provider")
 MIXED = "mixed"
-SMALLEST_CLUSTERS = 10
+
+PERSON = "person_id"
+"""Column of ``agent_sessions`` that tells people apart."""
 
 RUNS = pl.Schema(
     {
         "organization_id": pl.String(),
         "session_key": pl.String(),
+        "session_id": pl.String(),
         "classification_label": pl.String(),
         "profile_id": pl.String(),
         "profile_version": pl.Int64(),
@@ -35,8 +32,8 @@ RUNS = pl.Schema(
         "cost_usd": pl.Float64(),
         "total_tokens": pl.Int64(),
         "active_ms": pl.Float64(),
-        "user": pl.String(),
-        "agent": pl.String(),
+        "person": pl.String(),
+        "failed_at_start": pl.Boolean(),
         "status": pl.String(),
         "reason": pl.String(),
         "agent_id": pl.String(),
@@ -55,11 +52,13 @@ an automatic score has the source ``override``; one without any has ``none`` and
 
 ``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts;
 ``quality_risk`` is that of the score that counts, people's first, under ``risk_profile_id``.
-``user`` and ``agent`` distinguish users of different organizations and are never shown.
+``person`` distinguishes people of different organizations and is never shown. A run that
+``failed_at_start`` failed before any tool call: its score is 0, and it stands in the largest group
+of its label, so that a model that fails at once does not look better for it.
 """
 
 _SESSION = ["organization_id", "session_key"]
-_FACTS = ("person_id", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
+_FACTS = (PERSON, "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
 _BY_PROFILE = ("override", "scorecard", "judge")
 
 
@@ -75,7 +74,7 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     facts = sessions.select(*_SESSION, *_FACTS)
     is_automatic = pl.col("automatic_100").is_not_null()
     said = pl.col("effective_source") == "override"
-    return (
+    runs = (
         evaluations.join(facts, on=_SESSION, how="left", validate="1:1")
         .with_columns(
             risk_profile_id="profile_id",
@@ -90,67 +89,44 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
             profile_version=pl.when(_is_judged()).then("profile_version"),
             is_disqualified=pl.col("disqualified").fill_null(value=False),
             active_ms=pl.col("active_s") * 1000,
-            user=_cluster("user", pl.col("person_id")),
-            agent=_cluster("agent", pl.col("agent_id")),
+            person=pl.concat_str("organization_id", pl.lit("\0"), PERSON),
+            failed_at_start=_failed_at_start(),
         )
         .select(RUNS.names())
         .cast(RUNS)
         .sort("started_at", *_SESSION)
     )
+    return _with_failures(runs)
+
+
+def _failed_at_start() -> pl.Expr:
+    """True for failed sessions without any tool call that nothing but their status scores."""
+    calls = pl.sum_horizontal(pl.col("tools_ok", "tools_failed").fill_null(0))
+    return (pl.col("effective_source") == "status") & (calls == 0)
+
+
+def _with_failures(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs with those that failed at the start in the largest group of their label.
+
+    Groups are compared within an organization if that has one with scores, since its profile is
+    the one that would have scored the run. Without any other scored run the failures stay apart.
+    """
+    scored = runs.filter(pl.col("score").is_not_null(), ~pl.col("failed_at_start"))
+    label = ["organization_id", GROUP[0]]
+    sizes = scored.group_by(*label, *GROUP[1:]).len().sort("len", *GROUP[1:], descending=True)
+    largest = sizes.unique(label, keep="first", maintain_order=True).drop("len")
+    found = runs.join(
+        largest.with_columns(has_group=pl.lit(value=True)),
+        on=label,
+        how="left",
+        suffix="_of_label",
+        maintain_order="left",
+    )
+    moves = pl.col("failed_at_start") & pl.col("has_group").fill_null(value=False)
+    return found.with_columns(
+        pl.when(moves).then(f"{name}_of_label").otherwise(name).alias(name) for name in GROUP[1:]
+    ).select(RUNS.names())
 
 
 def _is_judged() -> pl.Expr:
     return pl.col("effective_source").is_in(_BY_PROFILE)
-
-
-def _cluster(kind: str, name: pl.Expr) -> pl.Expr:
-    return pl.concat_str(pl.lit(f"{kind}\0"), "organization_id", pl.lit("\0"), name)
-
-
-@dataclass(frozen=True, slots=True)
-class Clusters:
-    """Runs grouped by user or by agent (``kind``); ``kind`` is None if there are too few groups."""
-
-    kind: str | None
-    codes: tuple[Codes, ...]
-
-    @property
-    def is_used(self) -> bool:
-        """True if errors are those of clusters."""
-        return self.kind is not None
-
-
-def clusters_of(sides: Sequence[pl.DataFrame]) -> Clusters:
-    """Return the cluster of every run of some sides, numbered alike on all of them.
-
-    By user (a run without one by its agent, otherwise by itself) if every side has at least ten,
-    otherwise by agent, otherwise single runs are numbered.
-    """
-    alone = pl.concat_str(*_SESSION, separator="\0")
-    for kind, cluster in (
-        ("user", pl.coalesce("user", "agent", alone)),
-        ("agent", pl.coalesce("agent", alone)),
-    ):
-        names = [side.select(cluster=cluster)["cluster"] for side in sides]
-        if all(each.n_unique() >= SMALLEST_CLUSTERS for each in names):
-            return Clusters(kind, numbered(names))
-    return Clusters(None, numbered([side.select(run=alone)["run"] for side in sides]))
-
-
-def numbered(sides: Sequence[pl.Series]) -> tuple[Codes, ...]:
-    """Number distinct texts alike on all sides."""
-    texts = np.concatenate([each.to_numpy() for each in sides]).astype(str)
-    _, codes = np.unique(texts, return_inverse=True)
-    ends = np.cumsum([len(each) for each in sides])[:-1]
-    return tuple(part.astype(np.int64) for part in np.split(codes, ends))
-
-
-def arms(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Arm, Arm, str | None]:
-    """Return two sides ready to be compared, and their clusters."""
-    clusters = clusters_of([first, second])
-    classes = numbered([each["task_class"].fill_null("unknown") for each in (first, second)])
-    sides = [
-        Arm(side["score"].to_numpy().astype(np.float64), kinds, codes)
-        for side, kinds, codes in zip((first, second), classes, clusters.codes, strict=True)
-    ]
-    return sides[0], sides[1], clusters.kind

@@ -12,7 +12,7 @@ from statistics import NormalDist, fmean, stdev
 
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import t_quantile
+from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import CONTENT_KEY
 
 MIN_PAIRS = 5

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -58,8 +59,9 @@ def test_figures_of_a_model_by_hand() -> None:
     # 65 points for $0.50.
     assert (row["score_per_dollar"], row["cost_coverage"]) == (130, 1.0)
     assert (row["avg_tokens"], row["avg_duration_ms"]) == (900, 60_000)
-    # 65 ± 12.7 * 25 leaves the scale on both sides.
-    assert (row["avg_score_low"], row["avg_score_high"], row["avg_cost_usd_low"]) == (0, 100, 0)
+    # 65 ± 12.7 * 25 leaves the scale on both sides; two costs are far from 100.
+    assert (row["avg_score_low"], row["avg_score_high"]) == (0, 100)
+    assert 0 <= row["avg_cost_usd_low"] < 0.5 < row["avg_cost_usd_high"]
     assert row["score_sd"] == pytest.approx(35.355, abs=1e-3)
 
 
@@ -179,12 +181,12 @@ def test_a_difference_of_users_alike_may_be_chance_whatever_the_number_of_runs()
     # Twelve users of a and twelve others of b; each has the same score in all of 20 runs.
     own = scores(80, 24, 8, 3)
     rows = [
-        run(100 * user + at, own[user] + at % 2, model="ab"[user // 12], user=f"user {user}")
+        run(100 * user + at, own[user] + at % 2, model="ab"[user // 12], person=f"user {user}")
         for user in range(24)
         for at in range(20)
     ]
     row = pair(compared(rows), "a", "b")
-    assert row["clustered_by"] == "user"
+    assert (row["clustered_by"], row["people_a"], row["people_both"]) == ("person", 12, 0)
     assert row["verdict"] == "not decided"
     assert row["runs_needed"] > 240
 
@@ -266,10 +268,18 @@ def test_nothing_to_compare_is_no_error() -> None:
 
 
 def test_with_enough_runs_and_a_small_difference_it_may_be_chance_and_no_more_is_promised() -> None:
+    # Twelve people whose differences are 2, -4, 9, -3, ... with a mean of 2 and s = 5.06, each
+    # from 20 runs a side that vary by 14 points: more runs than 5 points need.
+    swing = np.tile([-14.0, 14.0], 10)
+    apart = [2.0, -4, 9, -3, 7, 1, -5, 8, 3, -2, 6, 2]
     rows = [
-        *sample("a", scores(80, 120, 14, 1), 0, 120),
-        *sample("b", scores(76.5, 120, 14, 2), 500, 120),
+        run(1000 * side + 20 * person + at, value, model="ab"[side], person=f"user {person}")
+        for person, more in enumerate(apart)
+        for side in (0, 1)
+        for at, value in enumerate(70 + swing + (more if side == 0 else 0))
     ]
     row = pair(compared(rows), "a", "b")
-    # The interval reaches 5.5 points; 98 runs were needed to see 5, and there are 120.
-    assert (row["reason"], row["runs_needed"]) == ("may be chance", 98)
+    # 2 ± 2.201 * 5.06 / sqrt(12) = 2 ± 3.2
+    assert row["adjusted_high"] == pytest.approx(2 + 2.200985 * np.std(apart, ddof=1) / 12**0.5)
+    assert row["reason"] == "may be chance"
+    assert row["runs_needed"] <= 240

@@ -48,6 +48,14 @@ def test_other_states_of_the_watch(recent: list[float], before: list[float], sta
     assert watched(*week(3, recent, 0), *week(20, before, 1000))["state"] == state
 
 
+def test_of_a_single_person_sessions_tell_chance_from_change() -> None:
+    drop = watched(
+        *week(3, scores(70, 25, 4, 1), 0, person="ada"),
+        *week(20, scores(85, 40, 4, 2), 100, person="ada"),
+    )
+    assert (drop["state"], drop["clustered_by"]) == ("alert", "session and day")
+
+
 def test_the_watch_reaches_beyond_the_time_range_and_ends_with_it() -> None:
     rows = [
         *week(7, scores(70, 25, 4, 1), 0),  # the first moment of the last 7 days

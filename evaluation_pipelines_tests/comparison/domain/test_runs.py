@@ -1,9 +1,12 @@
-"""The runs that are compared: where their columns come from, and whose runs are alike."""
+"""The runs that are compared: where their columns come from, and who counts as a person."""
+
+from typing import Any
 
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.runs import RUNS, arms, clusters_of, runs_of
+from evaluation_pipelines.comparison.domain.arms import PEOPLE, SESSIONS, Arms, arms_of, numbered
+from evaluation_pipelines.comparison.domain.runs import RUNS, runs_of
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines_tests.builders import Row, at, session, sessions_frame
 from evaluation_pipelines_tests.comparison_builders import run, runs, sample
@@ -45,8 +48,8 @@ def test_a_run_has_the_score_of_its_session_and_what_it_cost() -> None:
     assert found["score"] == 80
     assert (found["cost_usd"], found["total_tokens"], found["active_ms"]) == (0.09, 1000, 300_000)
     assert (found["profile_id"], found["profile_version"]) == ("p", 2)
-    assert (found["user"], found["agent"]) == ("user\0default\0ada", "agent\0default\0agent")
-    assert found["agent_id"] == "agent"
+    assert (found["person"], found["session_id"]) == ("default\0ada", "s1")
+    assert (found["agent_id"], found["failed_at_start"]) == ("agent", False)
     assert (found["tools_ok"], found["tools_failed"]) == (9, 1)
 
 
@@ -89,40 +92,86 @@ def test_a_disqualified_run_stays_apart(
     assert found["is_disqualified"] == expected
 
 
-def test_ten_users_on_every_side_are_clusters() -> None:
-    clusters = clusters_of([runs(sample("a", [1.0] * 20, 0, users=10))])
-    assert clusters.kind == "user"
-    assert len(set(clusters.codes[0].tolist())) == 10
+def several(*each: dict[str, Any]) -> pl.DataFrame:
+    """The runs of some evaluations; each has a session of its own."""
+    evaluations, sessions = [], []
+    for number, columns in enumerate(each):
+        key = {"session_key": f"s{number}#baseline-1", "session_id": f"s{number}"}
+        calls = {name: columns[name] for name in ("tools_ok", "tools_failed") if name in columns}
+        rest = {name: value for name, value in columns.items() if name not in calls}
+        evaluations.append(evaluation(**key, **rest))
+        sessions.append(session(**key, **calls))
+    frame = pl.DataFrame(evaluations, schema=SESSION_EVALUATIONS.schema, orient="row")
+    return runs_of(frame, sessions_frame(sessions))
 
 
-def test_nine_users_on_one_side_are_too_few_and_agents_are_asked() -> None:
-    ten = sample("a", [1.0] * 20, 0, users=10)
-    nine = sample("b", [1.0] * 20, 100, users=9)
-    assert clusters_of([runs(ten), runs(nine)]).kind is None
-
-    with_agents = [row | {"agent": f"agent {place % 10}"} for place, row in enumerate(nine)]
-    both = [row | {"agent": f"agent {place % 10}"} for place, row in enumerate(ten)]
-    assert clusters_of([runs(both), runs(with_agents)]).kind == "agent"
-
-
-def test_without_clusters_every_run_stands_alone() -> None:
-    clusters = clusters_of([runs(sample("a", [1.0] * 20, 0, users=2))])
-    assert not clusters.is_used
-    assert len(set(clusters.codes[0].tolist())) == 20
+FAILED: dict[str, Any] = {
+    "automatic_source": "status",
+    "effective_source": "status",
+    "automatic_100": 0.0,
+    "effective_100": 0.0,
+    "profile_id": None,
+    "profile_version": None,
+    "status": "failed",
+    "tools_ok": 0,
+    "tools_failed": 0,
+}
 
 
-def test_a_run_without_a_user_counts_with_its_agent_and_else_by_itself() -> None:
-    rows = [run(at, user=None, agent=f"agent {at % 5}" if at < 10 else None) for at in range(15)]
-    clusters = clusters_of([runs(rows)])
-    assert clusters.kind == "user"
-    # Five agents and five runs without a user.
-    assert len(set(clusters.codes[0].tolist())) == 10
+def test_a_run_that_failed_at_the_start_counts_as_0_in_the_largest_group_of_its_label() -> None:
+    composite = {"effective_source": "composite", "automatic_source": "composite"}
+    found = several({}, {}, composite, FAILED)
+    row = found.filter(session_key="s3#baseline-1").row(0, named=True)
+    assert (row["score"], row["failed_at_start"]) == (0, True)
+    assert (row["effective_source"], row["profile_id"], row["profile_version"]) == (
+        "scorecard",
+        "p",
+        2,
+    )
 
 
-def test_users_and_task_classes_have_the_same_number_on_both_sides() -> None:
-    first = runs([*sample("a", [1.0] * 10, 0, 10), run(50, 2.0, task_class=None, user="user 0")])
+def test_it_stays_apart_where_its_label_has_no_other_score() -> None:
+    other = {"classification_label": "general"}
+    row = several({}, FAILED | other).filter(classification_label="general").row(0, named=True)
+    assert (row["effective_source"], row["failed_at_start"]) == ("status", True)
+
+
+def test_a_failed_run_with_tool_calls_did_not_fail_at_the_start() -> None:
+    row = several({}, FAILED | {"tools_failed": 1}).row(1, named=True)
+    assert (row["effective_source"], row["failed_at_start"]) == ("status", False)
+
+
+def alone(rows: list[Row]) -> Arms:
+    """The runs of a single side."""
+    return arms_of([numbered(runs(rows))])
+
+
+def test_people_and_task_classes_have_the_same_number_on_both_sides() -> None:
+    first = runs([*sample("a", [1.0] * 10, 0, 10), run(50, 2.0, task_class=None, person="user 0")])
     second = runs(sample("b", [3.0] * 10, 100, 10, task_class="refactor"))
-    a, b, kind = arms(first, second)
-    assert kind == "user"
-    assert a.clusters.tolist()[:10] == b.clusters.tolist()
+    both = numbered(pl.concat([first, second]))
+    found = arms_of([both[: len(first)], both[len(first) :]])
+    a, b = found.sides
+    assert found.clustered_by == PEOPLE
+    assert a.people.tolist()[:10] == b.people.tolist()
     assert (set(a.classes.tolist()) & set(b.classes.tolist()), a.scores[-1]) == (set(), 2.0)
+
+
+def test_a_fifth_of_unknown_persons_is_one_more_unit_and_more_make_sessions_clusters() -> None:
+    known = sample("a", [1.0] * 8, 0, users=4)
+    unknown = [run(100 + at, person=None) for at in range(3)]
+    found = alone([*known, *unknown[:2]])
+    assert found.clustered_by == PEOPLE
+    assert found.sides[0].people.tolist()[-2:] == [-1, -1]
+    assert len(found.sides[0].known_people) == 4
+
+    found = alone([*known, *unknown])
+    assert found.clustered_by == SESSIONS
+    assert len(found.sides[0].known_people) == 11  # each run is a session of its own
+
+
+def test_windows_of_a_session_on_a_day_are_one_cluster() -> None:
+    same = [run(at, person=None, session_id="s") for at in range(3)]
+    later = run(9, person=None, session_id="s", started_at=at(86_400 * 300))
+    found = alone([*same, later])
+    assert len(found.sides[0].known_people) == 2

@@ -43,12 +43,19 @@ def _card(number: int, row: Row) -> dict[str, Any]:
         "number": number,
         "session_key": row["session_key"],
         "score": points(row["score"]),
-        "scored_by": scored_by(row["profile_id"], row["profile_version"], row["effective_source"]),
+        "scored_by": _scored_by(row),
         "tags": [mark for mark, is_set in marks.items() if is_set],
         "facts": _facts(row),
         "texts": _texts(row),
         "command": look_command(row),
     }
+
+
+def _scored_by(row: Row) -> str:
+    """Return the source of the score; a run that failed at once stands in the row of others."""
+    if row["failed_at_start"]:
+        return scored_by(None, None, "status")
+    return scored_by(row["profile_id"], row["profile_version"], row["effective_source"])
 
 
 def _facts(row: Row) -> dict[str, str]:

@@ -44,7 +44,11 @@ def markdown_report(comparison: Comparison) -> str:
     ]
     for each in found:
         heading = f"## {escaped(each.label)}: {escaped(each.scored_by)}"
-        parts += [heading, models_table(each), escaped(errors_line(each.models), LONGEST_SENTENCE)]
+        parts += [
+            heading,
+            models_table(each),
+            escaped(errors_line(each.ranked or each.models), LONGEST_SENTENCE),
+        ]
         if each.pairs:
             parts += [f"### Every two models of {escaped(each.label)}", pairs_table(each)]
         parts += [_bullets(judge_lines(each))]
@@ -68,7 +72,16 @@ def answers(found: Sequence[Finding]) -> str:
     if not main:
         return "There is no scored session in this time."
     return "\n\n".join(
-        f"**{escaped(each.headline, LONGEST_SENTENCE)}**\n\n{_bullets(each.sentences)}".strip()
+        "\n\n".join(
+            filter(
+                None,
+                (
+                    f"**{escaped(each.headline, LONGEST_SENTENCE)}**",
+                    _bullets(each.sentences),
+                    each.caveat and escaped(each.caveat, LONGEST_SENTENCE),
+                ),
+            )
+        )
         for each in main
     )
 

@@ -1,7 +1,9 @@
 """Explanation of the figures in the report."""
 
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.regression import ALERT_POINTS, SMALLEST_SIDE
+from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 
 
 def method_lines(min_runs: int) -> list[str]:
@@ -17,17 +19,35 @@ def method_lines(min_runs: int) -> list[str]:
             "models that are shown to be better: models between which nothing is decided share it."
         ),
         (
-            "Behind every figure stands its 95 % interval: Student's t for means, Wilson's for "
-            "shares, a bias-corrected and accelerated bootstrap for points per dollar."
+            "Behind every figure stands its 95 % interval. Each person counts once, however many "
+            "runs they have: one who runs a lot says no more about other people than one who runs "
+            "little. The mean is that of all runs; its interval always contains it."
         ),
         (
-            "With at least 10 users (else agents) on each side, all runs of one of them count as "
-            "alike: errors are a jackknife over users, and p-values come from the same errors."
+            f"From {MIN_PEOPLE} people on who used both models, each person is compared with "
+            "themselves; otherwise the people of both models are compared. With fewer than "
+            f"{MIN_PEOPLE} people on a side nothing is decided; three or four who all used both "
+            "give an indication. What different people have in common on the same day widens the "
+            "interval; without a week in which both were used there is no verdict."
         ),
         (
-            "A verdict compares within task classes, weighted by the classes of both models "
-            "together, and is corrected by Holm's method for all pairs of the label. It is given "
-            "where the corrected p-value is below 0.05."
+            "A verdict compares the same mix of tasks: within task classes, weighted by the "
+            "classes of both models together. The chance of any false verdict in this report is "
+            "at most 5 %: half of it is for a model that beats every other, half for all pairs."
+        ),
+        (
+            "Where scores are near 100 and few runs fail, failures and the other runs are judged "
+            "apart, since a handful of failures decides the mean."
+        ),
+        (
+            "A run that failed before any tool call counts as 0. Disqualified runs are in no "
+            "average; a model that is disqualified more often is not called better. Costs are "
+            "compared for the same tasks by their geometric means; a mean cost from fewer than "
+            f"{SMALLEST_SURE} runs is rough."
+        ),
+        (
+            "The 5 % hold for looking once. Whoever looks every night, and stops at the first "
+            "verdict, is wrong more often."
         ),
         (
             f"Runs that settle it: this number of runs of each model shows a difference of "
@@ -41,6 +61,7 @@ def method_lines(min_runs: int) -> list[str]:
         ),
         (
             "These are observations, not an experiment: people choose a model for a task. What "
-            "differs beyond the task class (who works, on what) is not taken out."
+            "differs beyond the task class (how hard a task is, whom a judge favors) is not taken "
+            "out."
         ),
     ]

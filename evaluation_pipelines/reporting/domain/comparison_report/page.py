@@ -86,6 +86,7 @@ def _answer(found: Finding) -> dict[str, Any]:
         "headline": found.headline,
         "sentences": found.sentences,
         "scored_by": found.scored_by,
+        "caveat": found.caveat,
         "errors": errors_line(found.ranked),
         "is_decided": found.is_decided,
     }

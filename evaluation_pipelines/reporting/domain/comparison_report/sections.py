@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from evaluation_pipelines.comparison.domain.arms import PEOPLE
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
@@ -18,6 +19,7 @@ from evaluation_pipelines.formatting import (
     points,
     probability,
     signed,
+    times,
     tokens,
     usd,
     whole,
@@ -41,6 +43,9 @@ PAIR_HEADINGS = (
     "A minus B, same tasks #",
     "p (Holm) #",
     "As it stands #",
+    "People of both #",
+    "Counterparts #",
+    "Cost, A over B #",
     "A beats B #",
     "Hedges g #",
     "Runs that settle it #",
@@ -116,30 +121,44 @@ def _score_cell(row: Row) -> Cell:
 
 def pair_cells(pair: Row) -> list[Cell]:
     """Return the cells of a pair of models."""
-    better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["verdict"])
-    verdict = (
-        Cell(pair["verdict"], pair["reason"] or "", kind="said")
-        if better is None
-        else Cell(f"{name_of(pair, better)} better", kind="said", tag="decided:good")
-    )
     return [
         Cell(name_of(pair, "_a"), f"and {name_of(pair, '_b')}", kind="name"),
-        verdict,
+        _verdict_cell(pair),
         number_cell(
             signed(pair["adjusted_difference"]),
             pair["adjusted_difference"],
             interval(signed(pair["adjusted_low"]), signed(pair["adjusted_high"])),
         ),
         number_cell(probability(pair["adjusted_p_holm"]), pair["adjusted_p_holm"]),
+        number_cell(signed(pair["difference"]), pair["difference"], _without_failed(pair)),
         number_cell(
-            signed(pair["difference"]),
-            pair["difference"],
-            interval(signed(pair["difference_low"]), signed(pair["difference_high"])),
+            whole(pair["people_both"]),
+            pair["people_both"],
+            f"of {pair['people_a']} and {pair['people_b']}",
         ),
-        _with_ends(pair, "superiority", percent),
+        number_cell(percent(pair["counterparts"]), pair["counterparts"]),
+        _with_ends(pair, "cost_ratio", times),
+        number_cell(percent(pair["superiority"]), pair["superiority"]),
         number_cell(number(pair["hedges_g"], 2), pair["hedges_g"]),
         number_cell(whole(pair["runs_needed"]), pair["runs_needed"], "of each"),
     ]
+
+
+def _verdict_cell(pair: Row) -> Cell:
+    """Return the verdict with its reason, and with an indication where that is all there is."""
+    better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["verdict"])
+    if better is not None:
+        return Cell(f"{name_of(pair, better)} better", kind="said", tag="decided:good")
+    hinted = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["indication"])
+    hint = f"; an indication: {name_of(pair, hinted)} better" if hinted else ""
+    return Cell(pair["verdict"], f"{pair['reason'] or ''}{hint}", kind="said")
+
+
+def _without_failed(pair: Row) -> str:
+    """Return the difference for the same tasks without runs that failed at the start."""
+    if pair["without_failed"] is None:
+        return ""
+    return f"same tasks without failed starts {signed(pair['without_failed'])}"
 
 
 def watch_cells(row: Row) -> list[Cell]:
@@ -206,14 +225,14 @@ def judge_lines(finding: Finding) -> list[str]:
 
 def errors_line(rows: Sequence[Row]) -> str:
     """Return which kinds of standard errors the intervals of some rows use."""
-    kinds = {row["clustered_by"] for row in rows}
-    if kinds == {None}:
-        return (
-            "Errors: runs count as independent, as there are fewer than 10 users and agents. "
-            "If runs of one user are alike, the intervals are too narrow."
-        )
-    named = " or ".join(sorted(kind for kind in kinds if kind))
-    return f"Errors: runs of one {named} count as alike (clustered)."
+    kinds = {row["clustered_by"] for row in rows if row["clustered_by"] is not None}
+    if kinds == {PEOPLE}:
+        return "Errors: each person counts once, however many runs they have."
+    return (
+        "Errors: the persons of more than a fifth of the runs are unknown, so that each session "
+        "and day counts once. If runs of one person are alike, the intervals are too narrow; no "
+        "verdict rests on them."
+    )
 
 
 def span_line(comparison: Comparison) -> str:
@@ -249,4 +268,7 @@ def _with_ends(row: Row, name: str, shown: Callable[[float | None], str]) -> Cel
 def _clusters(row: Row) -> str:
     if row["clustered_by"] is None:
         return ""
-    return f"{row['clusters']} {row['clustered_by']}s"
+    people = row["clustered_by"] == PEOPLE
+    said = f"{row['clusters']} {'people' if people else 'sessions'}"
+    failed = row["failed_at_start"]
+    return f"{said}; {failed} failed at the start" if failed else said

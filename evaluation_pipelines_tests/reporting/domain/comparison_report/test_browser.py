@@ -38,8 +38,7 @@ TEXTS = (
     "effective_source",
     "provider",
     "task_class",
-    "user",
-    "agent",
+    "person",
     "status",
     "reason",
     "agent_id",
@@ -116,9 +115,9 @@ def test_no_script_of_a_hostile_text_runs_and_nothing_complains(tmp_path: Path) 
     assert "data-ran" not in dom.partition("<body")[0]
     # Texts with two models, a verdict, the worst sessions: all of it was there to be obeyed.
     assert html.count("&lt;script&gt;") > 50
-    for hostile_fact in ("Label", "User", "Agent", "Masque", "Disqualified", "Quality risk"):
+    for hostile_fact in ("Label", "Agent", "Masque", "Disqualified", "Quality risk"):
         assert re.search(rf"<dt>{hostile_fact}</dt><dd>[^<]*&lt;script&gt;", html)
-    assert re.search(r"Scorecard: 80\.0 of 100[^<]*&lt;script&gt;", html)
+    assert re.search(r"Scorecard: 0\.0 of 100[^<]*&lt;script&gt;", html)
     assert dom.count("<script") == 1
     assert "<img" not in dom
 

@@ -313,3 +313,9 @@ def test_unknown_ends_are_left_out(found: Comparison) -> None:
     assert alone.is_empty()
     one = compared([run(1)])
     assert "80.0" in html_page(one)
+
+
+def test_a_chart_without_data_is_left_out() -> None:
+    assert "What quality costs" in html_page(compared(three_models()))
+    without_costs = [row | {"cost_usd": None} for row in three_models()]
+    assert "What quality costs" not in html_page(compared(without_costs))

@@ -1,0 +1,65 @@
+"""A comparison as a short list of models and pairs, for other programs."""
+
+from collections import Counter
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, NOT_DECIDED, TOO_FEW
+
+_WORDS = {
+    A_BETTER: "a_better",
+    B_BETTER: "b_better",
+    NOT_DECIDED: "not_decided",
+    TOO_FEW: "too_few",
+}
+
+
+def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
+    """Return ``models`` and ``pairs`` of a comparison.
+
+    Each model has ``label, model, runs, mean, low, high``; each pair ``label, model_a, model_b,
+    difference, low, high, verdict, indication``. Scores and differences are in points, the
+    intervals hold 95 %. ``verdict`` is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``;
+    ``indication`` is what it looks like where the data cannot carry a verdict, else null. A model
+    of several providers has its provider in brackets.
+    """
+    several = _of_several_providers(comparison.models)
+    return {
+        "models": [
+            {
+                "label": row["classification_label"],
+                "model": _name(row, "", several),
+                "runs": row["runs"],
+                "mean": row["avg_score"],
+                "low": row["avg_score_low"],
+                "high": row["avg_score_high"],
+            }
+            for row in comparison.models.iter_rows(named=True)
+        ],
+        "pairs": [
+            {
+                "label": row["classification_label"],
+                "model_a": _name(row, "_a", several),
+                "model_b": _name(row, "_b", several),
+                "difference": row["adjusted_difference"],
+                "low": row["adjusted_low"],
+                "high": row["adjusted_high"],
+                "verdict": _WORDS[row["verdict"]],
+                "indication": None if row["indication"] is None else _WORDS[row["indication"]],
+            }
+            for row in comparison.pairs.iter_rows(named=True)
+        ],
+    }
+
+
+def _of_several_providers(models: pl.DataFrame) -> set[str]:
+    seen = Counter(model for model, _ in set(models.select("model", "provider").iter_rows()))
+    return {model for model, number in seen.items() if number > 1}
+
+
+def _name(row: Row, side: str, several: set[str]) -> str:
+    model, provider = row[f"model{side}"], row[f"provider{side}"]
+    return f"{model} ({provider or 'unknown provider'})" if model in several else str(model)

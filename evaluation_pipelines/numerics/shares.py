@@ -1,0 +1,114 @@
+"""Shares of runs whose people differ: effective number of runs, Wilson's interval."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
+from evaluation_pipelines.numerics.student import LEVEL, t_quantile
+
+SMALLEST_CORRELATION = 0.05
+"""Runs of one person are taken to be at least this much alike, whatever the data show: a share
+close to 0 or 1 says next to nothing about it, and 57 of 57 must not be wider than 56 of 57."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of runs.
+
+    Attributes:
+        value: The share, 0-1.
+        number: Effective number of independent runs.
+        freedom: Degrees of freedom.
+    """
+
+    value: float
+    number: float
+    freedom: float
+
+    def ends(self, alpha: float = 1 - LEVEL) -> tuple[float, float]:
+        """Return Wilson's interval with the effective number of runs and Student's t.
+
+        Korn and Graubard, "Confidence intervals for proportions with small expected number of
+        positive counts estimated from survey data", 1998.
+        """
+        z = t_quantile(self.freedom, alpha)
+        value, number = self.value, self.number
+        middle = (value + z**2 / (2 * number)) / (1 + z**2 / number)
+        spread = math.sqrt(value * (1 - value) / number + (z / number) ** 2 / 4)
+        half = z / (1 + z**2 / number) * spread
+        # Rounding must not separate an end from its share of 0 or 1.
+        return min(max(middle - half, 0.0), value), max(min(middle + half, 1.0), value)
+
+
+def share_of(hits: Numbers, people: Codes, *, alike: bool = False) -> Share | None:
+    """Return the share of ones among zeros and ones; None for fewer than two people.
+
+    Args:
+        hits: 0 or 1 for each run.
+        people: Person of each run.
+        alike: Let people weigh alike; otherwise every run does.
+    """
+    _, codes, sizes = np.unique(people, return_inverse=True, return_counts=True)
+    groups = len(sizes)
+    if groups < 2:
+        return None
+    means = np.bincount(codes, weights=hits) / sizes
+    weights = np.full(groups, 1 / groups) if alike else sizes / sizes.sum()
+    alike_by = correlation(means, sizes)
+    number = effective_number(weights, sizes, alike_by)
+    freedom = _freedom(number * alike_by * float(weights @ weights), groups, len(hits))
+    return Share(float(weights @ means), number, freedom)
+
+
+def share(hits: Numbers, people: Codes) -> Estimate:
+    """Return the share of ones among zeros and ones with its 95 % interval."""
+    if len(hits) == 0:
+        return UNKNOWN
+    found = share_of(hits, people)
+    return Estimate(float(hits.mean())) if found is None else Estimate(found.value, *found.ends())
+
+
+def effective_number(weights: Numbers, sizes: Codes, correlation: float) -> float:
+    """Return the number of independent runs with the variance of a weighted mean of people.
+
+    A person's mean of n runs has ``correlation + (1 - correlation) / n`` of the variance of a run;
+    with weights by runs this is Kish's ``n / (1 + (m - 1) * correlation)`` (Survey Sampling, 1965).
+    """
+    return float(1 / np.sum(weights**2 * (correlation + (1 - correlation) / sizes)))
+
+
+def _freedom(between: float, groups: int, runs: int) -> float:
+    """Return Satterthwaite's degrees of freedom of a variance ("Synthesis of variance", 1941).
+
+    Args:
+        between: Share of the variance that is due to differences of people.
+        groups: Number of people.
+        runs: Number of runs.
+    """
+    within = (1 - between) ** 2 / max(runs - groups, 1)
+    return 1 / (between**2 / (groups - 1) + within)
+
+
+def correlation(means: Numbers, sizes: Codes) -> float:
+    """Return the correlation of a person's runs, at least ``SMALLEST_CORRELATION``.
+
+    The analysis of variance estimator (Ridout, Demetrio and Firth, "Estimating intraclass
+    correlation for binary data", 1999): ``(MSB - MSW) / (MSB + (n0 - 1) MSW)``.
+
+    Args:
+        means: Share of ones of each person.
+        sizes: Number of runs of each person.
+    """
+    groups, total = len(sizes), int(sizes.sum())
+    if total <= groups:
+        return SMALLEST_CORRELATION
+    overall = float(sizes @ means) / total
+    between = float(sizes @ (means - overall) ** 2) / (groups - 1)
+    within = float(sizes @ (means * (1 - means))) / (total - groups)
+    usual_size = (total - float(sizes @ sizes) / total) / (groups - 1)
+    spread = between + (usual_size - 1) * within
+    if spread <= 0:
+        return SMALLEST_CORRELATION
+    return min(max((between - within) / spread, SMALLEST_CORRELATION), 1.0)

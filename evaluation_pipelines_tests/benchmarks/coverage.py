@@ -1,0 +1,114 @@
+"""Coverage, false verdicts and power of the comparison, over all scenarios of the simulation.
+
+Writes the table of ``docs/comparison.md``.
+"""
+
+import math
+import multiprocessing
+import os
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from evaluation_pipelines_tests.benchmarks.measure import tell
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
+from evaluation_pipelines_tests.simulation.measure import Measured, Share, measure
+from evaluation_pipelines_tests.simulation.scenarios import SCENARIOS, Scenario
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
+BEGIN, END = "<!-- coverage:begin -->\n", "<!-- coverage:end -->"
+
+_SAMPLES, _SAMPLES_OF_LABELS = 600, 100
+_HEADINGS = (
+    "scenario",
+    "difference",
+    "mean",
+    "pass rate",
+    "cost",
+    "points per $",
+    "false",
+    "found",
+    "refused",
+    "width",
+)
+_POWER = Scenario("").people, 10.0
+"""People who used both models and true points that must be found in half of the samples."""
+
+
+def run(options: Options) -> Section:
+    """Measure every scenario, on as many cores as there are."""
+    section = Section(sizes={"scenarios": len(SCENARIOS), "samples": _SAMPLES})
+    # Each process has one thread; a fork of a process with threads of Polars would hang.
+    os.environ |= dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS"), "1")
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
+        found = []
+        # The longest first, so that no core waits for another at the end.
+        order = sorted(SCENARIOS, key=lambda each: -each.labels * each.models * sum(each.runs))
+        under_way = {each.name: pool.submit(measure_one, each) for each in order}
+        for each in SCENARIOS:
+            measured = under_way[each.name].result()
+            found.append(measured)
+            tell("  " + "  ".join(cells(measured)))
+    write(found)
+    missed = [f"{each.scenario.name}: {what}" for each in found for what in each.failures()]
+    for line in missed:
+        tell(f"  missed: {line}")
+    section.outcomes = [
+        Outcome(
+            "scenarios whose intervals and verdicts hold",
+            str(sum(not each.failures() for each in found)),
+            str(len(found)),
+            "-",
+            "all that are given and can be had",
+            not missed,
+        ),
+        _power(found),
+    ]
+    return section
+
+
+def measure_one(scenario: Scenario) -> Measured:
+    """Measure a scenario with as many samples as its size allows."""
+    return measure(scenario, _SAMPLES if scenario.labels == 1 else _SAMPLES_OF_LABELS)
+
+
+def _power(found: Iterable[Measured]) -> Outcome:
+    power = min(
+        each.found.value
+        for each in found
+        if (each.scenario.people, each.scenario.better) == _POWER
+        and not each.scenario.apart
+        and each.scenario.labels == 1
+    )
+    what = "true 10 points, 9 people who used both, one label: found"
+    return Outcome(what, f"{power:.0%}", "-", "-", ">= 50 %", power >= 0.5)
+
+
+def cells(measured: Measured) -> tuple[str, ...]:
+    """Return a row of the table."""
+    return (
+        measured.scenario.name,
+        *map(_percent, measured.intervals().values()),
+        _percent(measured.false, hide=measured.is_refused),
+        _percent(measured.found, hide=measured.is_refused),
+        _percent(measured.refused),
+        "-" if math.isnan(measured.width) else f"{measured.width:.1f}",
+    )
+
+
+def _percent(share: Share, *, hide: bool = False) -> str:
+    return "-" if hide or not share.trials else f"{100 * share.value:.1f}"
+
+
+def table(found: Iterable[Measured]) -> str:
+    """Return the table of ``docs/comparison.md``."""
+    rows = [_HEADINGS, ("---",) * len(_HEADINGS), *map(cells, found)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def write(found: Iterable[Measured]) -> None:
+    """Replace the table in the document."""
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")

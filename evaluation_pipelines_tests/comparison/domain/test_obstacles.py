@@ -1,0 +1,208 @@
+"""What keeps a difference from being decided, and what it is then called."""
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.comparison.domain.obstacles import has_more_disqualified
+from evaluation_pipelines.reporting.comparison_report import html_page
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import (
+    UNTIL,
+    compared,
+    model,
+    run,
+    runs,
+    sample,
+    scores,
+)
+
+
+def two(**columns: Any) -> list[Row]:
+    """Forty runs of ``a`` around 85 and of ``b`` around 65, by eight people who used both."""
+    return [
+        row | columns
+        for name, mean, seed, start in (("a", 85.0, 1, 0), ("b", 65.0, 2, 100))
+        for row in sample(name, scores(mean, 40, 8, seed), start, users=columns.pop("users", 8))
+    ]
+
+
+def pair(rows: list[Row]) -> Row:
+    """The only pair."""
+    (row,) = compared(rows).pairs.to_dicts()
+    return row
+
+
+def people(rows: list[Row], number: int, model_name: str | None = None) -> list[Row]:
+    """Deal the runs of a model, or all, to a number of people."""
+    return [
+        row | {"person": f"user {at % number}"} if model_name in (None, row["model"]) else row
+        for at, row in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "indication"), [(4, "A better"), (3, "A better"), (2, None), (1, None)]
+)
+def test_with_fewer_than_five_people_nothing_is_decided(
+    number: int, indication: str | None
+) -> None:
+    found = compared(people(two(), number))
+    (row,) = found.pairs.to_dicts()
+    assert (row["verdict"], row["indication"]) == ("too few people", indication)
+    assert row["reason"] == f"too few people to decide ({number} of 5)"
+    assert model(found, "a")["rank"] == model(found, "b")["rank"] == 1
+    (finding,) = findings(found)
+    assert finding.headline == f"code: too few people to decide ({number} of 5)."
+    assert not finding.is_decided
+    hint = "an indication that a (provider-a) is better, no verdict: too few people"
+    assert (hint in finding.sentences[-1]) is (indication is not None)
+
+
+def test_four_of_whom_not_all_used_both_give_no_indication() -> None:
+    row = pair(people(two(), 4, "a"))
+    assert (row["people_a"], row["people_b"], row["people_both"]) == (4, 8, 4)
+    assert (row["verdict"], row["indication"]) == ("too few people", None)
+
+
+def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
+    found = compared(two(person=None))
+    (row,) = found.pairs.to_dicts()
+    assert (row["verdict"], row["indication"]) == ("not decided", "A better")
+    assert row["reason"] == "the persons of more than a fifth of the runs are unknown"
+    assert row["clustered_by"] == "session and day"
+    (finding,) = findings(found)
+    assert finding.headline.endswith(
+        "no verdict, as the persons of more than a fifth of the runs are unknown."
+    )
+    assert "indication that a (provider-a) is better" in finding.sentences[-1]
+
+
+def test_the_headline_names_the_pairs_of_few_people() -> None:
+    few = people(sample("c", scores(75, 40, 8, 3), 200), 3)
+    (finding,) = findings(compared([*two(), *few]))
+    assert finding.headline == (
+        "code: take a (provider-a) or c (provider-a) for quality; b (provider-a) is shown to be "
+        "worse; too few people to decide between a (provider-a) and c (provider-a) or "
+        "b (provider-a) and c (provider-a)."
+    )
+
+
+def test_without_a_week_of_both_there_is_no_verdict() -> None:
+    rows = two()
+    rows[:40] = [row | {"started_at": UNTIL - timedelta(days=20)} for row in rows[:40]]
+    row = pair(rows)
+    assert (row["verdict"], row["counterparts"]) == ("not decided", 0)
+    assert row["reason"] == "no week in which both were used"
+
+
+def test_models_of_unlike_days_need_five_of_them() -> None:
+    # Monday 2026-11-09 and Wednesday for a, Tuesday and Thursday for b.
+    monday = UNTIL - timedelta(days=12)
+    rows = [
+        row | {"started_at": monday + timedelta(days=2 * (at % 2) + (row["model"] == "b"))}
+        for at, row in enumerate(two())
+    ]
+    row = pair(rows)
+    assert row["reason"] == "never used on the same day, and on fewer than 5 days"
+    assert row["counterparts"] == 1
+    # One run of b on Monday: there is a day of both.
+    rows[-1] |= {"started_at": monday}
+    assert pair(rows)["verdict"] == "A better"
+
+
+def test_a_model_that_is_disqualified_more_is_not_called_better() -> None:
+    out = [
+        run(900 + at, 0.0, model="a", person=f"user {at % 8}", is_disqualified=True)
+        for at in range(20)
+    ]
+    row = pair([*two(), *out])
+    assert row["verdict"] == "not decided"
+    assert row["reason"] == "the model with higher scores is disqualified more"
+    # The worse model may be disqualified as it likes.
+    out = [each | {"model": "b"} for each in out]
+    assert pair([*two(), *out])["verdict"] == "A better"
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "more"), [(10, 0, "a"), (0, 10, "b"), (1, 0, None), (5, 5, None), (0, 0, None)]
+)
+def test_disqualified_shares_are_tested(of_a: int, of_b: int, more: str | None) -> None:
+    # Fifty runs of each side: 20 % against none is no chance, 2 % is.
+    sides: list[pl.DataFrame] = [
+        runs(run(at, person=f"user {at % 10}", is_disqualified=at < number) for at in range(50))
+        for number in (of_a, of_b)
+    ]
+    assert has_more_disqualified(*sides) == more
+
+
+def test_disqualified_runs_of_a_single_person_prove_nothing() -> None:
+    side = runs(run(at, person="ada", is_disqualified=at < 9) for at in range(10))
+    assert has_more_disqualified(side, runs(run(at, person="ada") for at in range(10))) is None
+
+
+def test_a_model_that_only_failed_at_the_start_has_no_difference_without() -> None:
+    rows = [row | {"score": 0.0, "failed_at_start": True} for row in two()[:40]]
+    row = pair([*rows, *two()[40:]])
+    assert row["without_failed"] is None
+    assert row["verdict"] == "B better"
+
+
+def test_runs_that_failed_at_the_start_count_and_the_rest_is_shown() -> None:
+    failed = [
+        run(900 + at, 0.0, model="a", person=f"user {at}", failed_at_start=True) for at in range(8)
+    ]
+    found = compared([*two(), *failed])
+    (row,) = found.pairs.to_dicts()
+    # Eight of 48 runs at 0 take a sixth of 85 points, evenly from eight people: 14 of 20.
+    assert row["adjusted_difference"] == pytest.approx(20 - 85 / 6, abs=3)
+    assert row["without_failed"] == pytest.approx(20, abs=3)
+    assert (model(found, "a")["failed_at_start"], model(found, "a")["runs"]) == (8, 48)
+    assert pair(two())["without_failed"] is None
+
+
+def test_failed_starts_and_unknown_persons_are_said_in_the_report() -> None:
+    failed = [
+        run(900 + at, 0.0, model="a", person=f"user {at}", failed_at_start=True) for at in range(8)
+    ]
+    html = html_page(compared([*two(), *failed]))
+    assert "8 people; 8 failed at the start" in html
+    assert "same tasks without failed starts +" in html
+    assert "Scored by: 0 for sessions that failed" in html
+    assert "the persons of more than a fifth" in html_page(compared(two(person=None)))
+
+
+def test_other_people_on_each_side_are_counted_together() -> None:
+    rows = [
+        row | ({"person": f"other {at % 8}"} if row["model"] == "b" else {})
+        for at, row in enumerate(two())
+    ]
+    (finding,) = findings(compared(rows))
+    assert ", for these 16 people." in finding.sentences[0]
+
+
+def test_without_comparable_costs_nothing_is_saved() -> None:
+    rows = [
+        row | {"cost_usd": 0.0 if at == 79 else 0.1 if row["model"] == "b" else 1.0}
+        for at, row in enumerate(two())
+    ]
+    (finding,) = findings(compared(rows))
+    assert any("A run costs" in each for each in finding.sentences)
+    assert not any("saves" in each for each in finding.sentences)
+
+
+def test_costs_are_compared_for_the_same_tasks_by_geometric_means() -> None:
+    # A costs three times as much at every task and for everyone, but for one run of B.
+    rows = two()
+    for at, row in enumerate(rows):
+        usual = (1 + at % 8) / 10
+        row["cost_usd"] = 3 * usual if row["model"] == "a" else usual
+    row = pair(rows)
+    assert row["cost_ratio"] == pytest.approx(3)
+    rows[0]["cost_usd"] = None
+    assert pair(rows)["cost_ratio"] == pytest.approx(3)
+    rows[0]["cost_usd"] = 0.0
+    assert pair(rows)["cost_ratio"] is None

@@ -1,0 +1,56 @@
+"""Corrected p-values: the headline and the pairs share five percent."""
+
+import numpy as np
+import pytest
+
+from evaluation_pipelines.comparison.domain.verdicts import Pair, corrected, holm, weighted_holm
+
+
+def test_holm_by_hand() -> None:
+    # Sorted 0.01, 0.02, 0.03, 0.04 -> 4 * 0.01, 3 * 0.02, max(0.06, 2 * 0.03), max(0.06, 0.04).
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    # An unknown one is no test: 2 * 0.02 and 0.5; never above 1.
+    assert holm([0.02, None, 0.5]) == [pytest.approx(0.04), None, 0.5]
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_more_weight_is_corrected_less() -> None:
+    # p/w: 0.01/0.75 = 0.0133, 0.004/0.25 = 0.016: the first goes first, times all the weight,
+    # the second times the weight that is left: 0.016 * 0.25 = 0.004, not below 0.0133.
+    found = weighted_holm(np.array([0.01, 0.004]), np.array([0.75, 0.25]))
+    assert found == pytest.approx([0.01333333, 0.01333333])
+
+
+def test_a_single_pair_is_not_corrected() -> None:
+    assert corrected([Pair("code", "a", "b", 4.0, 0.04)]) == pytest.approx([0.04])
+    assert corrected([]) == []
+
+
+def test_pairs_of_two_labels_with_two_models_share_the_error_equally() -> None:
+    # Each has a quarter of each family, half of all: 2 * 0.02 = 0.04, then 1 * 0.03 -> 0.04.
+    pairs = [Pair("code", "a", "b", 4.0, 0.03), Pair("general", "a", "b", 4.0, 0.02)]
+    assert corrected(pairs) == pytest.approx([0.04, 0.04])
+
+
+def test_a_model_that_beats_every_other_needs_half_of_the_error() -> None:
+    # Three models: weights 1/2 for the headline, 1/6 for each pair. a is ahead of both with 0.02
+    # and 0.01, so the headline has 0.02: 0.02 / (1/2) = 0.04 goes first and is decided, although
+    # 0.01 / (1/6) = 0.06 alone is not.
+    pairs = [
+        Pair("code", "a", "b", 9.0, 0.02),
+        Pair("code", "a", "c", 9.0, 0.01),
+        Pair("code", "b", "c", 1.0, 0.8),
+    ]
+    assert corrected(pairs) == pytest.approx([0.04, 0.04, 0.8])
+
+
+def test_without_a_model_ahead_of_all_there_are_only_pairs() -> None:
+    # a beats b, b beats c, c beats a: 0.005 / (1/6) = 0.03 of all the weight, ...
+    pairs = [
+        Pair("code", "a", "b", 9.0, 0.005),
+        Pair("code", "a", "c", -9.0, 0.5),
+        Pair("code", "b", "c", 9.0, 0.5),
+    ]
+    assert corrected(pairs)[0] == pytest.approx(0.03)
+    assert corrected(pairs)[1] > 0.5

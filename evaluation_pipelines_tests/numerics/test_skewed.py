@@ -1,0 +1,77 @@
+"""Means of skewed amounts, by hand and by the published formula."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate
+from evaluation_pipelines.numerics.skewed import quotient, skewed_mean
+from evaluation_pipelines.numerics.student import t_quantile
+
+
+def test_lognormal_amounts_have_olssons_interval() -> None:
+    # Logarithms at normal quantiles; each run a cluster of its own.
+    logs = np.array([-1.5, -1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0, 1.5])
+    found = skewed_mean(np.exp(logs), np.arange(9), seed=1)
+    # m = 0, s² = 2 * (2.25 + 1 + 0.36 + 0.09) / 8 = 0.925.
+    # Modified Cox: m + s²/2 ± t(8) * sqrt(s²/n + s⁴/(2(n - 1))).
+    half = t_quantile(8) * math.sqrt(0.925 / 9 + 0.925**2 / 16)
+    assert found.low == pytest.approx(math.exp(0.4625 - half))
+    assert found.high == pytest.approx(math.exp(0.4625 + half))
+
+
+def test_people_whose_runs_cost_alike_widen_it() -> None:
+    random = np.random.default_rng(2)
+    people = np.repeat(np.arange(12), 5)
+    costs = np.exp(random.normal(0, 1, 12)[people] + random.normal(0, 0.3, 60))
+    together, alone = (skewed_mean(costs, each, 1) for each in (people, np.arange(60)))
+    assert _width(together) > 1.4 * _width(alone)
+
+
+def test_other_amounts_are_drawn_by_people() -> None:
+    random = np.random.default_rng(3)
+    # Two kinds of runs: the logarithms are far from normal.
+    costs = np.where(random.random(200) < 0.5, 1.0, 10.0) + random.random(200) / 100
+    found = skewed_mean(costs, np.arange(200), seed=7)
+    again, other = (skewed_mean(costs, np.arange(200), seed=seed) for seed in (7, 8))
+    assert found == again != other
+    # Near the normal interval: 5.5 ± 1.96 * 4.5 / sqrt(200).
+    assert _width(found) == pytest.approx(2 * 1.96 * costs.std() / math.sqrt(200), rel=0.15)
+
+
+def test_few_people_with_odd_amounts_have_students_interval() -> None:
+    # Three people with one run each: 0, 3 and 6 with s = 3; t(2) = 4.30265.
+    found = skewed_mean(np.array([0.0, 3, 6]), np.arange(3), seed=1)
+    assert (found.value, found.low) == (3, 0)
+    assert found.high == pytest.approx(3 + 4.30265 * 3 / math.sqrt(3), abs=1e-3)
+
+
+def test_without_spread_people_or_amounts_there_is_no_interval() -> None:
+    assert skewed_mean(np.array([]), np.array([], dtype=np.int64), 1) == UNKNOWN
+    assert skewed_mean(np.full(20, 0.5), np.arange(20), 1) == Estimate(0.5)
+    assert skewed_mean(np.array([1.0, 2]), np.zeros(2, dtype=np.int64), 1) == Estimate(1.5)
+
+
+def test_a_quotient_has_an_interval_from_both_parts() -> None:
+    # On the log scale: 80 with a factor of 1.1 either way, 0.5 with one of 1.2:
+    # sqrt(log(1.1)² + log(1.2)²) = sqrt(0.009084 + 0.033241) = 0.205730; exp: 1.228421.
+    found = quotient(Estimate(80, 80 / 1.1, 80 * 1.1), Estimate(0.5, 0.5 / 1.2, 0.5 * 1.2))
+    assert found.value == 160
+    assert (found.low, found.high) == pytest.approx((160 / 1.228421, 160 * 1.228421), rel=1e-5)
+
+
+@pytest.mark.parametrize("below", [Estimate(0.0, 0.0, 0.0), UNKNOWN])
+def test_a_quotient_by_nothing_is_unknown(below: Estimate) -> None:
+    assert quotient(Estimate(80, 70, 90), below) == UNKNOWN
+
+
+def test_a_quotient_without_an_end_above_0_has_no_interval() -> None:
+    assert quotient(Estimate(80, 70, 90), Estimate(0.5, 0.0, 1.0)) == Estimate(160)
+    assert quotient(Estimate(80), Estimate(0.5, 0.4, 0.6)) == Estimate(160)
+
+
+def _width(found: Estimate) -> float:
+    assert found.low is not None
+    assert found.high is not None
+    return found.high - found.low

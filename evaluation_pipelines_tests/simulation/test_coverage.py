@@ -1,0 +1,88 @@
+"""Intervals hold the truth and verdicts are seldom false, where the truth is known.
+
+A part of what ``python -m evaluation_pipelines_tests.benchmarks --only coverage`` measures: few
+samples in the ordinary suite, to find what is plainly wrong, and more of them among slow tests.
+"""
+
+import pytest
+
+from evaluation_pipelines_tests.simulation.measure import Measured, measure
+from evaluation_pipelines_tests.simulation.scenarios import SCENARIOS, Scenario
+
+BY_NAME = {each.name: each for each in SCENARIOS}
+FEW, MANY = 60, 400
+
+QUICK = (
+    "5 people, who used both",
+    "9 people, of each model, Zipf shares",
+    "9 people, who used both, own days, sd 5",
+    "9 people at the ceiling, 5 % zeros, 30 v 300 runs",
+)
+THOROUGH = (
+    *QUICK,
+    "5 people, who used both, Zipf and person-by-model sd 5",
+    "5 people, of each model, 200 runs",
+    "9 people, who used both, unlike mixes",
+    "5 people, of each model, own days, sd 5",
+    "5 people at the ceiling, 1 % zeros, 30 v 300 runs",
+    "ceiling, 5 % zeros of some people",
+    "costs lognormal sd 1.5",
+    "costs of people differ, sd 0.5",
+    "40 people, of each model",
+)
+
+
+def test_scenarios_have_names_of_their_own() -> None:
+    assert len(BY_NAME) == len(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_intervals_and_verdicts_are_not_plainly_wrong(name: str) -> None:
+    measured = measure(BY_NAME[name], FEW)
+    # Of 60 samples 3 are missed; 9 or more in 1 of 300 runs. A mean has two models a sample.
+    assert measured.difference.hits >= FEW - 9
+    assert measured.mean.hits >= 2 * FEW - 15
+    assert measured.false.hits <= 8
+    assert measured.refused.hits == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", THOROUGH)
+def test_intervals_hold_and_verdicts_are_seldom_false(name: str) -> None:
+    assert measure(BY_NAME[name], MANY).failures() == []
+
+
+@pytest.mark.slow
+def test_a_report_of_many_equal_models_is_seldom_wrong() -> None:
+    measured = measure(BY_NAME["5 models x 4 labels, 5 people"], 60)
+    assert measured.false.trials == 60
+    # 3 expected at most; more than 8 happen in 1 of 250 cases.
+    assert measured.false.hits <= 8
+
+
+def test_ten_points_are_found_by_nine_people_in_half_of_the_cases() -> None:
+    measured = measure(BY_NAME["10 points better, 9 people, who used both"], FEW)
+    assert measured.found.value >= 0.5
+    assert measured.found.trials == FEW
+
+
+def test_few_people_are_refused_and_three_of_both_give_an_indication() -> None:
+    measured = measure(BY_NAME["3 people who used both, 10 better"], 20)
+    assert (measured.refused.value, measured.found.hits) == (1, 0)
+    assert measured.hinted.hits > 0
+    assert measured.difference.hits >= 17
+
+
+def test_what_no_interval_sees_is_found_false_so_that_the_report_must_say_it() -> None:
+    measured = measure(Scenario("a judge that favors", judge=10.0, is_visible=False), 30)
+    assert measured.false.value > 0.5
+    assert measured.failures() == []
+
+
+def test_goals_are_judged_by_what_was_counted() -> None:
+    measured = Measured(BY_NAME["5 people, who used both"], 100)
+    for number in range(100):
+        measured.difference.add(is_hit=number < 80)
+        measured.false.add(is_hit=number < 20)
+    # 80 % ± 4, 5 % ± 2.2.
+    assert measured.failures() == ["difference covers 80.0%", "20.0% false verdicts"]
