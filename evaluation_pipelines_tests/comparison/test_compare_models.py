@@ -131,7 +131,7 @@ def put_sessions(place: Workplace, evaluations: list[Row], day: date = DAY) -> N
     )
     sessions = [
         session(
-            **{name: row[name] for name in shared}, user_id=f"user {place % 8}", session_date=day
+            **{name: row[name] for name in shared}, person_id=f"user {place % 8}", session_date=day
         )
         for place, row in enumerate(evaluations)
     ]
