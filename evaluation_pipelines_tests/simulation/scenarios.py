@@ -300,7 +300,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
     ),
     Scenario("3 people who used both, 10 better", 3, better=10.0),
-    Scenario("persons unknown, 9 people", unknown=True),
+    Scenario("persons unknown, 9 people", unknown=True, is_visible=False),
     Scenario("hidden difficulty: 30 v 60 % hard", hard=(0.3, 0.6), is_visible=False),
     Scenario("judge favors the first by 5", judge=5.0, is_visible=False),
 )

@@ -6,6 +6,7 @@ samples in the ordinary suite, to find what is plainly wrong, and more of them a
 
 import pytest
 
+from evaluation_pipelines_tests.benchmarks.coverage import BEGIN, DOCUMENT, END
 from evaluation_pipelines_tests.simulation.measure import Measured, measure
 from evaluation_pipelines_tests.simulation.scenarios import SCENARIOS, Scenario
 
@@ -32,8 +33,11 @@ THOROUGH = (
 )
 
 
-def test_scenarios_have_names_of_their_own() -> None:
+def test_the_document_shows_every_scenario_once() -> None:
     assert len(BY_NAME) == len(SCENARIOS)
+    shown = DOCUMENT.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in shown.strip().splitlines()]
+    assert rows[2:] == list(BY_NAME)
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -206,3 +206,12 @@ def test_costs_are_compared_for_the_same_tasks_by_geometric_means() -> None:
     assert pair(rows)["cost_ratio"] == pytest.approx(3)
     rows[0]["cost_usd"] = 0.0
     assert pair(rows)["cost_ratio"] is None
+
+
+def test_a_mean_cost_of_few_runs_is_called_rough() -> None:
+    few = [row | {"cost_usd": (1 + at % 7) / 10} for at, row in enumerate(two())]
+    assert ", rough<" in html_page(compared(few))
+    many = [
+        row | {"session_key": f"{row['session_key']}-{copy}"} for copy in (1, 2, 3) for row in few
+    ]
+    assert ", rough<" not in html_page(compared(many))

@@ -24,6 +24,7 @@ from evaluation_pipelines.formatting import (
     usd,
     whole,
 )
+from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 
 MODEL_HEADINGS = (
     "Model",
@@ -102,7 +103,7 @@ def model_cells(row: Row) -> list[Cell]:
         number_cell(whole(row["runs"]), row["runs"], _clusters(row)),
         _score_cell(row),
         _with_ends(row, "pass_rate", percent),
-        _with_ends(row, "avg_cost_usd", usd),
+        _cost_cell(row),
         _with_ends(row, "score_per_dollar", whole),
         _with_ends(row, "avg_duration_ms", minutes),
         _with_ends(row, "avg_tokens", tokens),
@@ -117,6 +118,13 @@ def _score_cell(row: Row) -> Cell:
         return cell
     people = f"by people {points(row['people_score'])} (n = {row['people_runs']})"
     return replace(cell, below=f"{cell.below}; {people}")
+
+
+def _cost_cell(row: Row) -> Cell:
+    """Return the mean cost; few runs may miss the rare, very expensive ones."""
+    cell = _with_ends(row, "avg_cost_usd", usd)
+    is_rough = cell.below and row["runs"] < SMALLEST_SURE
+    return replace(cell, below=f"{cell.below}, rough") if is_rough else cell
 
 
 def pair_cells(pair: Row) -> list[Cell]:
