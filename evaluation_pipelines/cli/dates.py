@@ -23,7 +23,8 @@ DATES_TO_REREAD = typer.Option(
 DATES_TO_LIST = typer.Option(
     "--date",
     metavar="A[..B]",
-    help="Only sessions that started on this UTC date, or on the dates from A to B.",
+    help="Only sessions of this session date, or of the dates from A to B: the UTC date of the "
+    "session's first ingested event.",
 )
 
 FROM_TIME = typer.Option(

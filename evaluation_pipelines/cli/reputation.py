@@ -11,7 +11,7 @@ from uuid import UUID
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import AS_OF, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -76,11 +76,6 @@ app = typer.Typer(
 
 _DEFAULT_ORGANIZATION = "default"
 _DATES_PER_BATCH = 10
-_DATES = typer.Option(
-    "--date",
-    metavar="A[..B]",
-    help="Only sessions that started on this UTC date, or on the dates from A to B. Default: all.",
-)
 _ORGANIZATION = typer.Option(
     "--organization", metavar="NAME", help="Organization of the agent, if several have it."
 )
@@ -102,7 +97,7 @@ def status() -> None:
 
 
 @app.command()
-def update(dates: Annotated[str | None, _DATES] = None) -> None:
+def update(dates: Annotated[str | None, DATES_TO_LIST] = None) -> None:
     """Load sessions and external signals into ClickHouse and recompute all scores."""
     date_range = parse_dates(dates)
     with open_stores(load_settings()) as stores:

@@ -188,7 +188,8 @@ def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
     else:
         for row in rows:
             if len(rows) > 1:
-                print_line(f"---\n# {one_line(row['session_key'])}")
+                name = one_line(f"{row['session_key']} of {row['organization_id']}")
+                print_line(f"---\n# {name}")
             print_line(to_yaml(session_summary(row)).rstrip("\n"))
 
 

@@ -1,7 +1,6 @@
 """YAML files of judge profiles: the shipped ones and those in the user's folder."""
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileEr
 SHIPPED = Path(__file__).resolve().parent / "shipped"
 
 _MAX_BYTES = 1_000_000
-_ENABLED = re.compile(r"^enabled:.*$", re.MULTILINE)
 # Most builds of PyYAML include the fast loader; both loaders read plain data only.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -51,6 +49,10 @@ def read_profile(path: Path) -> JudgeProfile:
         text = file.read(_MAX_BYTES + 1)
     if len(text) > _MAX_BYTES:
         raise ProfileError(f"{path} is larger than {_MAX_BYTES} bytes, the limit for a profile")
+    return _parsed(text, path)
+
+
+def _parsed(text: bytes, path: Path) -> JudgeProfile:
     try:
         # Aliases are refused: with them a small file can expand to any size.
         events = yaml.parse(text, Loader=_LOADER)
@@ -91,11 +93,19 @@ def keep_profile(folder: Path, profile: JudgeProfile, source: Path) -> Path:
     if source.resolve().parent == folder.resolve():
         return source
     target = folder / f"{profile.id}.yaml"
-    folder.mkdir(parents=True, exist_ok=True)
-    staged = target.with_name(f".{target.name}.new")
-    staged.write_bytes(source.read_bytes())
-    staged.replace(target)
+    _replace(target, source.read_bytes())
     return target
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = target.with_name(f".{target.name}.new")
+    try:
+        staged.write_bytes(content)
+        staged.replace(target)
+    finally:
+        staged.unlink(missing_ok=True)
 
 
 def files_fingerprint(folder: Path) -> str:
@@ -113,32 +123,57 @@ def files_fingerprint(folder: Path) -> str:
 def switch_profile(folder: Path, profile_id: str, *, enabled: bool) -> Path:
     """Set ``enabled`` in the file of a profile; a shipped one is copied into ``folder`` first.
 
-    The rest of the file stays as it is.
+    The rest of the file stays as it is. If this fails, all files stay as they are.
 
     Returns:
         Path of the file.
 
     Raises:
-        ProfileError: No file has the profile, or it is in a form that has no such line.
+        ProfileError: No file has the profile, or its file cannot be changed.
         OSError: The folder cannot be written.
     """
     files = {profile.id: path for path, profile in read_profiles(folder).profiles}
     if profile_id not in files:
         raise ProfileError(f"There is no file of a profile {profile_id} in {folder}.")
     source = files[profile_id]
-    line = f"enabled: {str(enabled).lower()}"
-    text, found = _ENABLED.subn(line, source.read_text(encoding="utf-8"))
-    if not found:
-        text = f"{text.rstrip()}\n{line}\n"
     target = source if source.parent == folder else folder / f"{profile_id}.yaml"
-    folder.mkdir(parents=True, exist_ok=True)
-    staged = target.with_name(f".{target.name}.new")
-    staged.write_text(text, encoding="utf-8")
-    if read_profile(staged).enabled is not enabled:
-        staged.unlink()
-        raise ProfileError(f"{source}: set {line} there by hand")
-    staged.replace(target)
+    if target != source and target.exists():
+        raise ProfileError(f"{target} is not a valid file of {profile_id}: correct or rename it")
+    value = str(enabled).lower()
+    try:
+        content = _with_enabled(source.read_bytes().decode(), value).encode()
+        is_switched = _parsed(content, source).enabled is enabled
+    except (UnicodeDecodeError, ProfileError):
+        is_switched = False
+    if not is_switched:
+        raise ProfileError(f"{source}: set enabled: {value} there by hand")
+    _replace(target, content)
     return target
+
+
+def _with_enabled(text: str, value: str) -> str:
+    """Return the text of a profile with this value of ``enabled``, which is added if missing."""
+    fields = _fields(text)
+    for key, old in fields.value:
+        if key.value == "enabled":
+            return f"{text[: old.start_mark.index]}{value}{text[old.end_mark.index :]}"
+    first, _ = fields.value[0]
+    quote = first.style or ""
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    separator = ", " if fields.flow_style else f"{line_end}{' ' * first.start_mark.column}"
+    start = first.start_mark.index
+    return f"{text[:start]}{quote}enabled{quote}: {value}{separator}{text[start:]}"
+
+
+def _fields(text: str) -> yaml.MappingNode:
+    """Return the fields of a profile, which are at the top or below ``profile:``."""
+    # Only the loader in Python counts positions in characters of the text.
+    match yaml.compose(text, Loader=yaml.SafeLoader):
+        case yaml.MappingNode(value=[(_, yaml.MappingNode() as inner)]):
+            return inner
+        case yaml.MappingNode() as outer:
+            return outer
+    raise ProfileError("a profile must be a mapping of fields")
 
 
 def _read_folder(folder: Path) -> tuple[list[tuple[Path, JudgeProfile]], list[str]]:

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -28,7 +28,10 @@ from evaluation_pipelines.storage.stores import Stores
 MAX_NAME_CHARACTERS = 200
 MAX_REASON_CHARACTERS = 4000
 CSV_COLUMNS = ("session", "score", "annotator", "reason")
-"""Required columns of an import; ``organization`` and ``profile`` are optional."""
+"""Required columns of an import."""
+
+OPTIONAL_CSV_COLUMNS = ("organization", "profile")
+"""Columns of an import that may be missing; all others are ignored."""
 
 _TOLERANCE = 1e-9
 _CONTENT_FIELDS = (
@@ -132,7 +135,7 @@ def import_overrides(
         skip_bad: Whether to store the good rows of a file with bad ones.
 
     Raises:
-        OverrideError: The file is not CSV, has no heading, or lacks a column.
+        OverrideError: The file is not CSV, has no heading, lacks a column, or has one twice.
     """
     rows = list(_rows(lines))
     names = {str(row["session"] or "").strip() for _, row in rows}
@@ -199,18 +202,26 @@ def _checked_text(name: str, text: str, max_characters: int) -> str:
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, dict[str | None, object]]]:
     reader = csv.DictReader(lines, restval=None, strict=True)
     try:
-        missing = [each for each in CSV_COLUMNS if each not in (reader.fieldnames or ())]
-        if missing:
-            columns = ", ".join(CSV_COLUMNS)
-            found = ", ".join(repr(each) for each in reader.fieldnames or ()) or "none"
-            raise OverrideError(
-                f"the heading lacks {', '.join(missing)}; found: {found}. Columns are separated by "
-                f"commas: {columns} and, if needed, organization and profile"
-            )
+        _check_heading(reader.fieldnames or ())
         for row in reader:
             yield reader.line_num, dict(row)
     except csv.Error as error:
         raise OverrideError(f"line {reader.line_num} is not CSV: {error}") from None
+
+
+def _check_heading(names: Sequence[str]) -> None:
+    if missing := [each for each in CSV_COLUMNS if each not in names]:
+        found = ", ".join(map(repr, names)) or "none"
+        raise OverrideError(
+            f"the heading lacks {', '.join(missing)}; found: {found}. Columns are separated by "
+            f"commas: {', '.join(CSV_COLUMNS)} and, if needed, {' and '.join(OPTIONAL_CSV_COLUMNS)}"
+        )
+    # Of a column that occurs twice, the reader would silently take the last.
+    columns = (*CSV_COLUMNS, *OPTIONAL_CSV_COLUMNS)
+    if repeated := [each for each in columns if names.count(each) > 1]:
+        raise OverrideError(
+            f"the heading has {', '.join(repeated)} more than once: remove all but one of them"
+        )
 
 
 def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverride:
@@ -223,7 +234,7 @@ def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverri
         raise OverrideError(f"score {texts['score']!r} is not a number") from None
     if not texts["session"]:
         raise OverrideError("session is empty")
-    organization, profile = (texts.get(each) or None for each in ("organization", "profile"))
+    organization, profile = (texts.get(each) or None for each in OPTIONAL_CSV_COLUMNS)
     target = lookup.find(SessionName(texts["session"], organization, profile))
     return new_override(target, HumanVerdict(score, texts["annotator"], texts["reason"]), "import")
 

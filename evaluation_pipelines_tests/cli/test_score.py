@@ -116,6 +116,21 @@ def test_a_session_of_several_organizations_is_named_with_its_organization(
     assert [row[-1] for row in listed] == ["default", "acme"]
 
 
+def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: Program) -> None:
+    content = session("two") + session("two", 100, organization__id="acme")
+    path = str(program.land("logs.jsonl", content))
+    records = json.loads(program("score", path, "--all", "--format", "json").out)
+    assert [(each["organization_id"], each["session_key"]) for each in records] == [
+        ("default", "two#baseline-1"),
+        ("acme", "two#baseline-1"),
+    ]
+    documents = program("score", path, "--all").out.splitlines()
+    assert [each for each in documents if each.startswith("# ")] == [
+        "# two#baseline-1 of default",
+        "# two#baseline-1 of acme",
+    ]
+
+
 def test_all_sessions_are_documents_of_one_yaml_stream(
     program: Program,
 ) -> None:
@@ -123,9 +138,9 @@ def test_all_sessions_are_documents_of_one_yaml_stream(
     documents = list(yaml.safe_load_all(ran.out))
     assert (ran.code, ran.err, len(documents)) == (0, "", 17)
     keys = [each for each in ran.out.splitlines() if each.startswith("# ")]
-    assert keys[0] == "# 69f7cc18-63ff-4845-9b92-b41477e9aa18#baseline-1"
-    assert keys[1] == "# 6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1"
-    assert keys[-1] == "# 97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1"
+    assert keys[0] == "# 69f7cc18-63ff-4845-9b92-b41477e9aa18#baseline-1 of default"
+    assert keys[1] == "# 6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1 of default"
+    assert keys[-1] == "# 97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1 of default"
     assert documents[1] == yaml.safe_load(UNSCORABLE)
     assert documents[-1] == yaml.safe_load(NEWEST)
     assert list(documents[-1]) == list(yaml.safe_load(NEWEST))
@@ -138,8 +153,9 @@ def test_json_is_an_array_of_unrounded_records(
     every = json.loads(program("score", SAMPLE, "--format", "json", "--all").out)
     assert (len(one), len(every)) == (1, 17)
     assert one[0] == every[-1]
-    assert list(one[0])[:4] == ["session_key", "session_id", "source_cli", "scorable"]
-    assert list(one[0])[4:] == list(yaml.safe_load(NEWEST))
+    identity = ["organization_id", "session_key", "session_id", "source_cli", "scorable"]
+    assert list(one[0])[:5] == identity
+    assert list(one[0])[5:] == list(yaml.safe_load(NEWEST))
     assert one[0]["composite"] == pytest.approx(7.9847 / 0.85, rel=1e-12)
     assert one[0]["stats"]["total_cost"] == pytest.approx(0.00612, rel=1e-12)
     assert every[1]["scorable"] is False

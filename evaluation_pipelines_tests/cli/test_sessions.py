@@ -8,7 +8,7 @@ import pytest
 
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program
 
 
@@ -34,6 +34,23 @@ def test_sessions_of_some_dates(three_days: Program) -> None:
     none = three_days("sessions", "--date", "2026-05-01")
     lake = three_days.folder / "data" / "lake"
     assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
+
+
+def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
+    program: Program,
+) -> None:
+    """The tool call of June 2 comes first, the prompt of June 1 that began the session later."""
+    program.land("a.jsonl", line(claude("tool_result", DAY_S, tool_name="Read", success="true")))
+    program("ingest")
+    program.land("b.jsonl", line(claude("user_prompt", 0)))
+    program("ingest")
+    program("build")
+    (row,) = program("sessions", "--date", "2026-06-02").table()
+    assert "2026-06-01" in row  # its start
+    assert "no sessions" in program("sessions", "--date", "2026-06-01").out
+    for command in (["sessions"], ["judge", "run"], ["reputation", "update"], ["parts"]):
+        shown = " ".join(program(*command, "--help").out.replace("│", " ").split())
+        assert "the UTC date of the session's first ingested event" in shown
 
 
 def test_an_empty_lake_prints_advice_and_writes_nothing(

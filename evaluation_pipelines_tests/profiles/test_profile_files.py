@@ -11,6 +11,7 @@ from evaluation_pipelines.profiles.profile_files import (
     keep_profile,
     read_profile,
     read_profiles,
+    switch_profile,
 )
 from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
 
@@ -127,6 +128,84 @@ def test_a_file_in_the_folder_is_not_copied(tmp_path: Path) -> None:
 
     assert keep_profile(tmp_path, read_profile(source), source) == source
     assert [each.name for each in tmp_path.iterdir()] == ["named-by-me.yaml"]
+
+
+FLOW = "name: Mine, match_labels: [code], method: heuristic, criteria: [{id: tool_count}]"
+BLOCK = FLOW.replace(", ", "\n")
+CAMEL = "  name: Mine\n  matchLabels: [code]\n  criteria: [{id: tool_count}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "when_off"),
+    [
+        (
+            f"# why\nid: mine # é\nversion: 1\nrubric: |\n  enabled: true\n{BLOCK}",
+            *("id: mine", "enabled: false\nid: mine"),
+        ),
+        (
+            f"profile:\n  id: mine\n{CAMEL}",
+            *("  id: mine", "  enabled: false\n  id: mine"),
+        ),
+        (
+            f"profile:\n  id: mine\n{CAMEL}".replace("\n", "\r\n"),
+            *("  id: mine", "  enabled: false\r\n  id: mine"),
+        ),
+        (
+            f"profile:\n  id: mine\n  enabled: yes # for now\n{CAMEL}...\n",
+            *("yes", "false"),
+        ),
+        (f"{{id: mine, version: 1, {FLOW}}}", "id: mine", "enabled: false, id: mine"),
+        (
+            f'\ufeff{{"profile": {{"id": "mine", {FLOW}}}}}\n',
+            *('"id"', '"enabled": false, "id"'),
+        ),
+    ],
+)
+def test_a_profile_is_switched_in_every_form_and_the_rest_of_its_file_stays(
+    tmp_path: Path, text: str, part: str, when_off: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(text.encode())
+
+    assert switch_profile(tmp_path, "mine", enabled=False) == path
+    assert path.read_bytes().decode() == text.replace(part, when_off, 1)
+    assert not read_profile(path).enabled
+    switch_profile(tmp_path, "mine", enabled=True)
+    assert read_profile(path).enabled
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_a_file_that_cannot_be_switched_stays_alone_and_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    content = f"{{id: mine, version: 1, {FLOW}}}".encode("utf-16")
+    path.write_bytes(content)
+
+    with pytest.raises(ProfileError, match=r"mine\.yaml: set enabled: false there by hand"):
+        switch_profile(tmp_path, "mine", enabled=False)
+    assert path.read_bytes() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_a_file_that_has_the_name_of_a_shipped_profile_is_not_overwritten(tmp_path: Path) -> None:
+    path = write(tmp_path, "code-hybrid.yaml", "id: code-hybrid\nverison: 9\n")
+
+    with pytest.raises(ProfileError, match="is not a valid file of code-hybrid"):
+        switch_profile(tmp_path, "code-hybrid", enabled=False)
+    assert path.read_text() == "id: code-hybrid\nverison: 9\n"
+
+
+def test_a_disk_without_space_leaves_no_file_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    path = write(tmp_path, "mine.yaml", PROFILE.format(version=1))
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        switch_profile(tmp_path, "mine", enabled=False)
+    assert path.read_text() == PROFILE.format(version=1)
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 def test_the_shipped_folder_is_part_of_the_package() -> None:

@@ -104,6 +104,27 @@ def test_a_file_without_its_heading_is_refused(two_sessions: Workplace, heading:
         import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x\n"], NOW)
 
 
+@pytest.mark.parametrize(
+    ("heading", "column"),
+    [
+        ("session,score,annotator,reason,score\n", "score"),
+        ("session,score,annotator,reason,profile,profile\n", "profile"),
+    ],
+)
+def test_a_column_that_the_heading_names_twice_is_refused(
+    two_sessions: Workplace, heading: str, column: str
+) -> None:
+    with pytest.raises(OverrideError, match=f"the heading has {column} more than once"):
+        import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x,30\n"], NOW)
+    assert scores(two_sessions) == []
+
+
+def test_columns_that_are_not_read_may_have_any_names(two_sessions: Workplace) -> None:
+    lines = ["session,score,annotator,reason,,,note,note\n", "s1,20,Ada,x,,,one,two\n"]
+
+    assert import_overrides(two_sessions.stores, lines, NOW) == ImportResult(1, 0, ())
+
+
 def test_a_file_that_is_no_csv_is_refused(two_sessions: Workplace) -> None:
     with pytest.raises(OverrideError, match=r"line \d is not CSV"):
         import_overrides(two_sessions.stores, [HEADING, 's1,20,"Ada"x,y,\n'], NOW)

@@ -126,6 +126,7 @@ def list_overrides(
         "source",
         "annotator",
         pl.col("made_at").dt.strftime("%Y-%m-%d %H:%M"),
+        "organization_id",
         "reason",
     ).rows()
     columns = (
@@ -137,6 +138,7 @@ def list_overrides(
         "source",
         "annotator",
         "made (UTC)",
+        "organization",
         "reason",
     )
     print_table("Overrides (scores as 0-100)", columns, rows, essential=4)

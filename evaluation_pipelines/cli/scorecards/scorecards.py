@@ -55,7 +55,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_SESSION_COLUMNS = ("started (UTC)", "label", "model", "agent")
+_SESSION_COLUMNS = ("started (UTC)", "label", "model", "agent", "organization")
 _CARD_COLUMNS = (
     *("session key", "score #", "from", "profile", "automatic #", "best"),
     *_SESSION_COLUMNS,
@@ -209,7 +209,8 @@ def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _session_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     started = row["started_at"].strftime("%Y-%m-%d %H:%M:%S")
-    return started, row["classification_label"], row["model"], row["agent_id"]
+    names = ("classification_label", "model", "agent_id", "organization_id")
+    return started, *(row[name] for name in names)
 
 
 def _source(row: Mapping[str, Any]) -> str:

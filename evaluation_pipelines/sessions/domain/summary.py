@@ -16,6 +16,8 @@ from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 # Wide enough for the largest float: telemetry may claim any cost.
 _EXACT = Context(prec=400)
 
+_IDENTITY = ("organization_id", "session_key", "session_id", "source_cli", "scorable")
+
 _SILENT_ON_EXIT_CODES = ("gemini_cli", "qwen_code")
 
 
@@ -25,8 +27,7 @@ def session_record(row: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         row: A row of ``agent_sessions`` joined with its row of ``session_performance``.
     """
-    identity = {name: row[name] for name in ("session_key", "session_id", "source_cli", "scorable")}
-    return identity | _measured(row)
+    return {name: row[name] for name in _IDENTITY} | _measured(row)
 
 
 def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:

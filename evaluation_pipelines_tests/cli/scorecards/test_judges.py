@@ -172,6 +172,9 @@ def test_the_form_with_profile_and_camel_case_is_understood(program: Program) ->
     assert (shown["version"], shown["method"], shown["match_labels"]) == (1, "heuristic", ["code"])
     assert shown["thresholds"]["tool_count_worst"] == 20
     assert shown["quality_risk_fraction"] == 0.3
+    assert program("judges", "disable", "theirs").code == 0
+    assert yaml.safe_load(program("judges", "show", "theirs").out)["enabled"] is False
+    assert program("judges", "enable", "theirs").out.startswith("theirs is on (")
 
 
 def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program) -> None:

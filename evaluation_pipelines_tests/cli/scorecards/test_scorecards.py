@@ -10,6 +10,7 @@ import pytest
 
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
+from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import SCRIPT, Program
 
 NOON = "2026-06-01T12:00"
@@ -65,6 +66,26 @@ def test_the_table_shows_score_source_and_profile(scored: Program) -> None:
     # 6 s a prompt: 100 x 40; 20 tokens out for 100 in: 100 x 30; one call: 90 x 30. Of 100: 97.
     assert first[:6] == ["a#baseline-1", "97.0", "card", "efficiency-simple", "v1", "97.0"]
     assert ran.err == ""
+
+
+def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: Program) -> None:
+    program.land("logs.jsonl", session("d") + session("d", organization__id="acme"))
+    program("ingest")
+    program("build")
+    verdict = ("--annotator", "Ada", "--reason", "seen", "--score", "20")
+    for organization in ("default", "acme"):
+        asked = ("--organization", organization)
+        assert program("scorecards", "override", "d", *verdict, *asked).code == 0
+    best = ("scorecards", "query", "--session", "d", "--profile", "best")
+    rows = program(*best).table()
+    assert {(row[0], row[-1]) for row in rows} == {
+        ("d#baseline-1", "default"),
+        ("d#baseline-1", "acme"),
+    }
+    for form in ("json", "csv"):
+        assert "acme" in program(*best, "--format", form).out
+    corrected = program("scorecards", "overrides").table()
+    assert [row[-2] for row in corrected] == ["default", "acme"]
 
 
 def test_all_file_formats_have_the_same_cards(scored: Program, tmp_path: Path) -> None:

@@ -184,6 +184,7 @@ def test_names_keep_their_letters() -> None:
 
 def test_the_record_keeps_every_bit_and_says_which_session_it_is() -> None:
     assert session_record(row(tools_ok=2, total_tools=3, active_s=100.0, cost_usd=0.123456)) == {
+        "organization_id": "default",
         "session_key": "s1#baseline-1",
         "session_id": "s1",
         "source_cli": "claude_code",
