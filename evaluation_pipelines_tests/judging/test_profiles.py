@@ -43,7 +43,7 @@ def test_a_session_is_judged_by_the_best_match_that_has_a_judge(judged: Judged) 
     judged.run()
 
     code, other = judged.score(KEY), judged.score("s2#baseline-1")
-    assert (code.judge_profile_id, code.judge_profile_version) == ("code-hybrid", 3)
+    assert (code.judge_profile_id, code.judge_profile_version) == ("code-hybrid", 4)
     assert (other.judge_profile_id, other.judge_profile_version) == ("default", 1)
 
 

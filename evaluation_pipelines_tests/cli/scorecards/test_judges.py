@@ -131,7 +131,7 @@ FORM = "{{id: mine, version: 1, name: Mine, match_labels: [{label}], method: {me
         ),
         (
             {"more": "criteria: [{id: tool_count}], disqualifiers: ['.*']"},
-            "'.*' matches every text, even an empty one",
+            "the disqualifier '.*' matches every text",
         ),
         (
             {"more": "criteria: [{id: tool_count}], enabled: true, enabled: false"},

@@ -80,6 +80,24 @@ def test_an_invalid_field_is_refused_with_its_name_and_the_reason(
     assert str(refused.value).startswith("p.yaml is not a judge profile:\n  ")
 
 
+@pytest.mark.parametrize(
+    "pattern", [".*", "x?", "$", ".+", ".", r"(?s)\A.+\z", r"\w|\s", r"[^\n]", "x|7|[ ]", r"\PC"]
+)
+def test_a_disqualifier_of_every_text_is_refused_in_a_file_and_readable_where_registered(
+    pattern: str,
+) -> None:
+    values = VALID | {"disqualifiers": ["rm", pattern]}
+    with pytest.raises(ProfileError) as refused:
+        parse_profile(values, "p.yaml")
+    assert str(refused.value) == f"p.yaml: the disqualifier {pattern!r} matches every text"
+    assert JudgeProfile.model_validate(values).disqualifiers == ("rm", pattern)
+
+
+@pytest.mark.parametrize("pattern", ["..", "x", r"\d+", r"\s", r"\S+", "^rm"])
+def test_a_disqualifier_of_some_texts_is_accepted(pattern: str) -> None:
+    assert parse_profile(VALID | {"disqualifiers": [pattern]}, "p.yaml").disqualifiers == (pattern,)
+
+
 @pytest.mark.parametrize("values", [None, [], "text", 3])
 def test_a_file_without_a_mapping_is_refused(values: object) -> None:
     with pytest.raises(ProfileError, match=r"^p.yaml: a profile must be a mapping of fields, not"):
