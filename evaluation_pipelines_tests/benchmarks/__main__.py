@@ -58,10 +58,9 @@ def main() -> None:
     for name in arguments.only:
         tell(f"{name}:")
         sections[name] = SECTIONS[name](options)
-    run = report.results(sections, options)
     report.print_outcomes([each for section in sections.values() for each in section.outcomes])
     if list(sections) == list(SECTIONS):
-        report.write(run)
+        report.write(report.results(sections, options))
 
 
 def _arguments() -> argparse.Namespace:
