@@ -44,7 +44,7 @@ SENSORS = {
     "failed_build_sensor": 30,
     "failed_run_sensor": 30,
     "alerts_sensor": 60,
-    "aggregates_sensor": 30,
+    "aggregates_sensor": 10,
     "books_sensor": 30,
     "fresh_sessions_sensor": 30,
     "reputation_sensor": 30,
