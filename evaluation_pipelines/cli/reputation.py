@@ -175,9 +175,9 @@ def identities(
 ) -> None:
     """List identities by their overall reputation, with the agents that they belong to."""
     settings, then = load_settings(), parse_as_of(as_of)
-    with read_stores(settings) as stores, _read_store(settings, then) as store:
+    with _read_store(settings, then) as store:
         scores = store.scores() if then is None else store.scores_as_of(then)
-        named = _of_organization(with_agents(stores, scores), organization)
+        named = _of_organization(with_agents(store, scores), organization)
     ranked = named.sort(-pl.col("overall_score"), "identity_id")
     if form is not OutputFormat.TABLE:
         _write_rows(ranked.head(limit), form)

@@ -205,6 +205,7 @@ def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 _STATUS = pl.Schema([("name", pl.String()), ("row_count", pl.Int64()), ("newest", UTC_TIME)])
+_AGENTS = pl.Schema([("organization_id", pl.String()), ("agent_id", pl.String())])
 _APPLIED = pl.Schema([("name", pl.String()), ("applied_at", UTC_TIME)])
 _SESSIONS = pl.Schema([("session_date", pl.Date()), ("event_id", pl.String())])
 _WINDOW = pl.Schema(
@@ -302,6 +303,10 @@ class ReputationStore:
     def scores(self) -> pl.DataFrame:
         """Return every identity as last computed: REPUTATION_SCORES."""
         return self._clickhouse.select("select_reputation_scores", REPUTATION_SCORES.schema)
+
+    def agents(self) -> pl.DataFrame:
+        """Return the agents that signals and evaluations name: ``organization_id, agent_id``."""
+        return self._clickhouse.select("select_agents", _AGENTS)
 
     def status(self) -> pl.DataFrame:
         """Return the content of the tables: ``name, row_count, newest`` (null if empty)."""

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
+from evaluation_pipelines.reputation.domain.identity import identity_id
 from evaluation_pipelines.reputation.domain.session_signals import (
     session_evaluations_of_agents,
     session_ids,
@@ -145,14 +146,13 @@ def export_reputation(stores: Stores, store: ReputationStore) -> pl.DataFrame:
     return scores
 
 
-def with_agents(stores: Stores, scores: pl.DataFrame) -> pl.DataFrame:
-    """Add the last published ``organization_id, agent_id`` to REPUTATION_SCORES.
-
-    Raises:
-        LakeError: ``agent_scores`` cannot be read.
-    """
-    agents = stores.lake.read_whole(AGENT_SCORES)
-    names = agents.select("identity_id", "organization_id", "agent_id")
+def with_agents(store: ReputationStore, scores: pl.DataFrame) -> pl.DataFrame:
+    """Add ``organization_id, agent_id`` to REPUTATION_SCORES; null where only an id is known."""
+    ids = pl.struct("organization_id", "agent_id").map_elements(
+        lambda agent: str(identity_id(agent["organization_id"], agent["agent_id"])), pl.String
+    )
+    # Attributes of other systems can say anything: only the name that has this id is its name.
+    names = store.agents().with_columns(identity_id=ids)
     return scores.join(names, on="identity_id", how="left", maintain_order="left")
 
 

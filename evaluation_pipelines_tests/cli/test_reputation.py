@@ -239,7 +239,10 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     one = program("reputation", "leaderboard", "--organization", "o2", "--format", "csv").out
     assert [line.split(",")[:2] for line in one.splitlines()[1:]] == [["o2", "scout"]]
     (identity,) = program("reputation", "identities").table()
-    assert identity[3:5] == ["+0.320", "1"]
+    assert identity[1:5] == ["scout", "default", "+0.320", "1"]
+    assert program("reputation", "identities", "--organization", "o1").table() == []
+    (named,) = program("reputation", "identities", "--organization", "default").table()
+    assert named[0] == identity[0]
     quarantine = program("quarantine", "list").out
     assert "signals/a.jsonl" in quarantine
     assert "malformed" in quarantine

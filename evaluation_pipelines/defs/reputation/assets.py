@@ -174,7 +174,7 @@ def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materiali
     """One row per identity: its reputation over 90 days."""
     with open_reputation(stores.settings, datetime.now(UTC)) as store:
         scores = export_reputation(stores, store)
-    named = with_agents(stores, scores)
+        named = with_agents(store, scores)
     best = named.sort("overall_score", descending=True).select(_SCORES_SHOWN)
     yield _materialized(scores.height, best, reputation_is_in_range(scores))
 

@@ -145,7 +145,7 @@ def read_signal(line: bytes, now: datetime, deltas: Mapping[str, float]) -> dict
         "reference_type": signal.reference_type,
         "reference_id": signal.reference_id,
         "attributes": [
-            {"key": key, "value": value} for key, value in sorted(signal.attributes.items())
+            {"key": key, "value": value} for key, value in sorted(_attributes(signal).items())
         ],
     }
 
@@ -254,6 +254,14 @@ def _identity(signal: _Signal | _RetractedSignal) -> UUID:
             f"{signal.organization_id}, {of_agent}: give one of the two"
         )
     return of_agent
+
+
+def _attributes(signal: _Signal) -> dict[str, str]:
+    """Return the attributes of a line, with the agent: an identity does not tell its name."""
+    if signal.agent_id is None:
+        return signal.attributes
+    agent = {"agent_id": signal.agent_id, "organization_id": signal.organization_id}
+    return {**signal.attributes, **agent}
 
 
 def _event_id(signal: _Signal, timestamp: datetime) -> str:
