@@ -7,4 +7,4 @@ import os
 
 # Polars keeps memory that it has used: a build would hold what its last step needed for as long as
 # the next one runs. Read when Polars is loaded.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:1000,muzzy_decay_ms:0")
+os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")

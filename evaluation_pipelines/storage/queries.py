@@ -119,24 +119,49 @@ def run_queries(
 
     ``schemas`` has the columns and types of each query's result, by its name.
     """
-    with _naming(f"query {', '.join(schemas)}"), duckdb_connection(small=small) as connection:
-        for view, source in views.items():
+    question = _Question(schemas, views, steps, params or {})
+    with _naming(f"query {', '.join(schemas)}"):
+        try:
+            with duckdb_connection(small=small) as connection:
+                return question.ask(connection)
+        except duckdb.OutOfMemoryException:
+            # What it can keep on disk was not enough.
+            with duckdb_connection(small=False, memory_limit=_MOST_MEMORY) as connection:
+                return question.ask(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked; see ``run_queries``."""
+
+    schemas: Mapping[str, pl.Schema]
+    views: Mapping[str, Source]
+    steps: Steps
+    params: Mapping[str, object]
+
+    def ask(self, connection: duckdb.DuckDBPyConnection) -> list[pl.DataFrame]:
+        """Return the rows of each query."""
+        for view, source in self.views.items():
             _create_view(connection, view, source)
-        statements = _Statements(connection, params or {})
-        for table, sql in steps.read().items():
-            with _naming(f"step {table}"):
-                statements.create(table, sql, steps.functions.get(table))
+        statements = _Statements(connection, self.params)
+        for table, sql in self.steps.read().items():
+            with _naming(f"step {table}", duckdb.OutOfMemoryException):
+                statements.create(table, sql, self.steps.functions.get(table))
         found = [
-            _fitted(statements.rows(read_sql(name)), schema) for name, schema in schemas.items()
+            _fitted(statements.rows(read_sql(name)), schema)
+            for name, schema in self.schemas.items()
         ]
         statements.refuse_unused()
         return found
 
 
 @contextmanager
-def _naming(what: str) -> Iterator[None]:
+def _naming(what: str, *passed: type[Exception]) -> Iterator[None]:
+    """Name the query or step in errors of others than these types."""
     try:
         yield
+    except passed:
+        raise
     except (duckdb.Error, pl.exceptions.PolarsError, ValueError) as error:
         raise QueryError(f"{what}: {error}") from error
 
@@ -243,24 +268,31 @@ _FATAL = (duckdb.FatalException, duckdb.InternalException)
 _KEPT_MEMORY = "256MiB"
 """Memory that the shared DuckDB keeps for the next query."""
 
+_USUAL_MEMORY = "500MiB"
+"""Memory of a large query: it writes to disk what does not fit."""
+_MOST_MEMORY = "80%"
+
 _opening = Lock()
 _shared: list[duckdb.DuckDBPyConnection] = []
 """The DuckDB that small queries share, once it is open."""
 
 
 @contextmanager
-def duckdb_connection(*, small: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+def duckdb_connection(
+    *, small: bool, memory_limit: str | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection for one query, and close it.
 
     Args:
         small: True for a query of little data: one thread of the shared DuckDB. Otherwise a new
             DuckDB with a thread per core.
+        memory_limit: Memory of a new DuckDB, 500 MiB by default: the rest is on disk.
 
     Raises:
         Exception: whatever was raised within. After an error that leaves DuckDB unusable, the next
             connection is to a new one.
     """
-    engine = _shared_engine() if small else _opened()
+    engine = _shared_engine() if small else _opened(memory_limit=memory_limit or _USUAL_MEMORY)
     connection = engine.cursor()
     try:
         connection.execute("set TimeZone = 'UTC'")

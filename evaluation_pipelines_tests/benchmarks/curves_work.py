@@ -64,6 +64,8 @@ def compare_people(folder: str, size: int) -> float:
         work.ingest()
         work.build()
         question = Question(datetime(2020, 1, 1, tzinfo=NOW.tzinfo), NOW + timedelta(days=1))
+        models = compare_models(work.stores, question, NOW).models
+        assert models["runs"].to_list() == [2 * size, 2 * size]
         return _processor_seconds(lambda: compare_models(work.stores, question, NOW))
 
 
@@ -129,8 +131,10 @@ def _sessions(count: int, second: float = 0, name: str = "s") -> bytes:
 
 def _session_of(person: int, run: int) -> bytes:
     identity = {"session__id": f"s-{person}-{run}", "user__id": f"person-{person}"}
-    request = claude("api_request", 1, model=f"model-{run % 2}", output_tokens=9, **identity)
-    return line(claude("user_prompt", 0, **identity), request)
+    tokens = {"input_tokens": 100 + person, "output_tokens": 9 * run}
+    request = claude("api_request", 1, model=f"model-{run % 2}", **tokens, **identity)
+    call = claude("tool_result", 2, tool_name="Read", success="true", **identity)
+    return line(claude("user_prompt", 0, **identity), request, call)
 
 
 @contextmanager

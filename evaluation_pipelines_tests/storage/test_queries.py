@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.storage import sql_files
+from evaluation_pipelines.storage import queries, sql_files
 from evaluation_pipelines.storage.queries import QueryError, Steps, run_queries, run_query
 
 N = pl.Schema({"n": pl.Int64})
@@ -204,3 +204,22 @@ def test_a_variable_of_python_is_no_relation(write_sql: WriteSql) -> None:
     with pytest.raises(QueryError, match="local_frame"):
         run_query("q", views={}, schema=N)
     assert local_frame.height == 1
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_a_query_that_does_not_fit_into_the_usual_memory_takes_more(
+    write_sql: WriteSql, monkeypatch: pytest.MonkeyPatch, step: bool
+) -> None:
+    monkeypatch.setattr(queries, "_USUAL_MEMORY", "40MiB")
+    # 100 letters of each of 500 000 rows in one text: 50 MB that cannot be on disk.
+    sql = (
+        "select length(string_agg(repeat('x', 100), '' order by i))::bigint as n "
+        "from range(500000) as t (i)"
+    )
+    write_sql("select n from made", made=sql) if step else write_sql(sql)
+
+    assert run_query("q", views={}, schema=N).rows() == [(50_000_000,)]
+
+    monkeypatch.setattr(queries, "_MOST_MEMORY", "40MiB")
+    with pytest.raises(QueryError, match=r"^query q: Out of Memory"):
+        run_query("q", views={}, schema=N)
