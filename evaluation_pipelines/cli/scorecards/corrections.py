@@ -48,7 +48,7 @@ _SCORES = ("override_100", "automatic_100")
 ANNOTATOR = typer.Option(metavar="NAME", help="Name of the reviewer.")
 
 
-def override_one(
+def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
     session: Annotated[str, SESSION],
     annotator: Annotated[str, ANNOTATOR],
     reason: Annotated[str, typer.Option(help="Reason of the override.")],
@@ -60,6 +60,9 @@ def override_one(
     ] = False,
     profile: Annotated[
         str | None, typer.Option(help="Profile to correct. Default: the best match.")
+    ] = None,
+    criterion: Annotated[
+        str | None, typer.Option(metavar="ID", help="The criterion that was wrong.")
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
 ) -> None:
@@ -73,7 +76,8 @@ def override_one(
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
         target = find_target(stores, registry, SessionName(session, organization, profile))
-        recorded = override(stores, target, HumanVerdict(score, annotator, reason), "person", now)
+        verdict = HumanVerdict(score, annotator, reason, criterion)
+        recorded = override(stores, target, verdict, "person", now)
     print_line(override_message(recorded))
 
 
@@ -83,7 +87,9 @@ def import_file(
         bool, typer.Option("--skip-bad", help="Store the good rows even if there are bad ones.")
     ] = False,
 ) -> None:
-    """Store overrides from a CSV file: session, score, annotator, reason[, organization, profile].
+    """Store overrides from a CSV file: session, score, annotator, reason.
+
+    Optional columns are organization, profile and criterion.
 
     Bad rows are reported with their lines; nothing is stored then, unless bad rows are skipped.
     """
@@ -126,6 +132,7 @@ def list_overrides(
         "source",
         "annotator",
         pl.col("made_at").dt.strftime("%Y-%m-%d %H:%M"),
+        "criterion_id",
         "organization_id",
         "reason",
     ).rows()
@@ -138,6 +145,7 @@ def list_overrides(
         "source",
         "annotator",
         "made (UTC)",
+        "criterion",
         "organization",
         "reason",
     )

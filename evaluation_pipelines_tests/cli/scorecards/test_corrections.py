@@ -82,6 +82,12 @@ def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program)
         (["a", "--score", "1", "--confirm"], 2, "give either --score or --confirm"),
         (["a", "--score", "1", "--reason", " "], 1, "reason is empty"),
         (["a", "--score", "1", "--profile", "x"], 1, "There is no profile x"),
+        (
+            ["a", "--score", "1", "--criterion", "tool_counts"],
+            1,
+            "has no criterion tool_counts; did you mean tool_count? Its criteria: response_time,",
+        ),
+        (["a", "--confirm", "--criterion", "tool_count"], 1, "it names no criterion"),
     ],
 )
 def test_an_invalid_override_is_refused(
@@ -102,6 +108,21 @@ def test_a_confirmation(scored: Program) -> None:
     assert scored("scorecards", "overrides").table()[0][:4] == [
         *("a#baseline-1", "97.0", "97.0", "live"),
     ]
+
+
+def test_an_override_names_the_criterion_that_was_wrong(scored: Program) -> None:
+    by = ("--annotator", "Ada", "--reason", "slow", "--criterion", "response_time")
+    assert scored("scorecards", "override", "a", "--score", "20", *by).code == 0
+    rows = b"session,score,annotator,reason,criterion\nb,20,Ada,x,tool_count\nb,20,Ada,x,\n"
+    assert scored("scorecards", "import", "-", stdin=rows).out.startswith("2 overrides stored")
+
+    assert [row[9] for row in scored("scorecards", "overrides").table()] == [
+        *("response_time", "tool_count", "-"),
+    ]
+    scored("publish")
+    with duckdb.connect(str(scored.folder / "data" / "analytics.duckdb"), read_only=True) as base:
+        found = base.sql("select criterion_id from overrides order by override_id").fetchall()
+    assert found == [("response_time",), ("tool_count",), (None,)]
 
 
 def test_overrides_are_sanitized(scored: Program) -> None:
