@@ -2,12 +2,16 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.audit_samples import open_samples
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.ledger.review_store import ReviewRound, ReviewStore
+from evaluation_pipelines.scorecards.ledger.review_store import (
+    ReviewRound,
+    ReviewStore,
+    SessionKey,
+)
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     RecordedOverride,
@@ -20,8 +24,8 @@ from evaluation_pipelines.storage.stores import Stores
 NO_REASON = "no reason given"
 """Reason of an answer until the reviewer gives one, after the automatic score was shown."""
 
-SampleKey = tuple[str, str]
-"""(organization_id, session_key)"""
+LOOKING_TIME = timedelta(minutes=10)
+"""How long a session that one reviewer looks at is shown to others only after the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +77,23 @@ class AuditReview:
         if self._reviews.newest_round(self._annotator) is None:
             self.begin(now)
 
-    def next_sample(self, seen: Collection[SampleKey]) -> AuditSample | None:
-        """Return the next sample without an answer, skipped ones last; ``None`` without any.
+    def next_sample(self, seen: Collection[SessionKey], now: datetime) -> AuditSample | None:
+        """Return the next sample without an answer, or ``None`` if there is none.
+
+        Samples that other reviewers are looking at come after the rest, skipped ones last.
 
         Args:
-            seen: Samples that were shown since the command was started.
+            seen: Sessions that were shown since the command was started.
+            now: The time.
         """
         skipped = self._round().skipped
+        with_others = self._reviews.shown_to_others(self._annotator, now - LOOKING_TIME)
         unseen = [each for each in open_samples(self._stores) if key_of(each) not in seen]
-        return min(unseen, key=lambda each: key_of(each) in skipped, default=None)
+        return min(
+            unseen,
+            key=lambda each: (key_of(each) in skipped, key_of(each) in with_others),
+            default=None,
+        )
 
     def progress(self) -> ReviewProgress:
         """Return the progress in this round."""
@@ -101,9 +113,13 @@ class AuditReview:
         name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
         return find_target(self._stores, self._registry, name)
 
+    def show(self, sample: AuditSample, now: datetime) -> None:
+        """Record that the reviewer is looking at a sample."""
+        self._reviews.show(self._annotator, key_of(sample), now)
+
     def skip(self, sample: AuditSample, now: datetime) -> None:
         """Leave a sample for later."""
-        self._reviews.skip(self._annotator, *key_of(sample), now)
+        self._reviews.skip(self._annotator, key_of(sample), now)
 
     def answer(self, target: Target, score: float, now: datetime) -> RecordedAnswer:
         """Store the score that the reviewer gave before seeing the automatic one.
@@ -148,6 +164,6 @@ class AuditReview:
         )
 
 
-def key_of(sample: AuditSample) -> SampleKey:
+def key_of(sample: AuditSample) -> SessionKey:
     """Return the key of the session of a sample."""
     return sample.organization_id, sample.session_key

@@ -1,17 +1,14 @@
-"""What a reviewer of the audit sample is shown of a session: first its work, then its score."""
+"""What a reviewer of the audit sample sees before answering: criteria and transcript."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-
-import polars as pl
 
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
@@ -27,14 +24,6 @@ class ReviewCriterion:
     id: str
     weight: float
     description: str
-
-
-@dataclass(frozen=True, slots=True)
-class AutomaticResult:
-    """How a scorecard was scored: reasoning, and scores of the criteria on the profile's scale."""
-
-    reasoning: str | None
-    criteria: dict[str, float | None]
 
 
 def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCriterion]:
@@ -66,7 +55,7 @@ def review_transcript(
         now: The time.
 
     Returns:
-        The transcript; ``None`` if the session has new events since its date was built.
+        The transcript of the target's content; ``None`` if the session has continued since.
 
     Raises:
         LakeError: A file cannot be read.
@@ -74,33 +63,17 @@ def review_transcript(
     """
     session, settings = target.session, stores.settings
     day, ids = session["session_date"], [session["session_id"]]
-    windows = read_windows(stores.lake, [day], now, settings.session_idle_minutes, ids)
     key = (session["organization_id"], session["session_key"])
-    events = read_events(stores.lake, day, [each for each in windows if window_key(each) == key])
+    windows = [
+        each
+        for each in read_windows(stores.lake, [day], now, settings.session_idle_minutes, ids)
+        if (*window_key(each), each.content_hash) == (*key, session["content_hash"])
+    ]
+    events = read_events(stores.lake, day, windows)
     if key not in events:
         return None
     redactor = partial(redact, emails=settings.judge_redact_emails)
     return build_transcript(events[key], session["content_level"], max_tokens, redactor)
-
-
-def automatic_result(stores: Stores, target: Target) -> AutomaticResult:
-    """Return what the current scorecard of the target says about its score."""
-    session, profile = target.session, target.profile
-    query = CardQuery(
-        session=session["session_key"],
-        organization=session["organization_id"],
-        profile=profile.id,
-        history=True,
-    )
-    cards = query_cards(stores, query).filter(
-        pl.col("content_hash") == session["content_hash"],
-        pl.col("profile_version") == profile.version,
-    )
-    if cards.is_empty():
-        return AutomaticResult(None, {})
-    card = cards.row(-1, named=True)
-    criteria = {each["key"]: each["value"] for each in card["criteria_scores"] or ()}
-    return AutomaticResult(card["reasoning"], criteria)
 
 
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:

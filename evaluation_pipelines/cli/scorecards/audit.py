@@ -9,6 +9,7 @@ import typer
 
 from evaluation_pipelines.cli.output import (
     fenced,
+    one_decimal,
     one_line,
     pluralize,
     print_error,
@@ -16,19 +17,20 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.scorecards.corrections import ANNOTATOR
+from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.reporting.session_view import Row, session_view
 from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     RecordedAnswer,
-    SampleKey,
     key_of,
 )
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
+from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError
 from evaluation_pipelines.scorecards.review_material import (
     WHOLE_TRANSCRIPT,
-    automatic_result,
     review_criteria,
     review_transcript,
 )
@@ -78,9 +80,9 @@ def audit(
 
 def _review(stores: Stores, review: AuditReview) -> None:
     """Show one session after the other until none is left, or the reviewer stops."""
-    seen: set[SampleKey] = set()
+    seen: set[SessionKey] = set()
     try:
-        while (sample := review.next_sample(seen)) is not None:
+        while (sample := review.next_sample(seen, datetime.now(UTC))) is not None:
             seen.add(key_of(sample))
             _review_one(stores, review, sample)
     except (click.Abort, KeyboardInterrupt):
@@ -97,6 +99,7 @@ def _review_one(stores: Stores, review: AuditReview, sample: AuditSample) -> Non
     except (SessionNotFoundError, ProfileError) as error:
         print_error(f"{one_line(sample.session_key)} can no longer be reviewed: {error}")
         return
+    review.show(sample, datetime.now(UTC))
     print_line(f"\n{review.progress()}")
     _show_work(stores, target)
     answered = _ask(stores, review, target)
@@ -181,7 +184,7 @@ def _transcript(stores: Stores, target: Target, max_tokens: int) -> str:
     """Return the fenced task, which is the first prompt, and the fenced transcript."""
     found = review_transcript(stores, target, max_tokens, datetime.now(UTC))
     if found is None:
-        return "  transcript none: the session has continued since the last build"
+        return f"  transcript none: the session has just continued; {_SKIP} leaves it for later"
     notes = []
     if found.content_level == "none":
         notes.append("no texts were logged: only what happened and when")
@@ -196,10 +199,10 @@ def _transcript(stores: Stores, target: Target, max_tokens: int) -> str:
 def _show_score(stores: Stores, answered: RecordedAnswer) -> None:
     """Print the automatic score, its reasons, and how far the answer is from it."""
     new, target = answered.recorded.new, answered.recorded.target
-    session, result = target.session, automatic_result(stores, target)
+    session, card = target.session, _card(stores, target)
     criteria = ", ".join(
-        f"{name} {'unknown' if value is None else f'{value:.1f}'}"
-        for name, value in result.criteria.items()
+        f"{each['key']} {one_decimal(each['value']) or 'unknown'}"
+        for each in card.get("criteria_scores") or ()
     )
     print_line(f"\nstored: {new.override_score:g}")
     _print_facts(
@@ -211,7 +214,17 @@ def _show_score(stores: Stores, answered: RecordedAnswer) -> None:
         }
     )
     print_line("  because")
-    print_line(fenced(result.reasoning or "-"))
+    print_line(fenced(card.get("reasoning") or "-"))
+
+
+def _card(stores: Stores, target: Target) -> Row:
+    """Return the current scorecard of the target; empty if there is none."""
+    session, profile = target.session, target.profile
+    view = session_view(stores, SessionQuery(session["session_key"], session["organization_id"]))
+    for card in view.scorecards:
+        if (card["profile_id"], card["profile_version"]) == (profile.id, profile.version):
+            return card
+    return {}
 
 
 def _difference(automatic: float | None, human: float) -> str | None:

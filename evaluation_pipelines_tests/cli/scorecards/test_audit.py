@@ -161,9 +161,9 @@ def test_resume_without_a_round_begins_one(sampled: Program) -> None:
 
 
 def test_reviewers_have_rounds_of_their_own_and_answers_in_common(sampled: Program) -> None:
-    first, second, *_ = to_review(sampled)
-    audit(sampled, b"s\nq\n")
-    assert asked(audit(sampled, b"7\n\n\nq\n", annotator="Bo")) == [first, second]
+    first, second, third, *_ = to_review(sampled)
+    audit(sampled, b"s\nq\n")  # Ada looks at the second: it is not shown to Bo now
+    assert asked(audit(sampled, b"7\n\n\nq\n", annotator="Bo")) == [first, third]
 
     resumed = audit(sampled, b"q\n", "--resume")
     assert asked(resumed) == [second]

@@ -185,13 +185,29 @@ def test_rounds_of_reviewers_are_apart_and_a_new_one_forgets_what_was_skipped(
     reviews, later = ReviewStore(ledger), NOW + timedelta(hours=1)
     assert reviews.newest_round("Ada") is None
     reviews.begin("Ada", NOW)
-    reviews.skip("Ada", "default", "s1", NOW)
+    reviews.skip("Ada", ("default", "s1"), NOW)
     reviews.begin("Bo", later)
 
     assert reviews.newest_round("Ada") == ReviewRound(NOW, frozenset({("default", "s1")}))
     assert reviews.newest_round("Bo") == ReviewRound(later, frozenset())
     reviews.begin("Ada", later)
     assert reviews.newest_round("Ada") == ReviewRound(later, frozenset())
+
+
+def test_a_session_is_with_another_reviewer_until_the_next_step_or_some_time(
+    ledger: Ledger,
+) -> None:
+    reviews, session = ReviewStore(ledger), ("default", "s1")
+    reviews.begin("Ada", NOW)
+    reviews.show("Ada", session, NOW)
+
+    assert reviews.shown_to_others("Bo", NOW) == {session}
+    assert reviews.shown_to_others("Ada", NOW) == frozenset()
+    assert reviews.shown_to_others("Bo", NOW + timedelta(seconds=1)) == frozenset()
+    reviews.show("Bo", session, NOW)
+    assert reviews.shown_to_others("Ada", NOW) == {session}
+    reviews.skip("Ada", session, NOW)
+    assert reviews.shown_to_others("Bo", NOW) == frozenset()
 
 
 def test_an_event_is_recorded_once(ledger: Ledger) -> None:

@@ -55,14 +55,15 @@ AUDIT_SAMPLES = sa.Table(
     column("override_id", sa.Integer, "the answer; null while it is open", nullable=True),
 )
 
-# Rounds of each reviewer through the audit samples, and what was skipped in them; append-only.
+# What each reviewer of the audit samples did, apart from answers; append-only.
 AUDIT_STEPS = sa.Table(
     "audit_steps",
     METADATA,
     column("position", sa.Integer, "grows with time", primary_key=True),
     column("annotator", sa.String, "who"),
-    column("organization_id", sa.String, "of the skipped session", nullable=True),
-    column("session_key", sa.String, "skipped session; null: a round began", nullable=True),
+    column("step", sa.String, "begin (a round), show or skip (a session)"),
+    column("organization_id", sa.String, "of the session", nullable=True),
+    column("session_key", sa.String, "session; null when a round begins", nullable=True),
     column("made_at", UtcTime, "when"),
     sa.Index("audit_steps_by_annotator", "annotator"),
     sqlite_autoincrement=True,

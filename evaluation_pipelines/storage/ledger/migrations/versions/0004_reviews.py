@@ -16,6 +16,7 @@ def upgrade() -> None:
         "audit_steps",
         sa.Column("position", sa.Integer, nullable=False),
         sa.Column("annotator", sa.String, nullable=False),
+        sa.Column("step", sa.String, nullable=False),
         sa.Column("organization_id", sa.String, nullable=True),
         sa.Column("session_key", sa.String, nullable=True),
         sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
