@@ -1,5 +1,6 @@
 """Command ``scorecards audit``: blind review of the audit sample."""
 
+import signal
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Annotated
@@ -80,6 +81,8 @@ def audit(
 
 def _review(stores: Stores, review: AuditReview) -> None:
     """Show one session after the other until none is left, or the reviewer stops."""
+    # Polars installs a handler after which a read goes on: Ctrl-C would wait for the next Enter.
+    signal.siginterrupt(signal.SIGINT, True)
     seen: set[SessionKey] = set()
     try:
         while (sample := review.next_sample(seen, datetime.now(UTC))) is not None:

@@ -1,15 +1,30 @@
 """``scorecards audit``: blind review of the audit sample."""
 
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
-from evaluation_pipelines_tests.program import Program, Ran
+from evaluation_pipelines_tests.program import SCRIPT, Program, Ran
 
 HIDDEN = ("automatic", "performance.composite ", "because")
 """What is printed of a score, its criteria and its reasoning."""
+
+
+IN_TERMINAL = """\
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Makes standard input the terminal that sends Ctrl-C and its end, then runs the program."""
 
 
 def yesterday() -> float:
@@ -30,6 +45,35 @@ def sampled(program: Program) -> Program:
 
 def audit(program: Program, stdin: bytes, *options: str, annotator: str = "Ada") -> Ran:
     return program("scorecards", "audit", "--annotator", annotator, *options, stdin=stdin)
+
+
+@contextmanager
+def terminal(program: Program) -> Iterator[int]:
+    """Run the command in a terminal, which is closed at the end; yield its file descriptor."""
+    screen, inside = pty.openpty()
+    command = [str(SCRIPT), "scorecards", "audit", "--annotator", "Ada", "--resume"]
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_TERMINAL, *command],
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        cwd=program.folder,
+        start_new_session=True,
+    ):
+        os.close(inside)
+        try:
+            yield screen
+        finally:
+            os.close(screen)
+
+
+def read_until(screen: int, text: bytes) -> None:
+    """Read what is printed up to a text; fail when nothing comes for a minute."""
+    printed = b""
+    while text not in printed:
+        ready, _, _ = select.select([screen], [], [], 60)
+        assert ready, printed
+        printed += os.read(screen, 4096)
 
 
 def to_review(program: Program) -> list[str]:
@@ -107,6 +151,21 @@ def test_an_answer_is_stored_before_the_score_is_shown(sampled: Program) -> None
     assert stored(sampled) == [(first, "7.0", "audit")]
     assert "no reason given" in sampled("scorecards", "overrides").out
     assert to_review(sampled) == rest
+
+
+def test_ctrl_c_stops_at_once_and_a_closed_terminal_loses_nothing(sampled: Program) -> None:
+    """Polars' own handler of the signal would wait for the next Enter."""
+    (first, *_) = to_review(sampled)
+    with terminal(sampled) as screen:
+        read_until(screen, b"q = stop): ")
+        os.write(screen, b"7\n")
+        read_until(screen, b"(Enter = none): ")
+        os.write(screen, b"\x03")
+        read_until(screen, b"Nothing is lost")
+    with terminal(sampled) as screen:
+        read_until(screen, b"q = stop): ")
+
+    assert stored(sampled) == [(first, "7.0", "audit")]
 
 
 def test_a_reason_and_a_criterion_are_added_to_the_answer(sampled: Program) -> None:
