@@ -83,25 +83,26 @@ def _review(stores: Stores, review: AuditReview) -> None:
     """Show one session after the other until none is left, or the reviewer stops."""
     # Polars installs a handler after which a read goes on: Ctrl-C would wait for the next Enter.
     signal.siginterrupt(signal.SIGINT, True)
-    seen: set[SessionKey] = set()
+    seen, gone = set[SessionKey](), set[SessionKey]()
     try:
         while (sample := review.next_sample(seen, datetime.now(UTC))) is not None:
             seen.add(key_of(sample))
-            _review_one(stores, review, sample)
+            try:
+                target = review.target(sample)
+            except (SessionNotFoundError, ProfileError) as error:
+                print_error(f"{one_line(sample.session_key)} can no longer be reviewed: {error}")
+                gone.add(key_of(sample))
+            else:
+                _review_one(stores, review, sample, target)
     except (click.Abort, KeyboardInterrupt):
         print_line()
     progress = review.progress()
     print_line(f"{progress}.")
-    if progress.answered < progress.total:
+    if review.next_sample(gone, datetime.now(UTC)) is not None:
         print_line("Nothing is lost: continue with scorecards audit --resume.")
 
 
-def _review_one(stores: Stores, review: AuditReview, sample: AuditSample) -> None:
-    try:
-        target = review.target(sample)
-    except (SessionNotFoundError, ProfileError) as error:
-        print_error(f"{one_line(sample.session_key)} can no longer be reviewed: {error}")
-        return
+def _review_one(stores: Stores, review: AuditReview, sample: AuditSample, target: Target) -> None:
     review.show(sample, datetime.now(UTC))
     print_line(f"\n{review.progress()}")
     _show_work(stores, target)

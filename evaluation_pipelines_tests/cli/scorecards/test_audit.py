@@ -281,7 +281,7 @@ def test_a_session_without_its_profile_is_passed_over(sampled: Program) -> None:
     ran = audit(sampled, b"")
 
     assert f"{sample[0]} can no longer be reviewed" in ran.err
-    assert "0 of 5 answered, 0 skipped." in ran.out
+    assert ran.out == "0 of 5 answered, 0 skipped.\n"  # there is nothing to continue
 
 
 def test_the_name_of_the_reviewer_is_required(program: Program) -> None:

@@ -179,7 +179,7 @@ def probability_of_notice(share: float, looks: int) -> float:
 
 
 def test_the_power_is_as_the_page_says() -> None:
-    page = table_rows(named("scorecards.md"), "the probability of a notice is, in percent:")
+    page = table_rows(named("scorecards.md"), "corrections, in percent:")
     expected = [
         [round(100 * probability_of_notice(share, looks)) for looks in (10, 20, 30, 60, 100)]
         for share in (0.5, 0.7, 0.8, 0.9)
