@@ -38,6 +38,8 @@ from evaluation_pipelines.scorecards.review_material import (
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _SKIP, _TRANSCRIPT, _STOP = "s", "t", "q"
@@ -145,20 +147,23 @@ def _ask(stores: Stores, review: AuditReview, target: Target) -> RecordedAnswer 
 
 
 def _ask_why(review: AuditReview, answered: RecordedAnswer) -> None:
-    """Ask for a reason and a criterion, which may both be left out."""
-    reason = str(typer.prompt("reason (Enter = none)", default="", show_default=False))
-    ids = answered.recorded.target.profile.criterion_ids
-    question = f"criterion that was wrong, if one ({', '.join(ids)}; Enter = none)"
+    """Ask for a reason and a criterion, which may both be left out, until they are valid."""
+    ids = ", ".join(answered.recorded.target.profile.criterion_ids)
     while True:
-        criterion = None
-        if not answered.recorded.new.is_confirmation:
-            criterion = str(typer.prompt(question, default="", show_default=False)).strip() or None
+        reason = _optional("reason")
+        is_right = answered.recorded.new.is_confirmation
+        criterion = None if is_right else _optional(f"criterion that was wrong, if one of {ids}")
         try:
-            review.explain(answered, reason, criterion, datetime.now(UTC))
+            review.explain(answered, reason or "", criterion, datetime.now(UTC))
         except OverrideError as error:
             print_error(str(error))
         else:
             return
+
+
+def _optional(question: str) -> str | None:
+    text = str(typer.prompt(f"{question} (Enter = none)", default="", show_default=False))
+    return text.strip() or None
 
 
 def _show_work(stores: Stores, target: Target) -> None:
@@ -186,7 +191,10 @@ def _show_work(stores: Stores, target: Target) -> None:
 
 def _transcript(stores: Stores, target: Target, max_tokens: int) -> str:
     """Return the fenced task, which is the first prompt, and the fenced transcript."""
-    found = review_transcript(stores, target, max_tokens, datetime.now(UTC))
+    try:
+        found = review_transcript(stores, target, max_tokens, datetime.now(UTC))
+    except (LakeError, QueryError) as error:
+        return f"  transcript none: {one_line(str(error))}"
     if found is None:
         return f"  transcript none: the session has just continued; {_SKIP} leaves it for later"
     notes = []

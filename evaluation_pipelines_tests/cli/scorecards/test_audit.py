@@ -169,8 +169,11 @@ def test_ctrl_c_stops_at_once_and_a_closed_terminal_loses_nothing(sampled: Progr
 
 
 def test_a_reason_and_a_criterion_are_added_to_the_answer(sampled: Program) -> None:
-    ran = audit(sampled, b"7\ntoo kind\ntool_efectiveness\ntool_effectiveness\nq\n")
+    long, wrong, right = b"x" * 4001, b"tool_efectiveness", b"tool_effectiveness"
+    lines = (b"7", long, b"", b"too kind", wrong, b"too kind", right, b"q", b"")
+    ran = audit(sampled, b"\n".join(lines))
 
+    assert "reason has 4001 characters, the maximum is 4000" in ran.err
     assert "has no criterion tool_efectiveness; did you mean tool_effectiveness?" in ran.err
     (row,) = sampled("scorecards", "overrides").table()
     assert (row[1], row[5]) == ("7.0", "audit")
@@ -271,6 +274,18 @@ def test_a_session_without_texts_says_so(sampled: Program) -> None:
     out = audit(sampled, b"q\n").out
 
     assert "  transcript no texts were logged: only what happened and when\n" in out
+
+
+def test_a_transcript_that_cannot_be_read_does_not_stop_the_review(sampled: Program) -> None:
+    events = list((sampled.folder / "data" / "lake" / "agent_events").rglob("*.parquet"))
+    assert events
+    for each in events:
+        each.chmod(0o600)
+        each.write_bytes(b"broken")
+    ran = audit(sampled, b"7\n\n\nq\n")
+
+    assert "  transcript none: " in ran.out
+    assert "1 of 5 answered, 0 skipped." in ran.out
 
 
 def test_a_session_without_its_profile_is_passed_over(sampled: Program) -> None:
