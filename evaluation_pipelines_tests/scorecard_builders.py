@@ -147,6 +147,7 @@ def said(override_id: int, score: float, **columns: object) -> Row:
         "source": "person",
         "annotator": "Ada",
         "reason": "because",
+        "criterion_id": None,
         "made_at": REGISTERED_AT,
     }
     return defaults | columns

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _COLORS = {"keep": "green", "review": "yellow", "doff": "red"}
 _MAX_CELL_CHARACTERS = 120
+_BAR = "    | "
+_MIN_FENCED_WIDTH = 20
 _UNLIMITED_WIDTH = 100_000
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -204,6 +206,25 @@ def sanitize(text: str) -> str:
 def one_line(text: str) -> str:
     """Return sanitized text as one line, so that it cannot imitate several lines of output."""
     return sanitize(text.replace("\n", "\0"))
+
+
+def fenced(text: str) -> str:
+    """Return sanitized text of several lines behind a bar, so that it cannot imitate our output.
+
+    Long lines are wrapped here and keep their indentation: what a terminal wraps would continue
+    before the bar, and what loses its indentation could imitate a line of its own.
+    """
+    console = Console()
+    width = max(console.width - len(_BAR), _MIN_FENCED_WIDTH)
+    lines = sanitize(text.expandtabs(4)).split("\n")
+    return "\n".join(f"{_BAR}{part}" for line in lines for part in _wrapped(console, line, width))
+
+
+def _wrapped(console: Console, line: str, width: int) -> list[str]:
+    text = line.lstrip(" ")
+    indent = " " * min(len(line) - len(text), width // 2)
+    parts = Text(text).wrap(console, width - len(indent))
+    return [f"{indent}{part.plain.rstrip()}" for part in parts] or [""]
 
 
 def print_line(text: str = "") -> None:

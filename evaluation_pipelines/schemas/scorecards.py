@@ -121,6 +121,7 @@ OVERRIDES = Table(
         ("source", pl.String, "person, audit (drawn at random) or import"),
         ("annotator", pl.String, "who"),
         ("reason", pl.String, "why"),
+        ("criterion_id", pl.String, "criterion that the person found wrong; null: none named"),
         ("made_at", UTC_TIME, "when"),
         (
             "state",

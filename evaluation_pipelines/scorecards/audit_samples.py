@@ -5,12 +5,7 @@ from datetime import date, datetime
 
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.audit import draw
-from evaluation_pipelines.scorecards.domain.calibration import (
-    Agreement,
-    Streak,
-    agreements,
-    streaks,
-)
+from evaluation_pipelines.scorecards.domain.calibration import Agreement, agreements
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.stores import Stores
@@ -51,7 +46,6 @@ def open_samples(stores: Stores) -> list[AuditSample]:
     return [each for each in OverrideStore(stores.ledger).samples() if each.override_id is None]
 
 
-def calibration(stores: Stores) -> tuple[list[Agreement], list[Streak]]:
-    """Return agreement of automatic and human scores, and streaks, per profile version."""
-    overrides = overrides_with_states(stores)
-    return agreements(overrides), streaks(overrides)
+def calibration(stores: Stores) -> list[Agreement]:
+    """Return the agreement of automatic and human scores per profile version."""
+    return agreements(overrides_with_states(stores))

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 
 import polars as pl
 
@@ -30,13 +31,13 @@ MAX_REASON_CHARACTERS = 4000
 CSV_COLUMNS = ("session", "score", "annotator", "reason")
 """Required columns of an import."""
 
-OPTIONAL_CSV_COLUMNS = ("organization", "profile")
+OPTIONAL_CSV_COLUMNS = ("organization", "profile", "criterion")
 """Columns of an import that may be missing; all others are ignored."""
 
 _TOLERANCE = 1e-9
 _CONTENT_FIELDS = (
     *(*SESSION_KEY, "profile_id", "content_hash"),
-    *("override_score", "annotator", "reason"),
+    *("override_score", "annotator", "reason", "criterion_id"),
 )
 """Fields in which two overrides must be equal to be the same."""
 
@@ -47,11 +48,15 @@ class OverrideError(UserError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HumanVerdict:
-    """A score by a person; ``None`` confirms the automatic score."""
+    """A score by a person; ``None`` confirms the automatic score.
+
+    ``criterion`` is the id of the criterion that the person found wrong.
+    """
 
     score: float | None
     annotator: str
     reason: str
+    criterion: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ def override(
     """Store an override, and make its date due for a build.
 
     Raises:
-        OverrideError: The score is not on the scale, or annotator or reason is empty or too long.
+        OverrideError: The score is not on the scale, annotator or reason is empty or too long, or
+            the profile has no such criterion.
     """
     new = new_override(target, verdict, source)
     (override_id,) = OverrideStore(stores.ledger).add([new], now)
@@ -97,7 +103,7 @@ def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverr
     Raises:
         OverrideError: As in :func:`override`.
     """
-    annotator = _checked_text("annotator", verdict.annotator, MAX_NAME_CHARACTERS)
+    annotator = checked_annotator(verdict.annotator)
     reason = _checked_text("reason", verdict.reason, MAX_REASON_CHARACTERS)
     score = _score(target, verdict)
     session, profile = target.session, target.profile
@@ -117,7 +123,17 @@ def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverr
         source=source,
         annotator=annotator,
         reason=reason,
+        criterion_id=_criterion(target, verdict),
     )
+
+
+def checked_annotator(annotator: str) -> str:
+    """Return the name of a reviewer without blanks around it.
+
+    Raises:
+        OverrideError: The name is empty or too long.
+    """
+    return _checked_text("annotator", annotator, MAX_NAME_CHARACTERS)
 
 
 def import_overrides(
@@ -184,6 +200,22 @@ def _score(target: Target, verdict: HumanVerdict) -> float:
     return verdict.score
 
 
+def _criterion(target: Target, verdict: HumanVerdict) -> str | None:
+    name, profile = verdict.criterion, target.profile
+    if name is None:
+        return None
+    if verdict.score is None:
+        raise OverrideError("a confirmation says that the score is right: it names no criterion")
+    if name not in profile.criterion_ids:
+        near = get_close_matches(name, profile.criterion_ids, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
+        raise OverrideError(
+            f"{profile.id} version {profile.version} has no criterion {name}{hint} "
+            f"Its criteria: {', '.join(profile.criterion_ids)}."
+        )
+    return name
+
+
 def _is_on(scale: Scale, score: float) -> bool:
     return math.isfinite(score) and scale.min <= score <= scale.max
 
@@ -214,7 +246,7 @@ def _check_heading(names: Sequence[str]) -> None:
         found = ", ".join(map(repr, names)) or "none"
         raise OverrideError(
             f"the heading lacks {', '.join(missing)}; found: {found}. Columns are separated by "
-            f"commas: {', '.join(CSV_COLUMNS)} and, if needed, {' and '.join(OPTIONAL_CSV_COLUMNS)}"
+            f"commas: {', '.join(CSV_COLUMNS)} and, if needed, {', '.join(OPTIONAL_CSV_COLUMNS)}"
         )
     # Of a column that occurs twice, the reader would silently take the last.
     columns = (*CSV_COLUMNS, *OPTIONAL_CSV_COLUMNS)
@@ -234,9 +266,10 @@ def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverri
         raise OverrideError(f"score {texts['score']!r} is not a number") from None
     if not texts["session"]:
         raise OverrideError("session is empty")
-    organization, profile = (texts.get(each) or None for each in OPTIONAL_CSV_COLUMNS)
+    organization, profile, criterion = (texts.get(each) or None for each in OPTIONAL_CSV_COLUMNS)
     target = lookup.find(SessionName(texts["session"], organization, profile))
-    return new_override(target, HumanVerdict(score, texts["annotator"], texts["reason"]), "import")
+    verdict = HumanVerdict(score, texts["annotator"], texts["reason"], criterion)
+    return new_override(target, verdict, "import")
 
 
 def _current_contents(stores: Stores, new: Iterable[NewOverride]) -> set[tuple[object, ...]]:

@@ -124,7 +124,7 @@ def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> 
     assert {each.session_date for each in samples} == {(noon - timedelta(days=1)).date()}
 
 
-@pytest.mark.parametrize(("corrections", "passed"), [(4, True), (5, False)])
+@pytest.mark.parametrize(("corrections", "passed"), [(8, True), (9, False)])
 def test_corrections_in_one_direction_warn(
     location: CodeLocation, corrections: int, passed: bool
 ) -> None:
@@ -137,7 +137,7 @@ def test_corrections_in_one_direction_warn(
 
     assert (check.passed, check.severity) == (passed, dg.AssetCheckSeverity.WARN)
     shown = check_texts(check)
-    assert ("all made the score lower" in str(shown["found"])) is not passed
+    assert ("9 of 9 corrections" in str(shown["found"])) is not passed
     assert "chosen" in str(shown["agreement, automatic minus human"])
 
 

@@ -1,49 +1,64 @@
-"""Command ``scorecards audit``: review of the audit sample."""
+"""Command ``scorecards audit``: blind review of the audit sample."""
 
+import signal
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Annotated
 
+import click
 import typer
 
 from evaluation_pipelines.cli.output import (
+    fenced,
+    one_decimal,
     one_line,
     pluralize,
     print_error,
     print_line,
     print_table,
 )
-from evaluation_pipelines.cli.scorecards.corrections import ANNOTATOR, override_message
+from evaluation_pipelines.cli.scorecards.corrections import ANNOTATOR
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reporting.session_view import session_view
+from evaluation_pipelines.reporting.session_view import Row, session_view
+from evaluation_pipelines.scorecards.audit_review import (
+    AuditReview,
+    RecordedAnswer,
+    key_of,
+)
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
-from evaluation_pipelines.scorecards.overrides import (
-    HumanVerdict,
-    OverrideError,
-    new_override,
-    override,
+from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
+from evaluation_pipelines.scorecards.overrides import OverrideError
+from evaluation_pipelines.scorecards.review_material import (
+    WHOLE_TRANSCRIPT,
+    review_criteria,
+    review_transcript,
 )
-from evaluation_pipelines.scorecards.session_lookup import SessionName, Target, find_target
+from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines.storage.stores import Stores, open_stores
 
-_SKIP, _STOP = "s", "q"
-_PROMPT = f"score, Enter = confirm, {_SKIP} = skip, {_STOP} = stop"
+_SKIP, _TRANSCRIPT, _STOP = "s", "t", "q"
+_SCREEN_TOKENS = 4000
+"""Estimated tokens of the transcript on the screen; the pager shows all of it."""
 
 
 def audit(
     annotator: Annotated[str | None, ANNOTATOR] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue your last round; skipped sessions come last.")
+    ] = False,
     only_list: Annotated[
         bool, typer.Option("--list", help="Only list the sessions to review.")
     ] = False,
 ) -> None:
-    """Review the random audit sample: confirm or correct each score.
+    """Score the audit sample blindly: your score first, then the automatic one.
 
-    Samples of missed nights are drawn first.
+    A round goes through all sessions without an answer. Every answer is stored at once.
     """
     if annotator is None and not only_list:
         raise typer.BadParameter("give your name with --annotator, or use --list")
@@ -61,74 +76,177 @@ def audit(
             columns = ("session key", "profile", "date", "organization")
             print_table("Sessions to review", columns, rows, essential=2)
         else:
-            _review(stores, samples, str(annotator))
+            review = AuditReview(stores, str(annotator))
+            (review.resume if resume else review.begin)(now)
+            _review(stores, review)
 
 
-def _review(stores: Stores, samples: list[AuditSample], annotator: str) -> None:
-    """Ask for a verdict on each sample until the reviewer stops."""
-    registry, reviewed = ProfileStore(stores.ledger).registry(), 0
-    for number, sample in enumerate(samples, 1):
-        name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
-        try:
-            target = find_target(stores, registry, name)
-        except (SessionNotFoundError, ProfileError) as error:
-            print_error(f"{one_line(sample.session_key)} can no longer be reviewed: {error}")
-            continue
-        _show(stores, target, f"{number} of {len(samples)}")
-        verdict = _ask(target, annotator)
-        if verdict == _STOP:
-            break
-        if isinstance(verdict, HumanVerdict):
-            recorded = override(stores, target, verdict, "audit", datetime.now(UTC))
-            print_line(override_message(recorded))
-            reviewed += 1
-    left = len(samples) - reviewed
-    print_line(f"{pluralize(reviewed, 'session')} reviewed, {left} left to review")
+def _review(stores: Stores, review: AuditReview) -> None:
+    """Show one session after the other until none is left, or the reviewer stops."""
+    # Polars installs a handler after which a read goes on: Ctrl-C would wait for the next Enter.
+    signal.siginterrupt(signal.SIGINT, True)
+    seen, gone = set[SessionKey](), set[SessionKey]()
+    try:
+        while (sample := review.next_sample(seen, datetime.now(UTC))) is not None:
+            seen.add(key_of(sample))
+            try:
+                target = review.target(sample)
+            except (SessionNotFoundError, ProfileError) as error:
+                print_error(f"{one_line(sample.session_key)} can no longer be reviewed: {error}")
+                gone.add(key_of(sample))
+            else:
+                _review_one(stores, review, sample, target)
+    except (click.Abort, KeyboardInterrupt):
+        print_line()
+    progress = review.progress()
+    print_line(f"{progress}.")
+    if review.next_sample(gone, datetime.now(UTC)) is not None:
+        print_line("Nothing is lost: continue with scorecards audit --resume.")
 
 
-def _ask(target: Target, annotator: str) -> HumanVerdict | str:
-    """Return the verdict of the reviewer, _SKIP or _STOP; ask again after an invalid answer."""
+def _review_one(stores: Stores, review: AuditReview, sample: AuditSample, target: Target) -> None:
+    review.show(sample, datetime.now(UTC))
+    print_line(f"\n{review.progress()}")
+    _show_work(stores, target)
+    answered = _ask(stores, review, target)
+    if answered is None:
+        review.skip(sample, datetime.now(UTC))
+        return
+    if not answered.is_answer:
+        print_line(
+            "Another reviewer has answered this session meanwhile: that answer counts for the "
+            "sample, and yours is stored as an ordinary override."
+        )
+    _show_score(stores, answered)
+    _ask_why(review, answered)
+
+
+def _ask(stores: Stores, review: AuditReview, target: Target) -> RecordedAnswer | None:
+    """Store the reviewer's score; return ``None`` to skip. An invalid answer is asked again."""
+    scale = target.profile.scale
+    question = (
+        f"your score, {scale.min:g} to {scale.max:g} ({_SKIP} = skip, "
+        f"{_TRANSCRIPT} = whole transcript, {_STOP} = stop)"
+    )
     while True:
-        text = str(typer.prompt(_PROMPT, default="", show_default=False)).strip()
-        if text in (_SKIP, _STOP):
-            return text
-        try:
-            score = float(text) if text else None
-        except ValueError:
-            print_error(f"{one_line(text)} is not a number")
+        text = str(typer.prompt(question, default="", show_default=False)).strip()
+        if text == _SKIP:
+            return None
+        if text == _STOP:
+            raise click.Abort  # as Ctrl-C and a closed terminal do
+        if text == _TRANSCRIPT:
+            click.echo_via_pager(f"{_transcript(stores, target, WHOLE_TRANSCRIPT)}\n")
             continue
         try:
-            new_override(target, HumanVerdict(score, annotator, "not given yet"), "audit")
+            return review.answer(target, float(text), datetime.now(UTC))
         except OverrideError as error:
             print_error(str(error))
-            continue
-        reason = "confirmed" if score is None else str(typer.prompt("reason"))
-        return HumanVerdict(score, annotator, reason)
+        except ValueError:
+            hint = f"{one_line(text)} is not a number" if text else "Type a score"
+            print_error(f"{hint}: the automatic score is shown after your answer.")
 
 
-def _show(stores: Stores, target: Target, position: str) -> None:
-    session, profile, score = target.session, target.profile, target.automatic_score
-    key = session["session_key"]
-    print_line(f"\n{position}: {one_line(key)}")
+def _ask_why(review: AuditReview, answered: RecordedAnswer) -> None:
+    """Ask for a reason and a criterion, which may both be left out, until they are valid."""
+    ids = ", ".join(answered.recorded.target.profile.criterion_ids)
+    while True:
+        reason = _optional("reason")
+        is_right = answered.recorded.new.is_confirmation
+        criterion = None if is_right else _optional(f"criterion that was wrong, if one of {ids}")
+        try:
+            review.explain(answered, reason or "", criterion, datetime.now(UTC))
+        except OverrideError as error:
+            print_error(str(error))
+        else:
+            return
+
+
+def _optional(question: str) -> str | None:
+    text = str(typer.prompt(f"{question} (Enter = none)", default="", show_default=False))
+    return text.strip() or None
+
+
+def _show_work(stores: Stores, target: Target) -> None:
+    """Print facts, criteria and transcript of a session; neither its score nor its model."""
+    session, profile = target.session, target.profile
     calls = f"{session['tools_ok']} of {session['total_tools']} tool calls succeeded"
-    facts = {
-        "agent": session["agent_id"],
-        "model": session["model"],
-        "label": session["classification_label"],
-        "started": f"{session['started_at']:%Y-%m-%d %H:%M} UTC",
-        "active": f"{session['active_s']:.0f} s",
-        "work": f"{pluralize(session['prompts'], 'prompt')}, {calls}, {session['status']}",
-        "profile": f"{profile.id} version {profile.version}, "
-        f"{profile.scale.min:g} to {profile.scale.max:g}",
-        "automatic": None if score is None else f"{score:.1f}",
-    }
+    _print_facts(
+        {
+            "session": session["session_key"],
+            "label": session["classification_label"],
+            "started": f"{session['started_at']:%Y-%m-%d %H:%M} UTC",
+            "active": f"{session['active_s']:.0f} s",
+            "work": f"{pluralize(session['prompts'], 'prompt')}, {calls}, {session['status']}",
+            "profile": f"{profile.id} version {profile.version}: {profile.name}",
+        }
+    )
+    criteria = [
+        f"{each.id}, {each.weight:.0%}: {each.description}"
+        for each in review_criteria(profile, stores.settings)
+    ]
+    for name, text in zip_longest(["criteria"], criteria, fillvalue=""):
+        print_line(f"  {name:10} {one_line(text)}")
+    print_line(_transcript(stores, target, _SCREEN_TOKENS))
+
+
+def _transcript(stores: Stores, target: Target, max_tokens: int) -> str:
+    """Return the fenced task, which is the first prompt, and the fenced transcript."""
+    try:
+        found = review_transcript(stores, target, max_tokens, datetime.now(UTC))
+    except (LakeError, QueryError) as error:
+        return f"  transcript none: {one_line(str(error))}"
+    if found is None:
+        return f"  transcript none: the session has just continued; {_SKIP} leaves it for later"
+    notes = []
+    if found.content_level == "none":
+        notes.append("no texts were logged: only what happened and when")
+    if found.truncated:
+        notes.append(f"shortened; {_TRANSCRIPT} shows the whole")
+    if redacted := sum(found.redactions.values()):
+        notes.append(f"{pluralize(redacted, 'secret')} removed")
+    heading = f"  transcript {'; '.join(notes)}".rstrip()
+    return f"  task\n{fenced(found.task)}\n{heading}\n{fenced(found.text)}"
+
+
+def _show_score(stores: Stores, answered: RecordedAnswer) -> None:
+    """Print the automatic score, its reasons, and how far the answer is from it."""
+    new, target = answered.recorded.new, answered.recorded.target
+    session, card = target.session, _card(stores, target)
+    criteria = ", ".join(
+        f"{each['key']} {one_decimal(each['value']) or 'unknown'}"
+        for each in card.get("criteria_scores") or ()
+    )
+    print_line(f"\nstored: {new.override_score:g}")
+    _print_facts(
+        {
+            "automatic": _difference(new.automatic_score, new.override_score),
+            "criteria": criteria or None,
+            "agent": session["agent_id"],
+            "model": session["model"],
+        }
+    )
+    print_line("  because")
+    print_line(fenced(card.get("reasoning") or "-"))
+
+
+def _card(stores: Stores, target: Target) -> Row:
+    """Return the current scorecard of the target; empty if there is none."""
+    session, profile = target.session, target.profile
+    view = session_view(stores, SessionQuery(session["session_key"], session["organization_id"]))
+    for card in view.scorecards:
+        if (card["profile_id"], card["profile_version"]) == (profile.id, profile.version):
+            return card
+    return {}
+
+
+def _difference(automatic: float | None, human: float) -> str | None:
+    if automatic is None:
+        return None
+    by = round(abs(automatic - human), 1)
+    side = "above" if automatic > human else "below"
+    return f"{automatic:.1f}, {f'{by:.1f} {side} yours' if by else 'the same as yours'}"
+
+
+def _print_facts(facts: dict[str, object]) -> None:
     for name, value in facts.items():
         print_line(f"  {name:10} {one_line(str('-' if value is None else value))}")
-    view = session_view(stores, SessionQuery(key, session["organization_id"]))
-    cards = [card for card in view.scorecards if card["profile_id"] == profile.id]
-    reasoning = cards[-1]["reasoning"] if cards else None
-    # The reasoning can have several lines; each is indented so that none imitates our output.
-    for name, part in zip_longest(
-        ["because"], filter(None, (reasoning or "-").split("\n")), fillvalue=""
-    ):
-        print_line(f"  {name:10} {one_line(part)}")

@@ -1,6 +1,7 @@
 """Commands ``scorecards override``, ``import``, ``overrides`` and ``calibration``."""
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -26,8 +27,8 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     MIN_PAIRS,
     Agreement,
     AgreementEstimate,
-    Streak,
 )
+from evaluation_pipelines.scorecards.domain.recalibration import Lean
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     OverrideError,
@@ -36,6 +37,7 @@ from evaluation_pipelines.scorecards.overrides import (
     override,
     overrides_with_states,
 )
+from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.performance import printed
@@ -48,7 +50,7 @@ _SCORES = ("override_100", "automatic_100")
 ANNOTATOR = typer.Option(metavar="NAME", help="Name of the reviewer.")
 
 
-def override_one(
+def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
     session: Annotated[str, SESSION],
     annotator: Annotated[str, ANNOTATOR],
     reason: Annotated[str, typer.Option(help="Reason of the override.")],
@@ -60,6 +62,9 @@ def override_one(
     ] = False,
     profile: Annotated[
         str | None, typer.Option(help="Profile to correct. Default: the best match.")
+    ] = None,
+    criterion: Annotated[
+        str | None, typer.Option(metavar="ID", help="The criterion that was wrong.")
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
 ) -> None:
@@ -73,7 +78,8 @@ def override_one(
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
         target = find_target(stores, registry, SessionName(session, organization, profile))
-        recorded = override(stores, target, HumanVerdict(score, annotator, reason), "person", now)
+        verdict = HumanVerdict(score, annotator, reason, criterion)
+        recorded = override(stores, target, verdict, "person", now)
     print_line(override_message(recorded))
 
 
@@ -83,7 +89,9 @@ def import_file(
         bool, typer.Option("--skip-bad", help="Store the good rows even if there are bad ones.")
     ] = False,
 ) -> None:
-    """Store overrides from a CSV file: session, score, annotator, reason[, organization, profile].
+    """Store overrides from a CSV file: session, score, annotator, reason.
+
+    Optional columns are organization, profile and criterion.
 
     Bad rows are reported with their lines; nothing is stored then, unless bad rows are skipped.
     """
@@ -126,6 +134,7 @@ def list_overrides(
         "source",
         "annotator",
         pl.col("made_at").dt.strftime("%Y-%m-%d %H:%M"),
+        "criterion_id",
         "organization_id",
         "reason",
     ).rows()
@@ -138,6 +147,7 @@ def list_overrides(
         "source",
         "annotator",
         "made (UTC)",
+        "criterion",
         "organization",
         "reason",
     )
@@ -147,7 +157,7 @@ def list_overrides(
 def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
     """Show the agreement of automatic scores with reviewers, per profile version."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
-        agreements, streaks = compute_calibration(stores)
+        agreements, leans = compute_calibration(stores), profile_leans(stores)
     if not agreements:
         print_line("No score has been corrected or confirmed yet: see scorecards audit.")
         return
@@ -159,9 +169,7 @@ def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
     print_line(
         "Only the audit sample is random; scores that people chose to correct are no measure."
     )
-    for each in streaks:
-        if each.needs_recalibration:
-            print_error(_recalibration_notice(each))
+    _print_leans(leans)
 
 
 def override_message(recorded: RecordedOverride) -> str:
@@ -181,11 +189,22 @@ def override_message(recorded: RecordedOverride) -> str:
     )
 
 
-def _recalibration_notice(streak: Streak) -> str:
-    direction = "lower" if streak.too_high else "higher"
+def _print_leans(leans: Sequence[Lean]) -> None:
+    if leans:
+        columns = ("profile", "criterion", "corrections #", "too high #", "too low #", "chance")
+        title = "The first correction of each session: the automatic score was too high or too low"
+        print_table(title, columns, map(_lean_line, leans), essential=6)
+    for each in leans:
+        if each.is_beyond_chance:
+            print_error(f"{each.notice}. See docs/scorecards.md.")
+
+
+def _lean_line(each: Lean) -> tuple[object, ...]:
     return (
-        f"recalibrate {streak.profile_id} version {streak.profile_version}: the last "
-        f"{streak.length} corrections all made the score {direction}. See docs/scorecards.md."
+        f"{each.profile_id} v{each.profile_version}",
+        each.criterion_id,
+        *(each.corrections, each.too_high, each.corrections - each.too_high),
+        "beyond" if each.is_beyond_chance else "within",
     )
 
 

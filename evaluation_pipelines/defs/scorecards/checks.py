@@ -6,6 +6,7 @@ from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
+from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.storage.stores import Stores
 
 _HEADINGS = ("profile", "version", "sample", "n", "bias", "mean error", "Spearman", "kappa")
@@ -13,25 +14,19 @@ _HEADINGS = ("profile", "version", "sample", "n", "bias", "mean error", "Spearma
 
 @dg.asset_check(
     asset=SCORECARDS.name,
-    description="No profile is corrected repeatedly in the same direction.",
+    description="No profile is corrected in one direction beyond chance.",
 )
 def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
-    """Warn if the last five corrections of a profile version have the same direction."""
-    agreed, streaks = calibration(stores)
-    lasting = [each for each in streaks if each.needs_recalibration]
-    found = "; ".join(
-        f"{each.profile_id} version {each.profile_version}: the last {each.length} corrections "
-        f"all made the score {'lower' if each.too_high else 'higher'}"
-        for each in lasting
-    )
+    """Warn if the corrections of a profile version lean one way beyond chance."""
+    notices = [each.notice for each in profile_leans(stores) if each.is_beyond_chance]
     return dg.AssetCheckResult(
-        passed=not lasting,
+        passed=not notices,
         severity=dg.AssetCheckSeverity.WARN,
         metadata={
             "expected": "corrections in both directions, or few of them",
-            "found": found or "no profile version to recalibrate",
+            "found": "; ".join(notices) or "no profile version to recalibrate",
             "agreement, automatic minus human": dg.MetadataValue.md(
-                markdown_table(_HEADINGS, [_row(each) for each in agreed])
+                markdown_table(_HEADINGS, [_row(each) for each in calibration(stores)])
             ),
         },
     )

@@ -184,6 +184,11 @@ class JudgeProfile(_Model):
         return tuple(each for each in self.criteria if is_llm or each.id not in HEURISTICS)
 
     @property
+    def criterion_ids(self) -> tuple[str, ...]:
+        """Ids of all criteria, computed and judged."""
+        return tuple(each.id for each in (*self.computed, *self.judged))
+
+    @property
     def judge_points(self) -> dict[str, int]:
         """Maximum points of each judged criterion, in proportion to the weights; the sum is 100.
 

@@ -1,4 +1,4 @@
-"""Agreement of automatic and human scores, and when a profile needs recalibration.
+"""Agreement of automatic and human scores.
 
 All errors are automatic minus human scores on 0-100: a positive bias means that the profile is too
 generous. Intervals need at least ``MIN_PAIRS`` pairs.
@@ -17,8 +17,6 @@ from evaluation_pipelines.schemas import CONTENT_KEY
 
 MIN_PAIRS = 5
 """Pairs of an automatic and a human score that an interval or a correlation needs."""
-MIN_STREAK = 5
-"""Consecutive corrections in one direction that call for a recalibration."""
 
 _BANDS = 10
 _TWO_SIDED = 0.975
@@ -59,24 +57,6 @@ class Agreement:
     kappa: AgreementEstimate
 
 
-@dataclass(frozen=True, slots=True)
-class Streak:
-    """The newest corrections of a profile version, all in one direction.
-
-    ``length`` counts them; ``too_high`` is true if the automatic scores were above the human ones.
-    """
-
-    profile_id: str
-    profile_version: int
-    length: int
-    too_high: bool
-
-    @property
-    def needs_recalibration(self) -> bool:
-        """True if the streak is long enough to act on."""
-        return self.length >= MIN_STREAK
-
-
 def agreements(overrides: pl.DataFrame) -> list[Agreement]:
     """Return the agreement per profile version, separately for audit sample and chosen sessions.
 
@@ -115,25 +95,6 @@ def agreement(
         spearman=spearman(automatic, human),
         kappa=kappa(automatic, human),
     )
-
-
-def streaks(overrides: pl.DataFrame) -> list[Streak]:
-    """Return the newest run of corrections in one direction of each profile version.
-
-    A confirmation ends a run. Of each content only the newest override counts: a session that is
-    corrected five times is one correction.
-    """
-    version_key = ("profile_id", "profile_version")
-    newest = _newest(overrides).sort(version_key, maintain_order=True)
-    found = []
-    for (profile, version), group in newest.group_by(version_key, maintain_order=True):
-        errors = (group["automatic_100"] - group["override_100"]).round(9).reverse().to_list()
-        length = 0
-        while length < len(errors) and errors[length] * errors[0] > 0:
-            length += 1
-        if length:
-            found.append(Streak(str(profile), int(str(version)), length, errors[0] > 0))
-    return found
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:

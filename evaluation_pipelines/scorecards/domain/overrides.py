@@ -23,6 +23,7 @@ OVERRIDE_ROWS = pl.Schema(
         "source": pl.String(),
         "annotator": pl.String(),
         "reason": pl.String(),
+        "criterion_id": pl.String(),
         "made_at": UTC_TIME,
     }
 )

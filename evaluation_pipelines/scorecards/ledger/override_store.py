@@ -34,6 +34,7 @@ class NewOverride:
     source: str
     annotator: str
     reason: str
+    criterion_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,32 @@ class OverrideStore:
             ids = [_insert(connection, each, now) for each in new]
             touch(connection, {each.session_date for each in new}, now)
         return ids
+
+    def answer(self, new: NewOverride, now: datetime) -> tuple[int, bool]:
+        """Store the answer to the open samples of a session, and make its date due for a build.
+
+        If they were answered meanwhile, it is an override by choice: a sample has one answer.
+
+        Returns:
+            The id of the override, and whether it is the answer.
+        """
+        with writing(self._engine) as connection:
+            override_id = _insert(connection, replace(new, source="person"), now)
+            is_answer = _answer_samples(connection, new, override_id) > 0
+            if is_answer:
+                mine = sa.update(OVERRIDES).where(_OVERRIDE.override_id == override_id)
+                connection.execute(mine.values(source="audit"))
+            touch(connection, {new.session_date}, now)
+        return override_id, is_answer
+
+    def explain(self, override_id: int, explained: NewOverride, now: datetime) -> None:
+        """Add the reason and the criterion of ``explained`` to a stored override."""
+        mine = sa.update(OVERRIDES).where(_OVERRIDE.override_id == override_id)
+        with writing(self._engine) as connection:
+            connection.execute(
+                mine.values(reason=explained.reason, criterion_id=explained.criterion_id)
+            )
+            touch(connection, {explained.session_date}, now)
 
     def of_dates(self, dates: Collection[date] | None = None) -> pl.DataFrame:
         """Return OVERRIDE_ROWS of ``dates``, or of all dates."""
@@ -119,13 +146,18 @@ def _insert(connection: sa.Connection, new: NewOverride, now: datetime) -> int:
     insert = sa.insert(OVERRIDES).values(**asdict(new), made_at=now)
     override_id = int(connection.execute(insert.returning(_OVERRIDE.override_id)).scalar_one())
     if new.source == "audit":
-        answered = sa.update(AUDIT_SAMPLES).where(
-            _SAMPLE.organization_id == new.organization_id,
-            _SAMPLE.session_key == new.session_key,
-            _SAMPLE.override_id.is_(None),
-        )
-        connection.execute(answered.values(override_id=override_id))
+        _answer_samples(connection, new, override_id)
     return override_id
+
+
+def _answer_samples(connection: sa.Connection, new: NewOverride, override_id: int) -> int:
+    """Answer the open samples of a session; return their number."""
+    answered = sa.update(AUDIT_SAMPLES).where(
+        _SAMPLE.organization_id == new.organization_id,
+        _SAMPLE.session_key == new.session_key,
+        _SAMPLE.override_id.is_(None),
+    )
+    return connection.execute(answered.values(override_id=override_id)).rowcount
 
 
 def _count(connection: sa.Connection) -> int:

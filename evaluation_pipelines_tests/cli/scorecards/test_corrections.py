@@ -82,6 +82,12 @@ def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program)
         (["a", "--score", "1", "--confirm"], 2, "give either --score or --confirm"),
         (["a", "--score", "1", "--reason", " "], 1, "reason is empty"),
         (["a", "--score", "1", "--profile", "x"], 1, "There is no profile x"),
+        (
+            ["a", "--score", "1", "--criterion", "tool_counts"],
+            1,
+            "has no criterion tool_counts; did you mean tool_count? Its criteria: response_time,",
+        ),
+        (["a", "--confirm", "--criterion", "tool_count"], 1, "it names no criterion"),
     ],
 )
 def test_an_invalid_override_is_refused(
@@ -102,6 +108,21 @@ def test_a_confirmation(scored: Program) -> None:
     assert scored("scorecards", "overrides").table()[0][:4] == [
         *("a#baseline-1", "97.0", "97.0", "live"),
     ]
+
+
+def test_an_override_names_the_criterion_that_was_wrong(scored: Program) -> None:
+    by = ("--annotator", "Ada", "--reason", "slow", "--criterion", "response_time")
+    assert scored("scorecards", "override", "a", "--score", "20", *by).code == 0
+    rows = b"session,score,annotator,reason,criterion\nb,20,Ada,x,tool_count\nb,20,Ada,x,\n"
+    assert scored("scorecards", "import", "-", stdin=rows).out.startswith("2 overrides stored")
+
+    assert [row[9] for row in scored("scorecards", "overrides").table()] == [
+        *("response_time", "tool_count", "-"),
+    ]
+    scored("publish")
+    with duckdb.connect(str(scored.folder / "data" / "analytics.duckdb"), read_only=True) as base:
+        found = base.sql("select criterion_id from overrides order by override_id").fetchall()
+    assert found == [("response_time",), ("tool_count",), (None,)]
 
 
 def test_overrides_are_sanitized(scored: Program) -> None:
@@ -182,21 +203,33 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     assert "incident-llm has not scored d; its score is that of general-performance" in refused.err
 
 
-def test_calibration_needs_five_overrides_and_may_call_for_recalibration(program: Program) -> None:
+def test_calibration_shows_agreement_corrections_and_when_to_recalibrate(program: Program) -> None:
     program("ingest")
     assert "see scorecards audit" in program("scorecards", "calibration").out
-    program.land("logs.jsonl", b"".join(work(f"s{n}", n * 60, "simple") for n in range(5)))
+    program.land("logs.jsonl", b"".join(work(f"s{n}", n * 60, "simple") for n in range(9)))
     program("ingest")
     program("build")
-    for number in range(5):
-        program(
-            *("scorecards", "override", f"s{number}", "--score", str(50 + number)),
-            *("--annotator", "Ada", "--reason", "too generous"),
-        )
-        shown = program("scorecards", "calibration")
-        assert ("recalibrate efficiency-simple version 1" in shown.err) is (number == 4)
-        if number < 4:
-            assert f"not yet: {number + 1} of 5" in shown.out
+    by = ("--annotator", "Ada", "--reason", "too generous")
+    for number in range(4):
+        score = ("--score", str(50 + number), "--criterion", "response_time")
+        program("scorecards", "override", f"s{number}", *score, *by)
+    shown = program("scorecards", "calibration")
+    assert "not yet: 4 of 5" in shown.out
+
+    program("scorecards", "override", "s4", "--score", "54", *by)
+    shown = program("scorecards", "calibration")
     # 97 - 50 ... 97 - 54: 45 on average; standard deviation 1.58, half width 1.96.
     assert "+45.0 (+43.0 to +47.0)" in shown.out
-    assert "the last 5 corrections all made the score lower" in shown.err
+    leaning = [line.split() for line in shown.out.splitlines() if line.endswith("within")]
+    assert leaning == [
+        ["efficiency-simple", "v1", "-", "5", "5", "0", "within"],
+        ["efficiency-simple", "v1", "response_time", "4", "4", "0", "within"],
+    ]
+    for number in range(5, 9):
+        assert shown.err == ""
+        program("scorecards", "override", f"s{number}", "--score", "10", *by)
+        shown = program("scorecards", "calibration")
+    assert shown.err == (
+        "recalibrate efficiency-simple version 1: 9 of 9 corrections (by 1 person) made the score "
+        "lower, which is beyond chance. See docs/scorecards.md.\n"
+    )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import OVERRIDES
-from evaluation_pipelines.scorecards.domain.calibration import agreements, kappa, spearman, streaks
+from evaluation_pipelines.scorecards.domain.calibration import agreements, kappa, spearman
 from evaluation_pipelines_tests.builders import at
 
 
@@ -151,46 +151,6 @@ def test_overrides_without_an_automatic_score_are_left_out_and_stale_ones_are_no
     assert agreements(overrides((None, 50))) == []
     (stale,) = agreements(overrides((50, 50), state="stale"))  # still valid for its content
     assert stale.n == 1
-
-
-@pytest.mark.parametrize(
-    ("errors", "length", "too_high"),
-    [
-        ([10, 10, 10, 10, 10], 5, True),
-        ([-1, -1, -1, -1, -1, -1], 6, False),
-        ([10, -10, 10, 10, 10, 10], 4, True),
-        ([10, 10, 10, 10, 0, 10], 1, True),  # a confirmation in between
-        ([10, 10, 10, 10, -10], 1, False),
-        ([0.5, 0.5, 0.5, 0.5, 0.5], 5, True),
-    ],
-)
-def test_a_streak_is_the_newest_corrections_in_one_direction(
-    errors: list[float], length: int, too_high: bool
-) -> None:
-    (found,) = streaks(overrides(*[(50 + error, 50) for error in errors]))
-
-    assert (found.length, found.too_high) == (length, too_high)
-    assert found.needs_recalibration is (length >= 5)
-
-
-def test_one_session_that_is_corrected_five_times_is_one_correction() -> None:
-    (found,) = streaks(overrides(*[(60, 50)] * 5, session_key="s#baseline-1", content_hash="0"))
-
-    assert (found.length, found.needs_recalibration) == (1, False)
-
-
-def test_a_confirmation_ends_a_streak() -> None:
-    assert streaks(overrides((60, 50), (60, 50), (50, 50))) == []
-    assert streaks(overrides((None, 50))) == []
-
-
-def test_streaks_of_versions_are_apart() -> None:
-    both = pl.concat([overrides((60, 50)), overrides((40, 50), profile_version=2)])
-
-    assert [(each.profile_version, each.too_high) for each in streaks(both)] == [
-        (1, True),
-        (2, False),
-    ]
 
 
 @given(

@@ -18,6 +18,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
     NewOverride,
     OverrideStore,
 )
+from evaluation_pipelines.scorecards.ledger.review_store import ReviewRound, ReviewStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
 from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
@@ -131,6 +132,82 @@ def test_a_sample_is_stored_once_and_an_audit_answers_it(ledger: Ledger) -> None
         "s1": answer,
         "s2": None,
     }
+
+
+def test_a_sample_has_one_answer_and_a_later_one_is_an_override_by_choice(ledger: Ledger) -> None:
+    store = OverrideStore(ledger)
+    store.add_samples([sample()])
+    first, is_first = store.answer(new(), NOW)
+    second, is_second = store.answer(new(annotator="Bo"), NOW)
+
+    assert (is_first, is_second) == (True, False)
+    assert [each.override_id for each in store.samples()] == [first]
+    rows = store.of_dates().select("override_id", "source", "annotator").rows()
+    assert rows == [(first, "audit", "Ada"), (second, "person", "Bo")]
+    assert due(ledger) == [DAY]
+
+
+def test_two_reviewers_at_the_same_time_give_one_answer(url: str) -> None:
+    both, go = [open_ledger(url), open_ledger(url)], threading.Barrier(2)
+    keys = [f"s{number}" for number in range(20)]
+    OverrideStore(both[0]).add_samples([sample(key) for key in keys])
+    answers: list[bool] = []
+
+    def answer(ledger: Ledger) -> None:
+        go.wait()
+        answers.extend(OverrideStore(ledger).answer(new(session_key=key), NOW)[1] for key in keys)
+
+    threads = [threading.Thread(target=answer, args=(each,)) for each in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(answers) == {True: 20, False: 20}
+    sources = OverrideStore(both[0]).of_dates()["source"].to_list()
+    assert Counter(sources) == {"audit": 20, "person": 20}
+    for each in both:
+        each.close()
+
+
+def test_a_reason_is_added_to_an_answer(ledger: Ledger) -> None:
+    store = OverrideStore(ledger)
+    override_id, _ = store.answer(new(), NOW)
+    store.explain(override_id, new(reason="too kind", criterion_id="tool_count"), NOW)
+
+    (row,) = store.of_dates().rows(named=True)
+    assert (row["reason"], row["criterion_id"]) == ("too kind", "tool_count")
+    assert (row["override_score"], row["made_at"]) == (20, NOW)
+
+
+def test_rounds_of_reviewers_are_apart_and_a_new_one_forgets_what_was_skipped(
+    ledger: Ledger,
+) -> None:
+    reviews, later = ReviewStore(ledger), NOW + timedelta(hours=1)
+    assert reviews.newest_round("Ada") is None
+    reviews.begin("Ada", NOW)
+    reviews.skip("Ada", ("default", "s1"), NOW)
+    reviews.begin("Bo", later)
+
+    assert reviews.newest_round("Ada") == ReviewRound(NOW, frozenset({("default", "s1")}))
+    assert reviews.newest_round("Bo") == ReviewRound(later, frozenset())
+    reviews.begin("Ada", later)
+    assert reviews.newest_round("Ada") == ReviewRound(later, frozenset())
+
+
+def test_a_session_is_with_another_reviewer_until_the_next_step_or_some_time(
+    ledger: Ledger,
+) -> None:
+    reviews, session = ReviewStore(ledger), ("default", "s1")
+    reviews.begin("Ada", NOW)
+    reviews.show("Ada", session, NOW)
+
+    assert reviews.shown_to_others("Bo", NOW) == {session}
+    assert reviews.shown_to_others("Ada", NOW) == frozenset()
+    assert reviews.shown_to_others("Bo", NOW + timedelta(seconds=1)) == frozenset()
+    reviews.show("Bo", session, NOW)
+    assert reviews.shown_to_others("Ada", NOW) == {session}
+    reviews.skip("Ada", session, NOW)
+    assert reviews.shown_to_others("Bo", NOW) == frozenset()
 
 
 def test_an_event_is_recorded_once(ledger: Ledger) -> None:

@@ -59,6 +59,19 @@ def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
     }
 
 
+def test_a_ledger_without_reviews_is_migrated(url: str) -> None:
+    ledger = open_ledger(url)
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.text("DROP TABLE audit_steps"))
+        connection.execute(sa.text("ALTER TABLE overrides DROP COLUMN criterion_id"))
+    set_revision(ledger.engine, "identities")
+    ledger.close()
+
+    migrated = open_ledger(url)
+    assert differences(migrated.engine) == []
+    migrated.close()
+
+
 def test_a_missing_index_would_be_noticed(ledger: Ledger) -> None:
     with writing(ledger.engine) as connection:
         connection.execute(sa.text("DROP INDEX parts_by_date"))

@@ -1,4 +1,4 @@
-"""Ledger tables of profiles, overrides, audit samples, evaluation events, scheduled rebuilds."""
+"""Ledger tables of profiles, overrides, audits, evaluation events and scheduled rebuilds."""
 
 import sqlalchemy as sa
 
@@ -17,7 +17,7 @@ JUDGE_PROFILES = sa.Table(
     column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
 )
 
-# Scores by people; append-only.
+# Scores by people; append-only, but an answer to the audit sample gets its reason afterwards.
 OVERRIDES = sa.Table(
     "overrides",
     METADATA,
@@ -36,6 +36,7 @@ OVERRIDES = sa.Table(
     column("source", sa.String, "person, audit or import"),
     column("annotator", sa.String, "who"),
     column("reason", sa.String, "why"),
+    column("criterion_id", sa.String, "criterion that was wrong, if named", nullable=True),
     column("made_at", UtcTime, "when"),
     sa.Index("overrides_by_date", "session_date"),
     sqlite_autoincrement=True,
@@ -52,6 +53,20 @@ AUDIT_SAMPLES = sa.Table(
     column("content_hash", sa.String, "content at that time"),
     column("drawn_at", UtcTime, "when"),
     column("override_id", sa.Integer, "the answer; null while it is open", nullable=True),
+)
+
+# What each reviewer of the audit samples did, apart from answers; append-only.
+AUDIT_STEPS = sa.Table(
+    "audit_steps",
+    METADATA,
+    column("position", sa.Integer, "grows with time", primary_key=True),
+    column("annotator", sa.String, "who"),
+    column("step", sa.String, "begin (a round), show or skip (a session)"),
+    column("organization_id", sa.String, "of the session", nullable=True),
+    column("session_key", sa.String, "session; null when a round begins", nullable=True),
+    column("made_at", UtcTime, "when"),
+    sa.Index("audit_steps_by_annotator", "annotator"),
+    sqlite_autoincrement=True,
 )
 
 # Events about effective scores, for other systems.

@@ -1,0 +1,86 @@
+"""What a reviewer of the audit sample sees before answering: criteria and transcript."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
+from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
+from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.scorecards.session_lookup import Target
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.stores import Stores
+
+WHOLE_TRANSCRIPT = 10**9
+"""Tokens of a transcript that is not shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCriterion:
+    """A criterion of a profile; ``weight`` is its share of 1, ``description`` may be empty."""
+
+    id: str
+    weight: float
+    description: str
+
+
+def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCriterion]:
+    """Return the criteria of a profile; those of a judge are described by its rubric."""
+    described = _rubric_descriptions(profile, settings)
+    computed = {each.id for each in profile.computed}
+    criteria = (*profile.computed, *profile.judged)
+    total = sum(each.weight for each in criteria)
+    return [
+        ReviewCriterion(
+            each.id,
+            each.weight / total,
+            each.description
+            or ("computed" if each.id in computed else described.get(each.id, each.name)),
+        )
+        for each in criteria
+    ]
+
+
+def review_transcript(
+    stores: Stores, target: Target, max_tokens: int, now: datetime
+) -> Transcript | None:
+    """Return the transcript that the judge reads, without model and secrets.
+
+    Args:
+        stores: Lake and settings.
+        target: The session.
+        max_tokens: Estimated tokens; a longer one is shortened and says where.
+        now: The time.
+
+    Returns:
+        The transcript of the target's content; ``None`` if the session has continued since.
+
+    Raises:
+        LakeError: A file cannot be read.
+        QueryError: The SQL failed.
+    """
+    session, settings = target.session, stores.settings
+    day, ids = session["session_date"], [session["session_id"]]
+    key = (session["organization_id"], session["session_key"])
+    windows = [
+        each
+        for each in read_windows(stores.lake, [day], now, settings.session_idle_minutes, ids)
+        if (*window_key(each), each.content_hash) == (*key, session["content_hash"])
+    ]
+    events = read_events(stores.lake, day, windows)
+    if key not in events:
+        return None
+    redactor = partial(redact, emails=settings.judge_redact_emails)
+    return build_transcript(events[key], session["content_level"], max_tokens, redactor)
+
+
+def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:
+    """Return descriptions by criterion; none if the rubric cannot be read."""
+    try:
+        rubrics = load_rubrics(settings.judge_rubrics_dir)
+    except RubricError:
+        return {}
+    rubric = rubrics.get(profile.rubric or "")
+    return {} if rubric is None else {each.id: each.description for each in rubric.criteria}

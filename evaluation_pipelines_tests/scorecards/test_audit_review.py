@@ -1,0 +1,108 @@
+"""Rounds of several reviewers through one audit sample."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from evaluation_pipelines.scorecards.audit_review import (
+    LOOKING_TIME,
+    NO_REASON,
+    AuditReview,
+    RecordedAnswer,
+    key_of,
+)
+from evaluation_pipelines.scorecards.audit_samples import open_samples
+from evaluation_pipelines.scorecards.ledger.override_store import (
+    AuditSample,
+    OverrideStore,
+)
+from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
+from evaluation_pipelines.scorecards.overrides import OverrideError
+from evaluation_pipelines_tests.judged import JUNE_1, fill
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+KEYS = ("s1#baseline-1", "s2#baseline-1", "s3#baseline-1")
+
+
+@pytest.fixture
+def sampled(workplace: Workplace) -> Workplace:
+    """Three sessions, all of them in the audit sample."""
+    fill(workplace, *(session(f"s{number}", number) for number in (1, 2, 3)))
+    samples = [AuditSample(JUNE_1, "default", key, "general-performance", "0", NOW) for key in KEYS]
+    OverrideStore(workplace.ledger).add_samples(samples)
+    return workplace
+
+
+def begun(workplace: Workplace, annotator: str) -> AuditReview:
+    review = AuditReview(workplace.stores, annotator)
+    review.begin(NOW)
+    return review
+
+
+def first_of(workplace: Workplace) -> AuditSample:
+    return open_samples(workplace.stores)[0]
+
+
+def answer(review: AuditReview, sample: AuditSample, score: float) -> RecordedAnswer:
+    return review.answer(review.target(sample), score, NOW)
+
+
+def order(review: AuditReview, now: datetime) -> list[str]:
+    """Return the sessions in the order in which they are shown."""
+    seen, keys = set[SessionKey](), list[str]()
+    while (sample := review.next_sample(seen, now)) is not None:
+        seen.add(key_of(sample))
+        keys.append(sample.session_key)
+    return keys
+
+
+def test_the_first_of_two_answers_to_one_session_is_the_answer(sampled: Workplace) -> None:
+    ada, bo, sample = begun(sampled, "Ada"), begun(sampled, "Bo"), first_of(sampled)
+    first, second = answer(ada, sample, 20), answer(bo, sample, 80)
+
+    assert (first.is_answer, second.is_answer) == (True, False)
+    rows = OverrideStore(sampled.ledger).of_dates()
+    assert rows.select("annotator", "override_score", "source", "reason").rows() == [
+        ("Ada", 20, "audit", NO_REASON),
+        ("Bo", 80, "person", NO_REASON),
+    ]
+    assert str(ada.progress()) == "1 of 3 answered, 0 skipped"
+    assert str(bo.progress()) == "0 of 2 answered, 0 skipped"
+
+
+def test_a_reason_changes_neither_score_nor_source(sampled: Workplace) -> None:
+    ada, sample = begun(sampled, "Ada"), first_of(sampled)
+    given = answer(ada, sample, 20)
+    ada.explain(given, " too kind ", "tool_effectiveness", NOW)
+    with pytest.raises(OverrideError, match="has no criterion speed"):
+        ada.explain(given, "x", "speed", NOW)
+
+    (row,) = OverrideStore(sampled.ledger).of_dates().rows(named=True)
+    assert (row["override_score"], row["source"]) == (20, "audit")
+    assert (row["reason"], row["criterion_id"]) == ("too kind", "tool_effectiveness")
+    ada.explain(given, "", None, NOW)
+    assert OverrideStore(sampled.ledger).of_dates()["reason"].to_list() == [NO_REASON]
+
+
+def test_a_session_that_another_reviewer_looks_at_comes_later_for_a_while(
+    sampled: Workplace,
+) -> None:
+    ada, bo = begun(sampled, "Ada"), begun(sampled, "Bo")
+    first = ada.next_sample((), NOW)
+    assert first is not None
+    assert first.session_key == KEYS[0]
+    ada.show(first, NOW)
+
+    later = NOW + LOOKING_TIME + timedelta(seconds=1)
+    assert order(bo, NOW) == [KEYS[1], KEYS[2], KEYS[0]]
+    assert order(bo, later) == list(KEYS)
+    bo.skip(first, NOW)
+    assert order(bo, later) == [KEYS[1], KEYS[2], KEYS[0]]
+
+
+def test_a_reviewer_needs_a_name_and_a_round(sampled: Workplace) -> None:
+    with pytest.raises(OverrideError, match="annotator is empty"):
+        AuditReview(sampled.stores, " ")
+    with pytest.raises(RuntimeError, match="must be called first"):
+        AuditReview(sampled.stores, "Ada").progress()
