@@ -38,7 +38,11 @@ class NewOverride:
 
 @dataclass(frozen=True, slots=True)
 class AuditSample:
-    """A session that people are asked to review; ``override_id`` is the answer."""
+    """A session that people are asked to review.
+
+    ``override_id`` is the answer. Version, label and model are the stratum that it was drawn from,
+    at the given probability; unknown for samples of before these were recorded.
+    """
 
     session_date: date
     organization_id: str
@@ -47,6 +51,10 @@ class AuditSample:
     content_hash: str
     drawn_at: datetime
     override_id: int | None = None
+    profile_version: int | None = None
+    classification_label: str | None = None
+    model: str | None = None
+    inclusion_probability: float | None = None
 
 
 class OverrideStore:
