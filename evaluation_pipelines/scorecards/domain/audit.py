@@ -19,7 +19,10 @@ STRATUM = ("profile_id", "profile_version", "classification_label", "model")
 """Columns of a stratum; a row of the model comparison lies in one."""
 
 TARGET = 30
-"""Audited sessions of a stratum that the corrected mean needs."""
+"""Answered sessions of a stratum that the corrected mean needs."""
+
+AIM = 35
+"""Drawn sessions of a stratum in a window: some are never answered."""
 
 WINDOW_DAYS = 28
 """Number of days whose audits count: those that a comparison covers by default."""
@@ -51,16 +54,16 @@ def draw(recent: pl.DataFrame, audited: pl.DataFrame, day: date, size: int) -> p
     scored = recent.filter(pl.col("scorecard_100").is_not_null())
     frame = scored.filter(session_date=day)
     strata = frame.group_by(STRATUM).len("sessions").sort(STRATUM)
-    needed = strata.join(
-        needs(scored, audited, size),
+    shares = strata.join(
+        wanted(scored, audited, size),
         on=STRATUM,
         how="left",
         nulls_equal=True,
         maintain_order="left",
-    )
+    )["share"]
     expected = allocation(
         strata["sessions"].cast(pl.Float64).to_numpy(),
-        needed["need"].fill_null(0).cast(pl.Float64).to_numpy(),
+        shares.fill_null(0).to_numpy(),
         size,
     )
     chances = strata.with_columns(
@@ -77,12 +80,13 @@ def draw(recent: pl.DataFrame, audited: pl.DataFrame, day: date, size: int) -> p
     return chosen.select(*SESSION_KEY, "content_hash", *STRATUM, "inclusion_probability")
 
 
-def needs(scored: pl.DataFrame, audited: pl.DataFrame, size: int) -> pl.DataFrame:
-    """Return STRATUM and ``need``, the audits that a stratum lacks, where they can be made up.
+def wanted(scored: pl.DataFrame, audited: pl.DataFrame, size: int) -> pl.DataFrame:
+    """Return STRATUM and ``share``, the share of its sessions to audit, where audits are needed.
 
-    A stratum needs none with fewer than ``TARGET`` sessions, or without one model. If the draws of
-    the window do not suffice for all, those that are closest to the target come first: thirty
-    audits of one model correct its mean, fifteen of two correct none.
+    No audits are directed to a stratum with fewer than ``TARGET`` sessions, or without one model.
+    If the draws of the window do not suffice for all, those that are closest to the target come
+    first: thirty audits of one model correct its mean, fifteen of two correct none. What a stratum
+    lacks is made up slowly, since sessions with unlike chances tell less than alike ones.
 
     Args:
         scored: Scored sessions of the window.
@@ -91,31 +95,32 @@ def needs(scored: pl.DataFrame, audited: pl.DataFrame, size: int) -> pl.DataFram
     """
     single = pl.col("model").is_not_null() & (pl.col("model") != MIXED)
     sessions = scored.filter(single).group_by(STRATUM).len("sessions")
+    lacking = (2 * AIM - pl.col("audited").cast(pl.Int64)).clip(lower_bound=0)
     return (
         sessions.filter(pl.col("sessions") >= TARGET)
         .join(audited.group_by(STRATUM).len("audited"), on=STRATUM, how="left", nulls_equal=True)
         .with_columns(pl.col("audited").fill_null(0))
         .sort("audited", "sessions", *STRATUM, descending=[True, True, *[False] * len(STRATUM)])
-        .head(max(size * WINDOW_DAYS // TARGET, 1))
-        .select(*STRATUM, need=(TARGET - pl.col("audited").cast(pl.Int64)).clip(lower_bound=0))
+        .head(max(size * WINDOW_DAYS // AIM, 1))
+        .select(*STRATUM, share=lacking / pl.col("sessions"))
     )
 
 
-def allocation(sessions: Numbers, need: Numbers, size: int) -> Numbers:
+def allocation(sessions: Numbers, shares: Numbers, size: int) -> Numbers:
     """Return the expected number of draws of each stratum, above 0 and at most all its sessions.
 
     Args:
         sessions: Sessions of each stratum.
-        need: Audits that each stratum lacks.
+        shares: Share of its sessions to audit, as far as draws suffice; 0 without need.
         size: Number of draws.
     """
     if size >= sessions.sum():
         return sessions
-    lacking = float(need.sum())
-    directed = min((1 - SPREAD) * size, lacking)
-    expected = (size - directed) * sessions / sessions.sum()
-    if lacking:
-        expected = expected + directed * need / lacking
+    alike = size * sessions / sessions.sum()
+    directed = np.maximum(shares * sessions - SPREAD * alike, 0)
+    budget = (1 - SPREAD) * size
+    directed *= min(1.0, budget / max(float(directed.sum()), 1e-300))
+    expected = directed + (1 - directed.sum() / max(size, 1)) * alike
     while (over := expected > sessions).any():
         excess = float((expected - sessions)[over].sum())
         expected = np.where(over, sessions, expected)

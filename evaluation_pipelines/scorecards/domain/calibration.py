@@ -17,6 +17,10 @@ from evaluation_pipelines.schemas import CONTENT_KEY
 
 MIN_PAIRS = 5
 """Pairs of an automatic and a human score that an interval or a correlation needs."""
+LARGE_ERROR = 10.0
+"""Points; an error above it means that automatic score and person saw different things."""
+FEWEST_LARGE_ERRORS = 5
+"""With fewer large errors in a sample its spread says little about what it missed."""
 MIN_STREAK = 5
 """Consecutive corrections in one direction that call for a recalibration."""
 

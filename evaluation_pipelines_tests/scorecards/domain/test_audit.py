@@ -14,8 +14,8 @@ from evaluation_pipelines.scorecards.domain.audit import (
     TARGET,
     allocation,
     draw,
-    needs,
     systematic,
+    wanted,
 )
 
 DAY = date(2026, 11, 2)
@@ -44,7 +44,7 @@ def evaluations(
 
 
 def audited(**models: int) -> pl.DataFrame:
-    """Return the strata of so many audited sessions of each model."""
+    """Return the strata of a number of audited sessions of each model."""
     rows = [("p", 1, "code", name) for name, count in models.items() for _ in range(count)]
     schema = {name: SESSION_EVALUATIONS.schema[name] for name in STRATUM}
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -84,42 +84,43 @@ def test_another_date_has_another_sample() -> None:
     assert len(samples) == 10
 
 
-def test_a_stratum_needs_what_it_lacks_of_thirty_if_it_has_as_many_sessions() -> None:
+def test_audits_are_wanted_where_thirty_sessions_can_be_audited() -> None:
     sizes = {"a": 40, "b": 30, "c": 29, "mixed": 90, "d": 50}
     every = pl.concat([evaluations(size, model=name) for name, size in sizes.items()])
-    found = needs(pl.concat([every, evaluations(90, model=None)]), audited(a=12, d=31), 5)
+    found = wanted(pl.concat([every, evaluations(90, model=None)]), audited(a=10, d=75), 5)
 
-    # c cannot have thirty; sessions of several or unknown models are in no ranked row.
-    assert dict(found.select("model", "need").rows()) == {"d": 0, "a": 18, "b": 30}
+    # c cannot have thirty; sessions of several or unknown models are in no ranked row. 35 are aimed
+    # at, and half as much as is lacking or in excess is made up in a window: 70 - 10 of 40.
+    assert dict(found.select("model", "share").rows()) == {"d": 0, "a": 60 / 40, "b": 70 / 30}
 
 
 def test_strata_close_to_the_target_come_first_where_draws_do_not_suffice_for_all() -> None:
     every = pl.concat([evaluations(40 + number, model=name) for number, name in enumerate("abcd")])
 
     # 2 draws a night are 56 in 28 days, enough for one stratum; d has the most sessions.
-    assert needs(every, audited(), 2).rows() == [("p", 1, "code", "d", 30)]
-    assert needs(every, audited(b=1), 2).rows() == [("p", 1, "code", "b", 29)]
+    assert wanted(every, audited(), 2)["model"].to_list() == ["d"]
+    assert wanted(every, audited(b=1), 2)["model"].to_list() == ["b"]
 
 
 @pytest.mark.parametrize(
-    ("sessions", "need", "size", "expected"),
+    ("sessions", "shares", "size", "expected"),
     [
-        # Nothing is needed: in proportion to the sessions.
+        # Nothing is wanted: in proportion to the sessions.
         ([30, 10], [0, 0], 4, [3, 1]),
-        # A fifth of the draws for all sessions alike, the rest in proportion to the need.
-        ([30, 10], [0, 30], 5, [0.75, 0.25 + 4]),
-        ([20, 20], [30, 10], 5, [0.5 + 3, 0.5 + 1]),
-        # Only as many draws are directed as audits are lacking: 5 - 1 = 4 are for all.
-        ([30, 10], [0, 1], 5, [3, 1 + 1]),
-        # 0.25 + 4 is more than there are: the excess goes to the other stratum.
-        ([38, 2], [0, 30], 5, [3, 2]),
+        # A fifth of 4 draws is for all alike, 0.6 and 0.2; 10 * 0.1 - 0.2 are directed, and the
+        # other 2.4 are for all alike, too.
+        ([30, 10], [0, 0.1], 4, [0.6 + 1.8, 0.2 + 0.8 + 0.6]),
+        # 10 * 3 and 20 * 1 less 1/3 and 2/3 are wanted, and only 4 of 5 draws are directed.
+        ([10, 20], [3, 1], 5, [1 / 3 + 4 * (89 / 3) / 49, 2 / 3 + 4 * (58 / 3) / 49]),
+        # 0.1 + 2.4 is more than there are: the excess goes to the other stratum.
+        ([58, 2], [0, 9], 3, [1, 2]),
         ([2, 1], [30, 0], 5, [2, 1]),
     ],
 )
 def test_draws_are_allotted_by_need(
-    sessions: Sequence[float], need: Sequence[float], size: int, expected: Sequence[float]
+    sessions: Sequence[float], shares: Sequence[float], size: int, expected: Sequence[float]
 ) -> None:
-    found = allocation(np.array(sessions, dtype=float), np.array(need, dtype=float), size)
+    found = allocation(np.array(sessions, dtype=float), np.array(shares, dtype=float), size)
 
     assert found == pytest.approx(expected)
 
@@ -143,7 +144,7 @@ def test_every_session_is_drawn_as_often_as_its_probability_says() -> None:
         counts.update(found["session_key"])
         chances |= dict(found.select("session_key", "inclusion_probability").rows())
 
-    # Need: 30 in a, b cannot have thirty. Expected draws: 5 * 0.2 * 32 / 40 + 4 = 4.8 and 0.2.
+    # Wanted: 70 of 32 in a, b cannot have thirty. Expected draws: 5 * 0.2 * 32 / 40 + 4 and 0.2.
     assert counts.total() == 2000
     assert {round(each, 9) for each in chances.values()} == {0.15, 0.025}
     for key, number in counts.items():
