@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw
 from evaluation_pipelines.scorecards.domain.calibration import (
     Agreement,
@@ -71,7 +71,22 @@ def open_samples(stores: Stores) -> list[AuditSample]:
 def calibration(stores: Stores) -> tuple[list[Agreement], list[Streak]]:
     """Return agreement of automatic and human scores, and streaks, per profile version."""
     overrides = overrides_with_states(stores)
-    return agreements(overrides), streaks(overrides)
+    return agreements(_with_facts(stores, overrides)), streaks(overrides)
+
+
+def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
+    """Add ``person_id`` and ``inclusion_probability`` to OVERRIDES; null if unknown."""
+    dates = overrides["session_date"].unique().sort()
+    people = stores.lake.read(AGENT_SESSIONS, dates, [*SESSION_KEY, "person_id"])
+    rows = [
+        (each.organization_id, each.session_key, each.profile_id, each.inclusion_probability)
+        for each in OverrideStore(stores.ledger).samples()
+        if each.inclusion_probability is not None
+    ]
+    key = [*SESSION_KEY, "profile_id"]
+    schema = dict.fromkeys(key, pl.String()) | {"inclusion_probability": pl.Float64()}
+    drawn = pl.DataFrame(rows, schema=schema, orient="row").unique(key, keep="last")
+    return overrides.join(people, on=SESSION_KEY, how="left").join(drawn, on=key, how="left")
 
 
 def _windows(days: Iterable[date]) -> list[date]:

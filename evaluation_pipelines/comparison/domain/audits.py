@@ -116,7 +116,7 @@ def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
         probabilities=_numbers(drawn, "inclusion_probability"),
         others=asked.filter("is_random", ~is_known, pl.col("label").is_not_null()).height,
         chosen=asked.filter(~pl.col("is_random")).height,
-        coverage=could_be_drawn.sum() / max(judged.height, 1),
+        coverage=float(could_be_drawn.sum()) / max(judged.height, 1),
     )
     return corrected_mean(_numbers(runs, "score"), audit, judged.height / runs.height)
 

@@ -182,10 +182,13 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     assert "incident-llm has not scored d; its score is that of general-performance" in refused.err
 
 
-def test_calibration_needs_five_overrides_and_may_call_for_recalibration(program: Program) -> None:
+def test_calibration_needs_thirty_overrides_and_may_call_for_recalibration(
+    program: Program,
+) -> None:
     program("ingest")
     assert "see scorecards audit" in program("scorecards", "calibration").out
-    program.land("logs.jsonl", b"".join(work(f"s{n}", n * 60, "simple") for n in range(5)))
+    texts = [work(f"s{n}", n * 60, "simple", user__id=f"u{n % 6}") for n in range(30)]
+    program.land("logs.jsonl", b"".join(texts))
     program("ingest")
     program("build")
     for number in range(5):
@@ -195,8 +198,12 @@ def test_calibration_needs_five_overrides_and_may_call_for_recalibration(program
         )
         shown = program("scorecards", "calibration")
         assert ("recalibrate efficiency-simple version 1" in shown.err) is (number == 4)
-        if number < 4:
-            assert f"not yet: {number + 1} of 5" in shown.out
-    # 97 - 50 ... 97 - 54: 45 on average; standard deviation 1.58, half width 1.96.
-    assert "+45.0 (+43.0 to +47.0)" in shown.out
+        assert f"not yet: {number + 1} of 30" in shown.out
     assert "the last 5 corrections all made the score lower" in shown.err
+    rows = "".join(f"s{n},{50 + n % 6},Ada,too generous\n" for n in range(5, 30))
+    file = program.folder / "rows.csv"
+    file.write_text(f"session,score,annotator,reason\n{rows}")
+    program("scorecards", "import", str(file))
+    # 97 - 50 ... 97 - 55, of six people one each: 44.5 on average; standard deviation of the people
+    # 1.8708, half width t(5) = 2.5706 times 1.8708 / sqrt(6): 1.9633.
+    assert "+44.5 (+42.5 to +46.5)" in program("scorecards", "calibration").out
