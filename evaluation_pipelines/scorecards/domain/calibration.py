@@ -217,14 +217,15 @@ def kappa(pairs: Pairs) -> float | None:
     """Return Cohen's quadratic weighted kappa of scores in ten bands.
 
     ``1 - sum(d² observed) / sum(d² expected)``, d being the distance of the bands (Cohen, "Weighted
-    kappa", 1968); ``None`` if the expected sum is 0.
+    kappa", 1968); ``None`` if one of both has all scores in one band, whatever the other says.
     """
     first, second = _bands(pairs.automatic), _bands(pairs.human)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
     weights = pairs.weights / pairs.weights.sum()
     observed = float(weights @ (first - second) ** 2)
     apart = float(weights @ first**2 + weights @ second**2)
-    expected = apart - 2 * float(weights @ first) * float(weights @ second)
-    return None if expected < 1e-12 else 1 - observed / expected
+    return 1 - observed / (apart - 2 * float(weights @ first) * float(weights @ second))
 
 
 def _newest(overrides: pl.DataFrame, *also_by: str) -> pl.DataFrame:

@@ -176,6 +176,7 @@ def test_kappa_weights_distances_by_their_square() -> None:
 def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
     assert kappa(pairs([5, 25, 45, 65, 85], [9, 21, 49, 60, 80])) == pytest.approx(1)
     assert kappa(pairs([51, 52, 53, 54, 55], [55, 54, 53, 52, 51])) is None
+    assert kappa(pairs([91, 92, 93, 94, 95], [95, 5, 93, 92, 91])) is None
     # 100 belongs to the last band, from 90 on.
     assert kappa(pairs([85, 100, 95, 85, 95], [89, 95, 100, 80, 90])) == pytest.approx(1)
 
@@ -198,13 +199,13 @@ def test_kappa_needs_sixty_pairs_and_its_interval_is_the_jackknifes_on_atanh() -
     assert (few.kappa.value, few.missing) == (None, None)
 
 
-def test_kappa_has_no_interval_when_one_pair_makes_it() -> None:
-    # Without the last pair all human scores are in one band, and kappa is 0; without none, 1.
-    automatic, human = [51.0] * 60 + [95.0], [65.0] * 60 + [91.0]
+def test_agreement_has_no_interval_when_one_pair_makes_it() -> None:
+    # Without the last pair all human scores are in one band.
+    automatic, human = [51.0, 75.0] * 30 + [95.0], [62.0] * 60 + [91.0]
     found = agreement(("p", 1, "audit"), pairs(automatic, human))
 
     assert found.kappa.value is not None
-    assert found.spearman.interval is None
+    assert (found.kappa.interval, found.spearman.interval) == (None, None)
 
 
 def test_audit_sample_and_versions_are_kept_apart() -> None:
