@@ -1,12 +1,13 @@
 """The nightly audit sample, and the agreement of automatic and human scores."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw
+from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw, reconstructed
 from evaluation_pipelines.scorecards.domain.calibration import (
     Agreement,
     Streak,
@@ -51,6 +52,7 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
     size, store = stores.settings.audit_sample_size, OverrideStore(stores.ledger)
     days, samples = sorted(dates), store.samples()
     evaluations = stores.lake.read(SESSION_EVALUATIONS, _windows(days), _NEEDED)
+    store.complete(_reconstructed(samples, evaluations))
     new: list[AuditSample] = []
     for day in days:
         first = day - timedelta(days=WINDOW_DAYS - 1)
@@ -92,6 +94,23 @@ def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
 def _windows(days: Iterable[date]) -> list[date]:
     """Return the dates of all windows that end on one of ``days``, in order."""
     return sorted({day - timedelta(days=ago) for day in days for ago in range(WINDOW_DAYS)})
+
+
+def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
+    """Return samples of before with stratum and probability, where they can be known."""
+    unknown: dict[date, dict[tuple[str, ...], AuditSample]] = {}
+    for each in samples:
+        if each.inclusion_probability is None:
+            of_date = unknown.setdefault(each.session_date, {})
+            of_date[each.organization_id, each.session_key] = each
+    found = []
+    for day, of_date in unknown.items():
+        keys = pl.DataFrame(list(of_date), schema=list(SESSION_KEY), orient="row")
+        for row in reconstructed(evaluations, keys, day).iter_rows(named=True):
+            sample = of_date[row["organization_id"], row["session_key"]]
+            names = ("profile_version", "classification_label", "model", "inclusion_probability")
+            found.append(replace(sample, **{name: row[name] for name in names}))
+    return found
 
 
 def _audited(samples: Sequence[AuditSample], day: date, now: datetime) -> pl.DataFrame:

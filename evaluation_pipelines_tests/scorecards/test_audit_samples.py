@@ -1,6 +1,7 @@
 """Audit samples in the ledger: drawn with known probabilities, and what they say of a profile."""
 
 from datetime import date, timedelta
+from hashlib import sha256
 
 import pytest
 
@@ -77,6 +78,29 @@ def test_earlier_samples_count_while_they_can_be_expected_to_be_answered(
 
     for each in drawn(workplace):
         assert each.inclusion_probability == pytest.approx(expected[str(each.model)] / 40)
+
+
+@pytest.mark.parametrize(("extra", "expected"), [(0, 3 / 40), (400, None)])
+def test_a_sample_of_before_had_equal_chances_if_the_sessions_still_say_so(
+    workplace: Workplace, extra: int, expected: float | None
+) -> None:
+    yesterday = DAY - timedelta(days=1)
+    # Then, the sessions with the smallest hashes of date and key were drawn.
+    lots = sorted(
+        (sha256(f"{yesterday}\0default\0s{each}#baseline-1".encode()).hexdigest(), each)
+        for each in range(40)
+    )
+    keys = [f"s{each}#baseline-1" for _, each in lots[:3]]
+    store = OverrideStore(workplace.ledger)
+    store.add_samples([AuditSample(yesterday, "default", each, "p", "0", NOW) for each in keys])
+    # With 400 more sessions the sample would have been another.
+    put_sessions(workplace, sessions_of("model-a", 0, 40 + extra), yesterday)
+    put_sessions(workplace, sessions_of("model-b", 500))
+    drawn(workplace)
+
+    found = [each for each in store.samples() if each.session_date == yesterday]
+    assert [each.inclusion_probability for each in found] == [expected] * 3
+    assert {each.model for each in found} == ({"model-a"} if expected else {None})
 
 
 def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> None:

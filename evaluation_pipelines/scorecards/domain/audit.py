@@ -80,6 +80,33 @@ def draw(recent: pl.DataFrame, audited: pl.DataFrame, day: date, size: int) -> p
     return chosen.select(*SESSION_KEY, "content_hash", *STRATUM, "inclusion_probability")
 
 
+def reconstructed(evaluations: pl.DataFrame, sample: pl.DataFrame, day: date) -> pl.DataFrame:
+    """Return a sample from before probabilities were stored as ``draw`` would.
+
+    Samples had the sessions with the smallest lots then, all with the same chance. If the sessions
+    of the date as they are now would not give the same sample, its probabilities are unknown.
+
+    Args:
+        evaluations: SESSION_EVALUATIONS.
+        sample: ``organization_id, session_key`` of the sample of the date.
+        day: The date.
+
+    Returns:
+        The same columns as ``draw``; no row if the probabilities are unknown.
+    """
+    frame = evaluations.filter(pl.col("scorecard_100").is_not_null(), session_date=day)
+    smallest = (
+        frame.with_columns(lot=_lots(frame, day, SESSION_KEY)).sort("lot").head(sample.height)
+    )
+    is_same = smallest.join(sample, on=SESSION_KEY, how="semi").height == sample.height
+    return (smallest if is_same else smallest.clear()).select(
+        *SESSION_KEY,
+        "content_hash",
+        *STRATUM,
+        inclusion_probability=pl.lit(sample.height / max(frame.height, 1)),
+    )
+
+
 def wanted(scored: pl.DataFrame, audited: pl.DataFrame, size: int) -> pl.DataFrame:
     """Return STRATUM and ``share``, the share of its sessions to audit, where audits are needed.
 

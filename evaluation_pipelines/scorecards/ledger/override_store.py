@@ -106,6 +106,21 @@ class OverrideStore:
             connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
             return _count(connection) - before
 
+    def complete(self, samples: Collection[AuditSample]) -> None:
+        """Store stratum and probability of samples of before; answers do not change."""
+        if not samples:
+            return
+        names = ("profile_version", "classification_label", "model", "inclusion_probability")
+        with writing(self._engine) as connection:
+            for each in samples:
+                mine = sa.update(AUDIT_SAMPLES).where(
+                    _SAMPLE.session_date == each.session_date,
+                    _SAMPLE.organization_id == each.organization_id,
+                    _SAMPLE.session_key == each.session_key,
+                    _SAMPLE.inclusion_probability.is_(None),
+                )
+                connection.execute(mine.values({name: getattr(each, name) for name in names}))
+
     def samples(self) -> list[AuditSample]:
         """Return all samples, the oldest date first."""
         order = (_SAMPLE.session_date, _SAMPLE.organization_id, _SAMPLE.session_key)
