@@ -69,8 +69,10 @@ def scores(mean: float, number: int, spread: float = 8.0, seed: int = 1) -> list
 
 
 def audits(*rows: Mapping[str, object]) -> pl.DataFrame:
-    """AUDITS."""
-    return pl.DataFrame(list(rows), schema=AUDITS, orient="row")
+    """AUDITS, drawn on the day of ``run`` with probability 1/2 unless given."""
+    drawn: Row = {"inclusion_probability": 0.5, "session_date": (UNTIL - timedelta(days=2)).date()}
+    whole = [dict.fromkeys(AUDITS) | drawn | dict(row) for row in rows]
+    return pl.DataFrame(whole, schema=AUDITS, orient="row")
 
 
 def card(**columns: object) -> Row:

@@ -13,6 +13,7 @@ from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
+from evaluation_pipelines.comparison.masque_lift import compare_masques
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.judge import judge
 from evaluation_pipelines.judging.missing_tools import missing_tools
@@ -44,7 +45,6 @@ from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
-from evaluation_pipelines.sessions.masque_lift import compare_masques
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest

@@ -12,13 +12,15 @@ from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,
+    pluralize,
     print_json,
     print_line,
     print_table,
 )
+from evaluation_pipelines.comparison.domain.arms import PEOPLE
+from evaluation_pipelines.comparison.masque_lift import compare_masques
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.masque_lift import compare_masques
 from evaluation_pipelines.settings import load_settings
 
 _DECIMALS = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
@@ -49,8 +51,8 @@ def lift(
 
 
 def _print(rows: pl.DataFrame) -> None:
-    known = rows.filter(pl.col("composite_state") == "shown")
-    others = rows.filter(pl.col("composite_state") != "shown")
+    is_compared = pl.col("composite_difference").is_not_null()
+    known, others = rows.filter(is_compared), rows.filter(~is_compared)
     title = "Masque minus baseline, with 95% intervals"
     if not known.is_empty():
         columns = (
@@ -67,7 +69,13 @@ def _print(rows: pl.DataFrame) -> None:
         "\nObservational data: people choose the masque and the task, so a difference can have "
         "other causes."
     )
-    intervals = 4 * known.height
+    unknown = known.filter(pl.col("clustered_by") != PEOPLE).height
+    if unknown:
+        print_line(
+            f"The persons of many sessions are unknown in {pluralize(unknown, 'row')}: intervals "
+            "there take sessions as independent and are too narrow."
+        )
+    intervals = sum(known[f"{measure}_low"].count() for measure in _DECIMALS)
     if intervals:
         print_line(
             "A difference whose interval contains 0 may be chance. One interval in twenty misses "
@@ -98,4 +106,6 @@ def _difference(row: Mapping[str, Any], measure: str, decimals: int) -> str:
     if difference is None:
         return str(row[f"{measure}_state"])
     low, high = row[f"{measure}_low"], row[f"{measure}_high"]
+    if low is None:
+        return f"{difference:+.{decimals}f} ({row[f'{measure}_state']})"
     return f"{difference:+.{decimals}f} ({low:+.{decimals}f} to {high:+.{decimals}f})"

@@ -25,13 +25,13 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.sessions import ingest_notes
 from evaluation_pipelines.cli.status import why_not_built
+from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.comparison_report import Report, refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
-from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.daily_table import ANY_ERROR
 from evaluation_pipelines.storage.lake import LakeError

@@ -27,7 +27,13 @@ from evaluation_pipelines.storage.stores import Stores
 DAYS = 28
 """Default number of complete days before today to compare."""
 
-_SAMPLE = {"organization_id": pl.String, "session_key": pl.String, "profile_id": pl.String}
+_SAMPLE = {
+    "organization_id": pl.String,
+    "session_key": pl.String,
+    "profile_id": pl.String,
+    "inclusion_probability": pl.Float64,
+    "session_date": pl.Date,
+}
 
 
 def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
@@ -87,5 +93,5 @@ def tables_of(found: Comparison) -> tuple[tuple[Table, pl.DataFrame], ...]:
 def _audits(stores: Stores) -> pl.DataFrame:
     overrides = overrides_with_states(stores)
     samples = OverrideStore(stores.ledger).samples()
-    rows = [(each.organization_id, each.session_key, each.profile_id) for each in samples]
+    rows = [tuple(getattr(each, name) for name in _SAMPLE) for each in samples]
     return audits_of(overrides, pl.DataFrame(rows, schema=_SAMPLE, orient="row"))

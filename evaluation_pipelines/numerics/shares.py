@@ -50,16 +50,27 @@ def share_of(hits: Numbers, people: Codes, *, alike: bool = False) -> Share | No
         people: Person of each run.
         alike: Let people weigh alike; otherwise every run does.
     """
+    if not alike:
+        return weighted_share(hits, people, np.ones(len(hits)))
+    _, codes, sizes = np.unique(people, return_inverse=True, return_counts=True)
+    return weighted_share(hits, people, 1 / sizes[codes])
+
+
+def weighted_share(hits: Numbers, people: Codes, weights: Numbers) -> Share | None:
+    """Return the weighted share of ones among zeros and ones; None for fewer than two people."""
     _, codes, sizes = np.unique(people, return_inverse=True, return_counts=True)
     groups = len(sizes)
     if groups < 2:
         return None
-    means = np.bincount(codes, weights=hits) / sizes
-    weights = np.full(groups, 1 / groups) if alike else sizes / sizes.sum()
-    alike_by = correlation(means, sizes)
-    number = effective_number(weights, sizes, alike_by)
-    freedom = _freedom(number * alike_by * float(weights @ weights), groups, len(hits))
-    return Share(float(weights @ means), number, freedom)
+    of_people = np.bincount(codes, weights=weights)
+    # Runs of equal weight whose mean has the variance of the person's weighted mean.
+    equal = of_people**2 / np.bincount(codes, weights=weights**2)
+    shares = of_people / of_people.sum()
+    alike_by = correlation(np.bincount(codes, weights=hits) / sizes, sizes)
+    number = effective_number(shares, equal, alike_by)
+    freedom = _freedom(number * alike_by * float(shares @ shares), groups, len(hits))
+    means = np.bincount(codes, weights=weights * hits) / of_people
+    return Share(float(shares @ means), number, freedom)
 
 
 def share(hits: Numbers, people: Codes) -> Estimate:
@@ -70,7 +81,7 @@ def share(hits: Numbers, people: Codes) -> Estimate:
     return Estimate(float(hits.mean())) if found is None else Estimate(found.value, *found.ends())
 
 
-def effective_number(weights: Numbers, sizes: Codes, correlation: float) -> float:
+def effective_number(weights: Numbers, sizes: Numbers | Codes, correlation: float) -> float:
     """Return the number of independent runs with the variance of a weighted mean of people.
 
     A person's mean of n runs has ``correlation + (1 - correlation) / n`` of the variance of a run;
@@ -87,7 +98,9 @@ def _freedom(between: float, groups: int, runs: int) -> float:
         groups: Number of people.
         runs: Number of runs.
     """
-    within = (1 - between) ** 2 / max(runs - groups, 1)
+    if runs == groups:  # one run each: both variances are estimated as one
+        return groups - 1
+    within = (1 - between) ** 2 / (runs - groups)
     return 1 / (between**2 / (groups - 1) + within)
 
 

@@ -22,7 +22,7 @@ from evaluation_pipelines.schemas.reputation import (
     SIGNAL_CATEGORIES,
 )
 from evaluation_pipelines.schemas.scorecards import OVERRIDES, SCORECARDS, SESSION_EVALUATIONS
-from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, MIXED, SESSION_PERFORMANCE
 from evaluation_pipelines.schemas.table import (
     CONTENT_KEY,
     SESSION_KEY,
@@ -85,6 +85,7 @@ __all__ = [
     "LIFT_MEASURES",
     "MASQUE_LIFT",
     "MISSING_TOOLS",
+    "MIXED",
     "MODEL_COMPARISON",
     "MODEL_COMPARISON_PAIRS",
     "MODEL_REGRESSIONS",

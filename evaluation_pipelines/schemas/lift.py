@@ -17,12 +17,17 @@ def _of(measure: str, meaning: str) -> tuple[Column, ...]:
     return columns(
         (f"{measure}_sessions", pl.Int64, f"clean sessions of which it is known: {meaning}"),
         (f"{measure}_baseline_sessions", pl.Int64, "baseline sessions of which it is known"),
-        (f"{measure}_mean", pl.Float64, f"mean of the clean sessions: {meaning}"),
-        (f"{measure}_baseline_mean", pl.Float64, "mean of the baseline sessions"),
+        (f"{measure}_people", pl.Int64, "people compared: with both, else those of fewer people"),
+        (f"{measure}_mean", pl.Float64, f"mean of people's means in clean sessions: {meaning}"),
+        (f"{measure}_baseline_mean", pl.Float64, "mean of people's means in baseline sessions"),
         (f"{measure}_difference", pl.Float64, "mean - baseline mean; observed, not caused"),
         (f"{measure}_low", pl.Float64, "lower end of the 95 % interval of the difference"),
         (f"{measure}_high", pl.Float64, "upper end of it"),
-        (f"{measure}_state", pl.String, "shown, or 'not yet: n of 5' of the smaller side"),
+        (
+            f"{measure}_state",
+            pl.String,
+            "shown, 'no spread', or of the smaller side 'not yet: n of 5' or 'too few people: ...'",
+        ),
     )
 
 
@@ -40,6 +45,7 @@ MASQUE_LIFT = Table(
             ("baseline_sessions", pl.Int64, "ended baseline sessions of this kind of task"),
             ("first_date", pl.Date, "first session date of either side"),
             ("last_date", pl.Date, "last session date of either side"),
+            ("clustered_by", pl.String, "person, or session and day where persons are unknown"),
         ),
         *(column for each in LIFT_MEASURES.items() for column in _of(*each)),
     ),

@@ -10,6 +10,9 @@ from evaluation_pipelines.schemas.table import (
     columns,
 )
 
+MIXED = "mixed"
+"""``model`` of a session without a model of at least 80 % of the output tokens."""
+
 AGENT_SESSIONS = Table(
     name="agent_sessions",
     grain="one row per session window (one masque worn once, or the baseline)",

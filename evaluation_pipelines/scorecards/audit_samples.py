@@ -1,10 +1,13 @@
 """The nightly audit sample, and the agreement of automatic and human scores."""
 
-from collections.abc import Iterable
-from datetime import date, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards.domain.audit import draw
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_KEY
+from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw, reconstructed
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, agreements
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
@@ -12,6 +15,17 @@ from evaluation_pipelines.storage.stores import Stores
 
 CATCH_UP_DAYS = 7
 """Number of days for which a missed sample is drawn later."""
+
+OPEN_DAYS = 7
+"""Number of days for which a sample without an answer counts as audited: then it may never be."""
+
+_NEEDED = [*SESSION_KEY, "content_hash", *STRATUM, "scorecard_100", "session_date"]
+_DRAWN_FROM = {
+    "profile_id": pl.String,
+    "profile_version": pl.Int64,
+    "classification_label": pl.String,
+    "model": pl.String,
+}
 
 
 def undrawn_dates(stores: Stores, today: date) -> list[date]:
@@ -25,20 +39,25 @@ def undrawn_dates(stores: Stores, today: date) -> list[date]:
 
 
 def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
-    """Draw the samples of ``dates``; samples that were already drawn do not change.
+    """Draw the samples of ``dates``, the oldest first; samples that were drawn do not change.
 
     Returns:
         The number of new sessions.
     """
-    size = stores.settings.audit_sample_size
-    samples = []
-    for day in dates:
-        drawn = draw(stores.lake.read(SESSION_EVALUATIONS, [day]), day, size)
-        samples += [
+    size, store = stores.settings.audit_sample_size, OverrideStore(stores.ledger)
+    days, samples = sorted(dates), store.samples()
+    evaluations = stores.lake.read(SESSION_EVALUATIONS, _windows(days), _NEEDED)
+    store.complete(_reconstructed(samples, evaluations))
+    new: list[AuditSample] = []
+    for day in days:
+        first = day - timedelta(days=WINDOW_DAYS - 1)
+        recent = evaluations.filter(pl.col("session_date").is_between(first, day))
+        drawn = draw(recent, _audited([*samples, *new], day, now), day, size)
+        new += [
             AuditSample(session_date=day, drawn_at=now, **row)
             for row in drawn.iter_rows(named=True)
         ]
-    return OverrideStore(stores.ledger).add_samples(samples)
+    return store.add_samples(new)
 
 
 def open_samples(stores: Stores) -> list[AuditSample]:
@@ -48,4 +67,53 @@ def open_samples(stores: Stores) -> list[AuditSample]:
 
 def calibration(stores: Stores) -> list[Agreement]:
     """Return the agreement of automatic and human scores per profile version."""
-    return agreements(overrides_with_states(stores))
+    return agreements(_with_facts(stores, overrides_with_states(stores)))
+
+
+def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
+    """Add ``person_id`` and ``inclusion_probability`` to OVERRIDES; null if unknown."""
+    dates = overrides["session_date"].unique().sort()
+    people = stores.lake.read(AGENT_SESSIONS, dates, [*SESSION_KEY, "person_id"])
+    rows = [
+        (each.organization_id, each.session_key, each.profile_id, each.inclusion_probability)
+        for each in OverrideStore(stores.ledger).samples()
+        if each.inclusion_probability is not None
+    ]
+    key = [*SESSION_KEY, "profile_id"]
+    schema = dict.fromkeys(key, pl.String()) | {"inclusion_probability": pl.Float64()}
+    drawn = pl.DataFrame(rows, schema=schema, orient="row").unique(key, keep="last")
+    return overrides.join(people, on=SESSION_KEY, how="left").join(drawn, on=key, how="left")
+
+
+def _windows(days: Iterable[date]) -> list[date]:
+    """Return the dates of all windows that end on one of ``days``, in order."""
+    return sorted({day - timedelta(days=ago) for day in days for ago in range(WINDOW_DAYS)})
+
+
+def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
+    """Return samples of before with stratum and probability, where they can be known."""
+    unknown: dict[date, dict[tuple[str, ...], AuditSample]] = {}
+    for each in samples:
+        if each.inclusion_probability is None:
+            of_date = unknown.setdefault(each.session_date, {})
+            of_date[each.organization_id, each.session_key] = each
+    found = []
+    for day, of_date in unknown.items():
+        keys = pl.DataFrame(list(of_date), schema=list(SESSION_KEY), orient="row")
+        for row in reconstructed(evaluations, keys, day).iter_rows(named=True):
+            sample = of_date[row["organization_id"], row["session_key"]]
+            names = ("profile_version", "classification_label", "model", "inclusion_probability")
+            found.append(replace(sample, **{name: row[name] for name in names}))
+    return found
+
+
+def _audited(samples: Sequence[AuditSample], day: date, now: datetime) -> pl.DataFrame:
+    """Return the strata of the samples of a window that were answered or can be expected to be."""
+    opened = now - timedelta(days=OPEN_DAYS)
+    rows = [
+        (each.profile_id, each.profile_version, each.classification_label, each.model)
+        for each in samples
+        if 0 <= (day - each.session_date).days < WINDOW_DAYS
+        and (each.override_id is not None or each.drawn_at >= opened)
+    ]
+    return pl.DataFrame(rows, schema=_DRAWN_FROM, orient="row").select(STRATUM)

@@ -11,6 +11,7 @@ from evaluation_pipelines_tests.benchmarks import (
     backfill,
     coverage,
     curves,
+    estimators,
     formulas,
     growth,
     judge_run,
@@ -40,6 +41,7 @@ SECTIONS = {
     "tools": tool_reports.run,
     "reputation": reputation.run,
     "coverage": coverage.run,
+    "estimators": estimators.run,
 }
 
 

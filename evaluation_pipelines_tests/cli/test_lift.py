@@ -8,7 +8,7 @@ from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program
 
 
-def session_of(name: str, masque: str | None, failed: int) -> bytes:
+def session_of(name: str, masque: str | None, failed: int, person: str) -> bytes:
     """Return a session of one minute and one cent: a prompt and four calls, some failed."""
     calls = [
         claude("tool_result", 10 + n, session__id=name, success=str(n >= failed).lower())
@@ -17,16 +17,17 @@ def session_of(name: str, masque: str | None, failed: int) -> bytes:
     request = claude(
         "api_request", 60, session__id=name, model="model-a", cost_usd=0.01, input_tokens=10
     )
-    worn = {} if masque is None else {"masque__name": masque}
+    worn = {"user__id": person} | ({} if masque is None else {"masque__name": masque})
     return line(claude("user_prompt", 0, session__id=name), *calls, request, **worn)
 
 
 @pytest.fixture
 def lake(program: Program) -> Program:
-    """Five sessions of Scout without a failure, five baselines with two failures, one Critic."""
-    sessions = [session_of(f"scout-{n}", "Scout", 0) for n in range(5)]
-    sessions += [session_of(f"none-{n}", None, 2) for n in range(5)]
-    program.land("logs.jsonl", b"".join((*sessions, session_of("critic", "Critic", 0))))
+    """Five people with one session of Scout and one without, and one Critic."""
+    failures = [0, 1, 0, 0, 1]
+    sessions = [session_of(f"scout-{n}", "Scout", failures[n], f"u{n}") for n in range(5)]
+    sessions += [session_of(f"none-{n}", None, 2, f"u{n}") for n in range(5)]
+    program.land("logs.jsonl", b"".join((*sessions, session_of("critic", "Critic", 0, "u0"))))
     program("ingest")
     program("build")
     return program
@@ -38,22 +39,34 @@ def test_differences_have_intervals_and_a_note_on_observational_data(lake: Progr
     assert (ran.code, ran.err) == (0, "")
     compared, few = ran.out.split("Too few to compare")
     (row,) = [each for each in compared.splitlines() if each.startswith("Scout")]
-    # Failure rate 0 - 2 / 4; the same cost and time. Without any variance there is no margin.
+    # Failure rates 0 or 1 / 4, less 2 / 4: -0.5, -0.25, -0.5, -0.5, -0.25, mean -0.4, variance
+    # (3 * 0.01 + 2 * 0.0225) / 4 = 0.01875; t(4) = 2.7764 times sqrt(0.01875 / 5) = 0.170.
     assert row.split()[:4] == ["Scout", "unclassified", "5", "5"]
-    assert "-0.500 (-0.500 to -0.500)" in row
-    assert "+0.000 (+0.000 to +0.000)" in row
+    assert "-0.400 (-0.570 to -0.230)" in row
+    assert "+0.000 (no spread)" in row
     assert "Critic unclassified 1 5 not yet: 1 of 5 default".split() in [
         each.split() for each in few.splitlines()
     ]
     assert "Observational data: people choose the masque and the task" in ran.out
-    assert "about 1 of the 4 here" in ran.out
+    # Composite and failure rate; cost and time have no interval.
+    assert "about 1 of the 2 here" in ran.out
+
+
+def test_unknown_persons_are_said(program: Program) -> None:
+    named = [(f"scout-{n}", "Scout") for n in range(5)] + [(f"none-{n}", None) for n in range(5)]
+    sessions = [session_of(name, masque, n % 2, "") for n, (name, masque) in enumerate(named)]
+    program.land("logs.jsonl", b"".join(sessions))
+    program("ingest")
+    program("build")
+
+    assert "The persons of many sessions are unknown in 1 row" in program("lift").out
 
 
 def test_json_has_the_rows(lake: Program) -> None:
     critic, scout = json.loads(lake("lift", "--format", "json").out)
 
     assert critic["composite_state"] == "not yet: 1 of 5"
-    assert scout["failure_rate_difference"] == -0.5
+    assert scout["failure_rate_difference"] == pytest.approx(-0.4)
 
 
 def test_the_minimum_number_of_sessions_is_a_setting(

@@ -224,7 +224,10 @@ def test_the_audit_sample_is_that_of_the_ledger_as_of_then(place: Workplace) -> 
     put_sessions(place, [evaluation(number) for number in range(40)])
     put(place, SCORECARDS, [card(number, 80.0, timedelta(hours=1)) for number in range(40)])
     samples = [
-        AuditSample(DAY, "default", f"s{number}#baseline-1", "p", "0", at(7200))
+        AuditSample(
+            *(DAY, "default", f"s{number}#baseline-1", "p", "0", at(7200)),
+            inclusion_probability=0.5,
+        )
         for number in range(32)
     ]
     OverrideStore(place.ledger).add_samples(samples)

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.demo.landing import SAMPLES, put_telemetry
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
@@ -24,7 +25,6 @@ from evaluation_pipelines.reputation.updates import (
     open_reputation,
 )
 from evaluation_pipelines.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
-from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest

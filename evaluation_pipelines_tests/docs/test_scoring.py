@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
+from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS
-from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
 from evaluation_pipelines.sessions.domain.performance import (
     WEIGHTS,
     percentile_in_class,
@@ -80,7 +80,7 @@ def test_the_lift_is_what_the_code_says() -> None:
     sides = {name: list(map(float, lines[name].split())) for name in ("masque", "baseline")}
     worn = {"masque": {"masque": "A", "attribution": "clean"}, "baseline": {}}
     rows = [
-        session(session_key=f"{side}{n}", **worn[side])
+        session(session_key=f"{side}{n}", person_id=f"{side}{n}", **worn[side])
         for side, composites in sides.items()
         for n, _ in enumerate(composites)
     ]

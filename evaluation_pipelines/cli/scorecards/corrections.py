@@ -24,7 +24,6 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
 from evaluation_pipelines.scorecards.domain.calibration import (
-    MIN_PAIRS,
     Agreement,
     AgreementEstimate,
 )
@@ -161,10 +160,10 @@ def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
     if not agreements:
         print_line("No score has been corrected or confirmed yet: see scorecards audit.")
         return
-    columns = ("profile", "sample", "n #", "bias", "mean error", "Spearman", "weighted kappa")
+    columns = ("profile", "sample", "n #", "off by > 10", "bias", "mean error", "Spearman", "kappa")
     rows = [_agreement_line(each) for each in agreements]
     print_table(
-        "Automatic minus human score (0-100), with 95% intervals", columns, rows, essential=5
+        "Automatic minus human score (0-100), with 95% intervals", columns, rows, essential=6
     )
     print_line(
         "Only the audit sample is random; scores that people chose to correct are no measure."
@@ -210,10 +209,11 @@ def _lean_line(each: Lean) -> tuple[object, ...]:
 
 def _agreement_line(each: Agreement) -> tuple[object, ...]:
     name = f"{each.profile_id} v{each.profile_version}"
-    if each.n < MIN_PAIRS:
-        return (name, each.sample, each.n, f"not yet: {each.n} of {MIN_PAIRS}", None, None, None)
+    off = _estimate(each.off, ".0%")
+    if each.missing is not None:
+        return (name, each.sample, each.n, off, each.missing, None, None, None)
     return (
-        *(name, each.sample, each.n),
+        *(name, each.sample, each.n, off),
         *(_estimate(each.bias, "+.1f"), _estimate(each.mae, ".1f")),
         *(_estimate(each.spearman, "+.2f"), _estimate(each.kappa, "+.2f")),
     )

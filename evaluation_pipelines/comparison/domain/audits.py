@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.models import Row, spread_out
-from evaluation_pipelines.comparison.domain.prediction_powered import (
+from evaluation_pipelines.comparison.domain.corrected_mean import (
     Audit,
     CorrectedMean,
     corrected_mean,
 )
+from evaluation_pipelines.comparison.domain.models import Row, spread_out
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.numerics.estimates import UNKNOWN
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Numbers
 
 AUDITS = pl.Schema(
     {
@@ -21,11 +20,14 @@ AUDITS = pl.Schema(
         "profile_id": pl.String(),
         "label": pl.Float64(),
         "is_random": pl.Boolean(),
+        "inclusion_probability": pl.Float64(),
+        "session_date": pl.Date(),
     }
 )
 """One row per session and profile of the audit sample or with an override.
 
-``label`` is the score by a person (0-100), null while a drawn session has no answer.
+``label`` is the score by a person (0-100), null while a drawn session has no answer. Date and
+probability are those of the draw, null where they are unknown.
 """
 
 _KEYS = ["organization_id", "session_key", "profile_id"]
@@ -36,11 +38,16 @@ def audits_of(overrides: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         overrides: OVERRIDES; those of superseded content do not count.
-        drawn: The audit samples, with ``organization_id``, ``session_key`` and ``profile_id``.
+        drawn: The audit samples: ``organization_id``, ``session_key``, ``profile_id``,
+            ``inclusion_probability`` and ``session_date``.
     """
     said = overrides.filter(pl.col("state") != "stale").sort("made_at", "override_id")
     answers = said.filter(pl.col("source") == "audit").unique(_KEYS, keep="last")
-    asked = pl.concat([drawn.select(_KEYS), answers.select(_KEYS)]).unique()
+    asked = (
+        pl.concat([drawn, answers.select(_KEYS)], how="diagonal")
+        .sort("inclusion_probability", nulls_last=True)
+        .unique(_KEYS, keep="first")
+    )
     random = asked.join(answers.select(*_KEYS, label="override_100"), on=_KEYS, how="left")
     chosen = said.join(asked, on=_KEYS, how="anti").unique(_KEYS, keep="last")
     return (
@@ -48,7 +55,8 @@ def audits_of(overrides: pl.DataFrame, drawn: pl.DataFrame) -> pl.DataFrame:
             [
                 random.with_columns(is_random=pl.lit(value=True)),
                 chosen.select(*_KEYS, label="override_100", is_random=pl.lit(value=False)),
-            ]
+            ],
+            how="diagonal",
         )
         .select(AUDITS.names())
         .cast(AUDITS)
@@ -64,18 +72,28 @@ def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> No
         runs: RUNS of the same time range.
         audits: AUDITS.
     """
-    scored = runs.filter(~pl.col("is_disqualified"))
+    counted = runs.filter(~pl.col("is_disqualified"))
     for row in rows:
-        found = CorrectedMean(UNKNOWN)
-        if row["effective_source"] == "scorecard":
-            found = _correction(scored.filter(_same(row)), audits)
-        naive = found.naive.value
-        row |= {
-            **spread_out("corrected_score", found.corrected),
-            "naive_score": naive,
-            "audited": None if naive is None else found.audited,
-            "correction_reason": found.reason,
-        }
+        found = None
+        if row["effective_source"] == "scorecard" and row["runs"]:
+            found = _correction(counted.filter(_same(row)), audits)
+        row.update(_columns(found))
+
+
+def _columns(found: CorrectedMean | None) -> Row:
+    if found is None:
+        names = ("corrected_score_lowest", "corrected_score_highest", "naive_score", "audited")
+        empty: Row = dict.fromkeys((*names, "unanswered", "correction_reason"))
+        return empty | spread_out("corrected_score", UNKNOWN)
+    return {
+        **spread_out("corrected_score", found.corrected),
+        "corrected_score_lowest": found.lowest,
+        "corrected_score_highest": found.highest,
+        "naive_score": found.naive,
+        "audited": found.audited,
+        "unanswered": found.unanswered,
+        "correction_reason": found.reason,
+    }
 
 
 def _same(row: Row) -> pl.Expr:
@@ -85,13 +103,23 @@ def _same(row: Row) -> pl.Expr:
 
 
 def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
-    asked = runs.with_row_index("place").join(audits, on=_KEYS, how="inner").sort("place")
-    drawn = asked.filter("is_random")
-    answered = drawn.filter(pl.col("label").is_not_null())
+    # The score of a run that failed at the start is what happened, not a judgment.
+    judged = runs.filter(~pl.col("failed_at_start"))
+    asked = judged.join(audits, on=_KEYS, how="inner", maintain_order="left")
+    is_known = pl.col("inclusion_probability").is_not_null()
+    drawn = asked.filter("is_random", is_known)
+    dates = audits.filter(is_known)["session_date"].unique()
+    could_be_drawn = judged["started_at"].dt.date().is_in(dates.implode())
     audit = Audit(
-        places=answered["place"].to_list(),
-        labels=answered["label"].to_list(),
-        drawn=drawn.height,
-        chosen=asked.height - drawn.height,
+        automatic=_numbers(drawn, "score"),
+        labels=_numbers(drawn, "label"),
+        probabilities=_numbers(drawn, "inclusion_probability"),
+        others=asked.filter("is_random", ~is_known, pl.col("label").is_not_null()).height,
+        chosen=asked.filter(~pl.col("is_random")).height,
+        coverage=float(could_be_drawn.sum()) / max(judged.height, 1),
     )
-    return corrected_mean(runs["score"].to_numpy().astype(np.float64), audit)
+    return corrected_mean(_numbers(runs, "score"), audit, judged.height / runs.height)
+
+
+def _numbers(frame: pl.DataFrame, name: str) -> Numbers:
+    return frame[name].cast(pl.Float64).to_numpy()

@@ -15,11 +15,12 @@ from evaluation_pipelines.comparison.domain.ceiling import (
     mean_at_ceiling,
 )
 from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
-from evaluation_pipelines.comparison.domain.runs import GROUP, MIXED, MODEL
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import share
 from evaluation_pipelines.numerics.skewed import quotient, skewed_mean
 from evaluation_pipelines.numerics.student import t_quantile
+from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 SMALLEST_COVERAGE = 0.8

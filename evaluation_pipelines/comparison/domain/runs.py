@@ -8,7 +8,6 @@ GROUP = ("classification_label", "profile_id", "profile_version", "effective_sou
 """Columns of a group; only runs of the same group are compared."""
 
 MODEL = ("model", "provider")
-MIXED = "mixed"
 
 PERSON = "person_id"
 """Column of ``agent_sessions`` that tells people apart."""

@@ -9,7 +9,10 @@ from evaluation_pipelines.scorecards.domain.calibration import Agreement, Agreem
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.storage.stores import Stores
 
-_HEADINGS = ("profile", "version", "sample", "n", "bias", "mean error", "Spearman", "kappa")
+_HEADINGS = (
+    *("profile", "version", "sample", "n", "off by > 10"),
+    *("bias", "mean error", "Spearman", "kappa"),
+)
 
 
 @dg.asset_check(
@@ -38,10 +41,9 @@ def _row(each: Agreement) -> tuple[object, ...]:
         each.profile_version,
         each.sample,
         each.n,
-        *(
-            _format_estimate(estimate)
-            for estimate in (each.bias, each.mae, each.spearman, each.kappa)
-        ),
+        _format_estimate(each.off),
+        each.missing or _format_estimate(each.bias),
+        *(_format_estimate(estimate) for estimate in (each.mae, each.spearman, each.kappa)),
     )
 
 

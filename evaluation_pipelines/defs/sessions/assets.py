@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE
-from evaluation_pipelines.sessions.masque_lift import write_masque_lift
 from evaluation_pipelines.storage.stores import Stores
 
 _PREVIEW = (

@@ -1,25 +1,35 @@
 """Agreement of automatic and human scores.
 
 All errors are automatic minus human scores on 0-100: a positive bias means that the profile is too
-generous. Intervals need at least ``MIN_PAIRS`` pairs.
+generous. Figures of the audit sample are weighted by inverse inclusion probabilities. Intervals are
+clustered by the person whose session it is, where the persons are known.
 """
 
-import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
 
+import numpy as np
 import polars as pl
 
+from evaluation_pipelines.numerics.estimates import Codes, Numbers
+from evaluation_pipelines.numerics.shares import weighted_share
 from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import CONTENT_KEY
 
-MIN_PAIRS = 5
-"""Pairs of an automatic and a human score that an interval or a correlation needs."""
+MIN_PAIRS = 30
+"""Pairs of an automatic and a human score that a bias and a rank correlation need."""
+MIN_KAPPA_PAIRS = 60
+"""Pairs that a weighted kappa needs."""
+MIN_PEOPLE = 5
+"""People whose sessions an estimate needs, where they are known."""
+LARGEST_UNKNOWN = 0.2
+"""If the persons of more sessions are unknown, sessions count as independent."""
+LARGE_ERROR = 10.0
+"""Points; an error above it means that automatic score and person saw different things."""
+FEWEST_LARGE_ERRORS = 5
+"""With fewer large errors in a sample its spread says little about what it missed."""
 
 _BANDS = 10
-_TWO_SIDED = 0.975
 
 Interval = tuple[float, float]
 
@@ -28,8 +38,11 @@ Interval = tuple[float, float]
 class AgreementEstimate:
     """An estimate with its 95 % interval; ``None`` if it is unknown."""
 
-    value: float | None
+    value: float | None = None
     interval: Interval | None = None
+
+
+_UNKNOWN = AgreementEstimate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +52,12 @@ class Agreement:
     Attributes:
         profile_id: The profile.
         profile_version: Its version.
-        sample: ``audit`` (drawn at random) or ``chosen`` (chosen by people).
+        sample: ``audit`` (drawn at random), ``audit, unweighted`` (with unknown probabilities) or
+            ``chosen`` (chosen by people).
         n: Number of sessions.
+        people: Number of people whose sessions they are; None if they are not known.
+        off: Share of the sessions whose scores differ by more than ``LARGE_ERROR``.
+        missing: What bias, mean absolute difference and rank correlation lack; None if nothing.
         bias: Mean of automatic minus human.
         mae: Mean absolute difference.
         spearman: Rank correlation.
@@ -51,10 +68,38 @@ class Agreement:
     profile_version: int
     sample: str
     n: int
-    bias: AgreementEstimate
-    mae: AgreementEstimate
-    spearman: AgreementEstimate
-    kappa: AgreementEstimate
+    people: int | None
+    off: AgreementEstimate
+    missing: str | None
+    bias: AgreementEstimate = _UNKNOWN
+    mae: AgreementEstimate = _UNKNOWN
+    spearman: AgreementEstimate = _UNKNOWN
+    kappa: AgreementEstimate = _UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Automatic and human scores of the same sessions, 0-100.
+
+    ``weights`` are inverse inclusion probabilities; sessions with the same code in ``clusters`` are
+    of the same person.
+    """
+
+    automatic: Numbers
+    human: Numbers
+    weights: Numbers
+    clusters: Codes
+
+    @property
+    def errors(self) -> Numbers:
+        """Automatic minus human scores."""
+        return np.asarray(self.automatic - self.human)
+
+    def without(self, cluster: int) -> "Pairs":
+        """Return the pairs of all other clusters."""
+        kept = self.clusters != cluster
+        parts = (self.automatic, self.human, self.weights, self.clusters)
+        return Pairs(*(each[kept] for each in parts))
 
 
 def agreements(overrides: pl.DataFrame) -> list[Agreement]:
@@ -64,73 +109,84 @@ def agreements(overrides: pl.DataFrame) -> list[Agreement]:
     change the random sample. Overrides without an automatic score are left out.
 
     Args:
-        overrides: OVERRIDES.
+        overrides: OVERRIDES with ``person_id`` and ``inclusion_probability``, null if unknown.
     """
-    is_audit = pl.col("source") == "audit"
-    sample = pl.when(is_audit).then(pl.lit("audit")).otherwise(pl.lit("chosen"))
+    is_known = pl.col("inclusion_probability").is_not_null()
+    sample = (
+        pl.when(pl.col("source") != "audit")
+        .then(pl.lit("chosen"))
+        .when(is_known)
+        .then(pl.lit("audit"))
+        .otherwise(pl.lit("audit, unweighted"))
+    )
     pairs = _newest(overrides.with_columns(sample=sample), "sample").sort(
         "profile_id", "profile_version", "sample", maintain_order=True
     )
     groups = pairs.group_by("profile_id", "profile_version", "sample", maintain_order=True)
     return [
-        agreement(
-            (str(profile), int(str(version)), str(sample)),
-            group["automatic_100"].to_list(),
-            group["override_100"].to_list(),
-        )
+        _agreement((str(profile), int(str(version)), str(sample)), group)
         for (profile, version, sample), group in groups
     ]
 
 
-def agreement(
-    which: tuple[str, int, str], automatic: Sequence[float], human: Sequence[float]
-) -> Agreement:
+def _agreement(which: tuple[str, int, str], group: pl.DataFrame) -> Agreement:
+    has_people = group["person_id"].null_count() <= LARGEST_UNKNOWN * group.height
+    person = pl.concat_str("organization_id", "person_id", separator="\0").rank("dense")
+    unit = person.fill_null(0) if has_people else pl.int_range(pl.len())
+    weight = pl.lit(1.0) if which[2] != "audit" else 1 / pl.col("inclusion_probability")
+    numbers = group.select("automatic_100", "override_100", weight=weight, unit=unit.cast(pl.Int64))
+    pairs = Pairs(*(column.to_numpy() for column in numbers))
+    people = group["person_id"].drop_nulls().n_unique() if has_people else None
+    return agreement(which, pairs, people)
+
+
+def agreement(which: tuple[str, int, str], pairs: Pairs, people: int | None = None) -> Agreement:
     """Return the agreement of paired scores; ``which`` is profile, version and sample."""
-    errors = [a - h for a, h in zip(automatic, human, strict=True)]
+    number, large = len(pairs.errors), np.abs(pairs.errors) > LARGE_ERROR
+    missing = _missing(number, int(large.sum()), people)
+    found = (*which, number, people, _off(large.astype(np.float64), pairs), missing)
+    if missing is not None:
+        return Agreement(*found)
     return Agreement(
-        *which,
-        n=len(errors),
-        bias=_mean(errors),
-        mae=_mean([abs(each) for each in errors]),
-        spearman=spearman(automatic, human),
-        kappa=kappa(automatic, human),
+        *found,
+        bias=_jackknife(pairs, lambda part: _mean(part.errors, part.weights)),
+        mae=_jackknife(pairs, lambda part: _mean(np.abs(part.errors), part.weights)),
+        spearman=_correlated(pairs, spearman),
+        kappa=_correlated(pairs, kappa) if number >= MIN_KAPPA_PAIRS else _UNKNOWN,
     )
 
 
-def spearman(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
-    """Return Pearson's correlation of the ranks (ties share their mean); ``None`` without spread.
-
-    The interval is Fisher's, with the variance ``(1 + r²/2) / (n - 3)`` of Bonett and Wright,
-    "Sample size requirements for estimating Pearson, Kendall and Spearman correlations" (2000).
-    """
-    value = _correlation(_ranks(first), _ranks(second))
-    if value is None or len(first) < MIN_PAIRS:
-        return AgreementEstimate(None)
-    if abs(value) > 1 - 1e-12:
-        return AgreementEstimate(value, (value, value))
-    half = _z() * math.sqrt((1 + value**2 / 2) / (len(first) - 3))
-    center = math.atanh(value)
-    return AgreementEstimate(value, (math.tanh(center - half), math.tanh(center + half)))
+def _missing(number: int, large: int, people: int | None) -> str | None:
+    if number < MIN_PAIRS:
+        return f"not yet: {number} of {MIN_PAIRS}"
+    if people is not None and people < MIN_PEOPLE:
+        return f"too few people: {people} of {MIN_PEOPLE}"
+    if large < FEWEST_LARGE_ERRORS:
+        return f"too few large errors: {large} of {FEWEST_LARGE_ERRORS}"
+    return None
 
 
-def kappa(first: Sequence[float], second: Sequence[float]) -> AgreementEstimate:
+def spearman(pairs: Pairs) -> float | None:
+    """Return the correlation of the ranks (ties share their mean); ``None`` without spread."""
+    first, second = _ranks(pairs.automatic), _ranks(pairs.human)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def kappa(pairs: Pairs) -> float | None:
     """Return Cohen's quadratic weighted kappa of scores in ten bands.
 
     ``1 - sum(d² observed) / sum(d² expected)``, d being the distance of the bands (Cohen, "Weighted
-    kappa", 1968); ``None`` if the expected sum is 0. The interval is the jackknife's.
+    kappa", 1968); ``None`` if one of both has all scores in one band, whatever the other says.
     """
-    pairs = [(_band(a), _band(b)) for a, b in zip(first, second, strict=True)]
-    value = _kappa(pairs)
-    if value is None or len(pairs) < MIN_PAIRS:
-        return AgreementEstimate(None)
-    without = [_kappa(pairs[:index] + pairs[index + 1 :]) for index in range(len(pairs))]
-    known = [each for each in without if each is not None]
-    if len(known) < len(pairs):
-        return AgreementEstimate(value)
-    middle, n = fmean(known), len(known)
-    error = math.sqrt((n - 1) / n * sum((each - middle) ** 2 for each in known))
-    half = t_quantile(n - 1) * error
-    return AgreementEstimate(value, (max(value - half, -1.0), min(value + half, 1.0)))
+    first, second = _bands(pairs.automatic), _bands(pairs.human)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    weights = pairs.weights / pairs.weights.sum()
+    observed = float(weights @ (first - second) ** 2)
+    apart = float(weights @ first**2 + weights @ second**2)
+    return 1 - observed / (apart - 2 * float(weights @ first) * float(weights @ second))
 
 
 def _newest(overrides: pl.DataFrame, *also_by: str) -> pl.DataFrame:
@@ -149,40 +205,56 @@ def _newest(overrides: pl.DataFrame, *also_by: str) -> pl.DataFrame:
     )
 
 
-def _mean(values: Sequence[float]) -> AgreementEstimate:
-    """Return the mean with Student's interval."""
-    if len(values) < MIN_PAIRS:
-        return AgreementEstimate(fmean(values))
-    half = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return AgreementEstimate(fmean(values), (fmean(values) - half, fmean(values) + half))
+def _mean(values: Numbers, weights: Numbers) -> float:
+    return float(weights @ values / weights.sum())
 
 
-def _kappa(pairs: Sequence[tuple[int, int]]) -> float | None:
-    observed = sum((a - b) ** 2 for a, b in pairs) / len(pairs)
-    rows, columns = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    expected = (
-        sum((a - b) ** 2 * rows[a] * columns[b] for a in rows for b in columns) / len(pairs) ** 2
-    )
-    return None if expected == 0 else 1 - observed / expected
+def _off(large: Numbers, pairs: Pairs) -> AgreementEstimate:
+    """Return a share with Wilson's interval, which depends on how alike a person's sessions are."""
+    found = weighted_share(large, pairs.clusters, pairs.weights)
+    if found is None:
+        return AgreementEstimate(_mean(large, pairs.weights))
+    return AgreementEstimate(found.value, found.ends())
 
 
-def _band(score: float) -> int:
-    return min(int(score * _BANDS / 100), _BANDS - 1)
+def _jackknife(pairs: Pairs, statistic: Callable[[Pairs], float]) -> AgreementEstimate:
+    """Return a statistic with Student's interval from its values without each of the clusters.
+
+    The degrees of freedom are those of as many clusters of equal weight as have the same sum of
+    squares. Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11.
+    """
+    value = statistic(pairs)
+    units, codes = np.unique(pairs.clusters, return_inverse=True)
+    left = np.array([statistic(pairs.without(unit)) for unit in units])
+    weights = np.bincount(codes, weights=pairs.weights)
+    freedom = max(float(weights.sum() ** 2 / (weights @ weights)) - 1, 1.0)
+    groups = len(units)
+    error = np.sqrt((groups - 1) / groups * ((left - left.mean()) ** 2).sum())
+    half = t_quantile(freedom) * float(error)
+    return AgreementEstimate(value, (value - half, value + half))
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    return pl.Series(values, dtype=pl.Float64).rank("average").to_list()
+def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> AgreementEstimate:
+    """Return a statistic between -1 and 1 with its interval, computed on atanh.
+
+    Without an interval if one cluster decides whether the statistic is known, or it is -1 or 1.
+    """
+    value = statistic(pairs)
+    parts = [statistic(pairs.without(unit)) for unit in np.unique(pairs.clusters)]
+    if value is None or any(each is None or abs(each) > 1 - 1e-9 for each in (value, *parts)):
+        return AgreementEstimate(value)
+
+    def on_atanh(part: Pairs) -> float:
+        found = statistic(part)
+        return float(np.arctanh(0.0 if found is None else found))
+
+    low, high = _jackknife(pairs, on_atanh).interval or (0.0, 0.0)
+    return AgreementEstimate(value, (float(np.tanh(low)), float(np.tanh(high))))
 
 
-def _correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    mean_1, mean_2 = fmean(first), fmean(second)
-    spread_1 = math.fsum((each - mean_1) ** 2 for each in first)
-    spread_2 = math.fsum((each - mean_2) ** 2 for each in second)
-    if spread_1 == 0 or spread_2 == 0:
-        return None
-    both = math.fsum((a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True))
-    return both / math.sqrt(spread_1 * spread_2)
+def _bands(scores: Numbers) -> Numbers:
+    return np.minimum(np.floor(scores * _BANDS / 100), _BANDS - 1)
 
 
-def _z() -> float:
-    return NormalDist().inv_cdf(_TWO_SIDED)
+def _ranks(values: Numbers) -> Numbers:
+    return pl.Series(values).rank("average").to_numpy()

@@ -39,7 +39,11 @@ class NewOverride:
 
 @dataclass(frozen=True, slots=True)
 class AuditSample:
-    """A session that people are asked to review; ``override_id`` is the answer."""
+    """A session that people are asked to review.
+
+    ``override_id`` is the answer. Version, label and model are the stratum that it was drawn from,
+    at the given probability; unknown for samples of before these were recorded.
+    """
 
     session_date: date
     organization_id: str
@@ -48,6 +52,10 @@ class AuditSample:
     content_hash: str
     drawn_at: datetime
     override_id: int | None = None
+    profile_version: int | None = None
+    classification_label: str | None = None
+    model: str | None = None
+    inclusion_probability: float | None = None
 
 
 class OverrideStore:
@@ -124,6 +132,21 @@ class OverrideStore:
             before = _count(connection)
             connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
             return _count(connection) - before
+
+    def complete(self, samples: Collection[AuditSample]) -> None:
+        """Store stratum and probability of samples of before; answers do not change."""
+        if not samples:
+            return
+        names = ("profile_version", "classification_label", "model", "inclusion_probability")
+        with writing(self._engine) as connection:
+            for each in samples:
+                mine = sa.update(AUDIT_SAMPLES).where(
+                    _SAMPLE.session_date == each.session_date,
+                    _SAMPLE.organization_id == each.organization_id,
+                    _SAMPLE.session_key == each.session_key,
+                    _SAMPLE.inclusion_probability.is_(None),
+                )
+                connection.execute(mine.values({name: getattr(each, name) for name in names}))
 
     def samples(self) -> list[AuditSample]:
         """Return all samples, the oldest date first."""

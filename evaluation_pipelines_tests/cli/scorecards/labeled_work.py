@@ -3,8 +3,8 @@
 from evaluation_pipelines_tests.otlp_builders import claude, line
 
 
-def work(name: str, second: float, label: str, model: str = "model-a") -> bytes:
-    named = {"session__id": name, "classification__label": label}
+def work(name: str, second: float, label: str, model: str = "model-a", **attributes: str) -> bytes:
+    named = {"session__id": name, "classification__label": label, **attributes}
     return line(
         claude("user_prompt", second, **named),
         claude("tool_result", second + 5, tool_name="Bash", success="true", **named),

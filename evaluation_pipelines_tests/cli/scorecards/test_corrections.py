@@ -203,32 +203,44 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     assert "incident-llm has not scored d; its score is that of general-performance" in refused.err
 
 
-def test_calibration_shows_agreement_corrections_and_when_to_recalibrate(program: Program) -> None:
+def test_calibration_needs_thirty_overrides(program: Program) -> None:
     program("ingest")
     assert "see scorecards audit" in program("scorecards", "calibration").out
-    program.land("logs.jsonl", b"".join(work(f"s{n}", n * 60, "simple") for n in range(9)))
+    texts = [work(f"s{n}", n * 60, "simple", user__id=f"u{n % 6}") for n in range(30)]
+    program.land("logs.jsonl", b"".join(texts))
     program("ingest")
     program("build")
     by = ("--annotator", "Ada", "--reason", "too generous")
     for number in range(4):
         score = ("--score", str(50 + number), "--criterion", "response_time")
         program("scorecards", "override", f"s{number}", *score, *by)
-    shown = program("scorecards", "calibration")
-    assert "not yet: 4 of 5" in shown.out
-
     program("scorecards", "override", "s4", "--score", "54", *by)
     shown = program("scorecards", "calibration")
-    # 97 - 50 ... 97 - 54: 45 on average; standard deviation 1.58, half width 1.96.
-    assert "+45.0 (+43.0 to +47.0)" in shown.out
+    assert "not yet: 5 of 30" in shown.out
     leaning = [line.split() for line in shown.out.splitlines() if line.endswith("within")]
     assert leaning == [
         ["efficiency-simple", "v1", "-", "5", "5", "0", "within"],
         ["efficiency-simple", "v1", "response_time", "4", "4", "0", "within"],
     ]
-    for number in range(5, 9):
+    rows = "".join(f"s{n},{50 + n % 6},Ada,too generous\n" for n in range(5, 30))
+    file = program.folder / "rows.csv"
+    file.write_text(f"session,score,annotator,reason\n{rows}")
+    program("scorecards", "import", str(file))
+    # 97 - 50 ... 97 - 55, of six people one each: 44.5 on average; standard deviation of the people
+    # 1.8708, half width t(5) = 2.5706 times 1.8708 / sqrt(6): 1.9633.
+    assert "+44.5 (+42.5 to +46.5)" in program("scorecards", "calibration").out
+
+
+def test_calibration_says_when_to_recalibrate(program: Program) -> None:
+    program.land("logs.jsonl", b"".join(work(f"s{n}", n * 60, "simple") for n in range(9)))
+    program("ingest")
+    program("build")
+    by = ("--annotator", "Ada", "--reason", "too generous")
+    for number in range(9):
+        shown = program("scorecards", "calibration")
         assert shown.err == ""
         program("scorecards", "override", f"s{number}", "--score", "10", *by)
-        shown = program("scorecards", "calibration")
+    shown = program("scorecards", "calibration")
     assert shown.err == (
         "recalibrate efficiency-simple version 1: 9 of 9 corrections (by 1 person) made the score "
         "lower, which is beyond chance. See docs/scorecards.md.\n"

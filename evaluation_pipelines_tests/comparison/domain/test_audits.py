@@ -1,5 +1,7 @@
 """Audited runs: which are the random sample, and the mean that they correct."""
 
+from datetime import timedelta
+
 import polars as pl
 import pytest
 
@@ -39,18 +41,23 @@ def test_the_random_sample_is_told_from_what_people_chose() -> None:
         override(4, override_id="9", override_100=50.0, state="live"),
         override(4, override_id="8", source="person", override_100=10.0),
     ]
-    drawn = [("default", f"s{number}#baseline-1", "p") for number in (1, 3, 4, 5)]
+    day = UNTIL.date()
+    drawn = [
+        ("default", f"s{number}#baseline-1", "p", probability, day)
+        for number, probability in ((1, 0.5), (3, None), (4, 0.2), (5, 1.0))
+    ]
+    names = ["organization_id", "session_key", "profile_id", "inclusion_probability"]
     found = audits_of(
         pl.DataFrame(rows, schema=OVERRIDES.schema),
-        pl.DataFrame(drawn, schema=["organization_id", "session_key", "profile_id"], orient="row"),
+        pl.DataFrame(drawn, schema=[*names, "session_date"], orient="row"),
     )
     # 2 was chosen; 3 grew since, and 5 was never answered; the newest answer counts for 4.
-    assert found.select("session_key", "label", "is_random").rows() == [
-        ("s1#baseline-1", 72.0, True),
-        ("s2#baseline-1", 72.0, False),
-        ("s3#baseline-1", None, True),
-        ("s4#baseline-1", 50.0, True),
-        ("s5#baseline-1", None, True),
+    assert found.drop("organization_id", "profile_id").rows() == [
+        ("s1#baseline-1", 72.0, True, 0.5, day),
+        ("s2#baseline-1", 72.0, False, None, None),
+        ("s3#baseline-1", None, True, None, day),
+        ("s4#baseline-1", 50.0, True, 0.2, day),
+        ("s5#baseline-1", None, True, 1.0, day),
     ]
 
 
@@ -68,9 +75,9 @@ def judged(number: int) -> list[Row]:
     ]
 
 
-def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() -> None:
-    rows = judged(90)
-    said = [
+def said(rows: list[Row], **columns: object) -> list[Row]:
+    """Answers to the first 32: 8 points less than the automatic score."""
+    return [
         {
             "organization_id": "default",
             "session_key": row["session_key"],
@@ -78,21 +85,65 @@ def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() ->
             "label": float(str(row["score"])) - 8,
             "is_random": True,
         }
+        | columns
         for row in rows[:32]
     ]
-    found = compared(rows, audits=audits(*said))
+
+
+def test_the_corrected_mean_takes_all_automatic_scores_and_what_people_said() -> None:
+    rows = judged(90)
+    answers = said(rows)
+    answers[31]["label"] = None
+    found = compared(rows, audits=audits(*answers))
     row = model(found, "a", effective_source="scorecard")
     # The audited runs stay: without them 58 would be left.
     assert (row["runs"], row["people_runs"], row["people_score"]) == (90, 32, 72.0)
-    assert row["audited"] == 32
+    assert (row["audited"], row["unanswered"]) == (31, 1)
     # All 90 automatic scores, and 8 points less.
     assert row["naive_score"] == pytest.approx(sum(scores(80, 90, 6)) / 90)
     assert row["naive_score"] == pytest.approx(row["avg_score"])
-    assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8, abs=1)
+    assert row["corrected_score"] == pytest.approx(row["naive_score"] - 8)
+    assert row["corrected_score_lowest"] < row["corrected_score_low"] < row["corrected_score"]
+    assert row["corrected_score"] < row["corrected_score_high"] < row["corrected_score_highest"]
     assert found.models.height == 1
+
+
+def test_a_run_that_failed_at_the_start_needs_no_correction() -> None:
+    rows = judged(90)
+    for row in rows[80:]:
+        row |= {"failed_at_start": True, "score": 0.0}
+    found = model(compared(rows, audits=audits(*said(rows))), "a", effective_source="scorecard")
+
+    assert found["corrected_score"] == pytest.approx(found["naive_score"] - 8 * 80 / 90)
 
 
 def test_a_correction_that_cannot_be_made_says_why() -> None:
     row = model(compared(judged(90)), "a", effective_source="scorecard")
     assert row["corrected_score"] is None
     assert row["correction_reason"] == "0 of the 30 audited sessions that it takes"
+
+
+def test_samples_with_unknown_probabilities_are_left_out() -> None:
+    rows = judged(90)
+    found = compared(rows, audits=audits(*said(rows, inclusion_probability=None)))
+    row = model(found, "a", effective_source="scorecard")
+
+    assert (row["corrected_score"], row["audited"]) == (None, 0)
+    assert row["correction_reason"] == (
+        "0 of the 30 audited sessions that it takes; 32 more were drawn with unknown probabilities"
+    )
+
+
+def test_dates_without_a_sample_are_not_represented_by_others() -> None:
+    rows = judged(90)
+    for row in rows[60:]:
+        row["started_at"] = UNTIL - timedelta(days=9)
+    row = model(compared(rows, audits=audits(*said(rows))), "a", effective_source="scorecard")
+
+    assert row["correction_reason"] == "only 67% of the sessions are of dates with an audit sample"
+
+
+def test_other_rows_have_no_correction() -> None:
+    row = model(compared(sample("a", scores(80, 40), 0)), "a")
+
+    assert (row["naive_score"], row["audited"], row["correction_reason"]) == (None, None, None)

@@ -1,24 +1,36 @@
 """Agreement of automatic and human scores, worked out by hand."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import OVERRIDES
-from evaluation_pipelines.scorecards.domain.calibration import agreements, kappa, spearman
+from evaluation_pipelines.scorecards.domain.calibration import (
+    Agreement,
+    Pairs,
+    agreement,
+    agreements,
+    kappa,
+    spearman,
+)
 from evaluation_pipelines_tests.builders import at
 
 
 def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFrame:
     """Return OVERRIDES of (automatic, human) scores, in the order they were made."""
     defaults: dict[str, Any] = {
+        "organization_id": "default",
         "profile_id": "p",
         "profile_version": 1,
         "source": "audit",
         "state": "live",
+        "person_id": None,
+        "inclusion_probability": 1.0,
     }
     rows = [
         dict.fromkeys(OVERRIDES.schema, None)
@@ -33,102 +45,179 @@ def overrides(*pairs: tuple[float | None, float], **columns: Any) -> pl.DataFram
         | columns
         for number, (automatic, human) in enumerate(pairs, start=1)
     ]
-    return pl.DataFrame(rows, schema=OVERRIDES.schema, orient="row")
+    facts = {"person_id": pl.String(), "inclusion_probability": pl.Float64()}
+    return pl.DataFrame(rows, schema={**OVERRIDES.schema, **facts}, orient="row")
+
+
+def pairs(
+    automatic: Sequence[float],
+    human: Sequence[float],
+    weights: Sequence[float] | None = None,
+    clusters: Sequence[int] | None = None,
+) -> Pairs:
+    """Return pairs of equal weight, each a cluster of its own, unless given."""
+    number = len(automatic)
+    return Pairs(
+        np.array(automatic, dtype=np.float64),
+        np.array(human, dtype=np.float64),
+        np.array(weights if weights is not None else [1.0] * number, dtype=np.float64),
+        np.array(clusters if clusters is not None else range(number), dtype=np.int64),
+    )
+
+
+def of_errors(errors: Sequence[float], people: int | None = None, **more: Any) -> Agreement:
+    """Return the agreement of sessions with these errors and human scores of 50."""
+    found = pairs([50 + each for each in errors], [50] * len(errors), **more)
+    return agreement(("p", 1, "audit"), found, people)
 
 
 def test_bias_and_mean_error_with_students_intervals() -> None:
-    (found,) = agreements(overrides((60, 50), (70, 70), (80, 90), (40, 20), (55, 50)))
+    found = of_errors([20, 0] * 15)
 
-    # Errors 10, 0, -10, 20, 5: mean 5, deviations 5, -5, -15, 15, 0, variance 500 / 4 = 125.
-    # Half width: 2.776 * sqrt(125 / 5) = 13.88.
-    assert found.n == 5
-    assert found.bias.value == pytest.approx(5)
-    assert found.bias.interval == pytest.approx((-8.88, 18.88), abs=0.05)
-    # Absolute errors 10, 0, 10, 20, 5: mean 9, variance (1 + 81 + 1 + 121 + 16) / 4 = 55.
-    # Half width: 2.776 * sqrt(55 / 5) = 9.21.
-    assert found.mae.value == pytest.approx(9)
-    assert found.mae.interval == pytest.approx((-0.21, 18.21), abs=0.04)
+    # Mean 10, variance 30 * 100 / 29; half 2.0452 * sqrt(100 / 29) = 3.7979. The absolute errors
+    # are the same numbers. The jackknife of a mean is its ordinary error.
+    assert (found.n, found.people, found.missing) == (30, None, None)
+    assert found.bias.value == pytest.approx(10)
+    assert found.bias.interval == pytest.approx((10 - 3.7979, 10 + 3.7979), abs=1e-3)
+    assert found.mae == found.bias
+
+
+def test_errors_are_clustered_by_person() -> None:
+    found = of_errors([20, 20, 20, 20, 20, 20] + [0] * 24, 5, clusters=[n // 6 for n in range(30)])
+
+    # One of five people has all errors. Without that person the mean is 0, without another one 5:
+    # mean 4, squares 16 + 4 * 1 = 20, error sqrt(4 / 5 * 20) = 4; t(4) = 2.7764, half 11.1058.
+    assert found.bias.value == pytest.approx(4)
+    assert found.bias.interval == pytest.approx((4 - 11.1058, 4 + 11.1058), abs=1e-3)
+
+
+def test_sessions_of_the_audit_sample_weigh_as_many_as_they_stand_for() -> None:
+    errors = [(70.0, 50.0)] * 20
+    rare = overrides(*errors, inclusion_probability=0.5)
+    often = overrides(*[(50.0, 50.0)] * 10, inclusion_probability=0.1, content_hash="1")
+    (found,) = agreements(pl.concat([rare, often]))
+
+    # 20 sessions stand for 40, 10 for 100: 40 * 20 / 140, and 40 of 140 are off.
+    assert found.bias.value == pytest.approx(40 * 20 / 140)
+    assert found.off.value == pytest.approx(40 / 140)
+    (chosen,) = agreements(pl.concat([rare, often]).with_columns(source=pl.lit("person")))
+    assert chosen.bias.value == pytest.approx(20 * 20 / 30)
+
+
+def test_the_share_of_sessions_that_are_off_has_wilsons_interval() -> None:
+    found = of_errors([0, 10, -10, 5, 10.5, -11, 0, 0, 0, 0])
+
+    # 2 of 10; t(9)² = 5.1174: middle (0.2 + 0.25587) / 1.51174 = 0.30155, half
+    # sqrt(5.1174) / 1.51174 * sqrt(0.016 + 5.1174 / 400) = 1.49640 * 0.16970 = 0.25394.
+    assert found.missing == "not yet: 10 of 30"
+    assert found.off.value == pytest.approx(0.2)
+    assert found.off.interval == pytest.approx((0.0476, 0.5555), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("errors", "people", "missing"),
+    [
+        ([20.0] * 29, None, "not yet: 29 of 30"),
+        ([20.0] * 30, 4, "too few people: 4 of 5"),
+        ([20.0] * 4 + [10.0] * 26, 5, "too few large errors: 4 of 5"),
+        ([20.0] * 5 + [10.0] * 25, 5, None),
+    ],
+)
+def test_what_would_mislead_is_not_computed(
+    errors: list[float], people: int | None, missing: str | None
+) -> None:
+    found = of_errors(errors, people)
+
+    assert found.missing == missing
+    estimates = (found.bias, found.mae, found.spearman)
+    assert all((each.value is None) is (missing is not None) for each in estimates[:2])
+    assert found.off.interval is not None
+
+
+def test_persons_are_people_of_an_organization_unless_many_are_unknown() -> None:
+    many = [(70.0, 50.0)] * 30
+    (found,) = agreements(overrides(*many, person_id="ada"))
+    assert found.missing == "too few people: 1 of 5"
+
+    known, unknown = overrides(*many, person_id="ada"), overrides(*many[:8], content_hash="1")
+    (found,) = agreements(pl.concat([known, unknown]))
+    assert (found.n, found.people, found.missing) == (38, None, None)
 
 
 def test_spearman_is_the_correlation_of_ranks() -> None:
     # Ranks 1 2 3 4 5 and 2 1 4 3 5: d² sums to 4; 1 - 6 * 4 / (5 * 24) = 0.8.
-    found = spearman([10, 20, 30, 40, 50], [22, 11, 44, 33, 99])
-
-    assert found.value == pytest.approx(0.8)
-    # atanh(0.8) = 1.0986; half width 1.96 * sqrt((1 + 0.32) / 2) = 1.5923.
-    assert found.interval == pytest.approx((-0.4569, 0.9909), abs=1e-3)
+    assert spearman(pairs([10, 20, 30, 40, 50], [22, 11, 44, 33, 99])) == pytest.approx(0.8)
 
 
 def test_ties_share_their_mean_rank() -> None:
     # Ranks 1.5 1.5 3 4 5 and 1 2 3 4 5. Deviations from 3: -1.5 -1.5 0 1 2 and -2 -1 0 1 2.
     # Products 3 + 1.5 + 0 + 1 + 4 = 9.5; squares 9.5 and 10.
-    assert spearman([1, 1, 2, 3, 4], [1, 2, 3, 4, 5]).value == pytest.approx(
+    assert spearman(pairs([1, 1, 2, 3, 4], [1, 2, 3, 4, 5])) == pytest.approx(
         9.5 / (9.5 * 10) ** 0.5
     )
 
 
-def test_perfect_order_needs_no_interval_and_no_spread_has_no_order() -> None:
-    assert spearman([1, 2, 3, 4, 5], [2, 4, 6, 8, 9]).interval == (1, 1)
-    assert spearman([5, 5, 5, 5, 5], [1, 2, 3, 4, 5]).value is None
-    assert spearman([1, 2, 3, 4, 5], [7, 7, 7, 7, 7]).value is None
+def test_no_spread_has_no_order() -> None:
+    assert spearman(pairs([5, 5, 5, 5, 5], [1, 2, 3, 4, 5])) is None
+    assert spearman(pairs([1, 2, 3, 4, 5], [7, 7, 7, 7, 7])) is None
 
 
 def test_kappa_weights_distances_by_their_square() -> None:
     # Bands 0 0 9 9 9 and 0 9 9 9 0. Observed: 2 of 5 are 81 apart: 32.4.
     # Expected: 0s are 2 and 2, 9s are 3 and 3: 81 * (2*3 + 3*2) / 25 = 38.88.
-    found = kappa([0, 5, 99, 100, 95], [3, 95, 91, 100, 9])
-
-    value = 1 - 32.4 / 38.88
-    assert found.value == pytest.approx(value)
-    assert found.interval is not None
-    low, high = found.interval
-    assert -1 <= low < value < high <= 1
-
-
-def test_the_interval_of_kappa_is_the_jackknifes() -> None:
-    # Bands 1 2 3 4 5 and 1 2 3 4 4. Expected: both variances, and the square of both means'
-    # difference: 2 + 1.36 + 0.2^2 = 3.4. Observed: 1 / 5. Kappa is 1 - 0.2 / 3.4 = 16 / 17.
-    # Without the first pair: 1 - (1 / 4) / (1.25 + 0.6875 + 0.0625) = 0.875, then in the same way
-    # 1 - 0.25 / 3.75 = 0.93333, 1 - 0.25 / 4.25 = 0.94118, 1 - 0.25 / 3.5 = 0.92857, and 1.
-    # Mean 0.93562, squares of the deviations 0.0036743 + 0.0000052 + 0.0000309 + 0.0000496 +
-    # 0.0041453 = 0.0079053; error sqrt(4 / 5 * 0.0079053) = 0.079525; half 2.776 * error = 0.2208.
-    found = kappa([15, 25, 35, 45, 55], [15, 25, 35, 45, 45])
-
-    assert found.value == pytest.approx(16 / 17)
-    assert found.interval == pytest.approx((16 / 17 - 0.2208, 1), abs=1e-3)
+    both = ([0, 5, 99, 100, 95], [3, 95, 91, 100, 9])
+    assert kappa(pairs(*both)) == pytest.approx(1 - 32.4 / 38.88)
+    # A session of weight 2 is two sessions. Bands 0 0 9 9 9 9 and 0 9 9 9 0 0: observed 81 * 3 / 6,
+    # expected 81 * (2*3 + 4*3) / 36 = 40.5.
+    assert kappa(pairs(*both, weights=[1, 1, 1, 1, 2])) == pytest.approx(1 - 40.5 / 40.5)
 
 
 def test_kappa_of_full_agreement_is_1_and_of_one_band_unknown() -> None:
-    assert kappa([5, 25, 45, 65, 85], [9, 21, 49, 60, 80]).value == 1
-    assert kappa([51, 52, 53, 54, 55], [55, 54, 53, 52, 51]).value is None
+    assert kappa(pairs([5, 25, 45, 65, 85], [9, 21, 49, 60, 80])) == pytest.approx(1)
+    assert kappa(pairs([51, 52, 53, 54, 55], [55, 54, 53, 52, 51])) is None
+    assert kappa(pairs([91, 92, 93, 94, 95], [95, 5, 93, 92, 91])) is None
     # 100 belongs to the last band, from 90 on.
-    assert kappa([85, 100, 95, 85, 95], [89, 95, 100, 80, 90]).value == 1
+    assert kappa(pairs([85, 100, 95, 85, 95], [89, 95, 100, 80, 90])) == pytest.approx(1)
 
 
-def test_kappa_has_no_interval_when_one_pair_makes_it() -> None:
-    # Without the last pair all are in one band, for which kappa is undefined.
-    found = kappa([51, 52, 53, 54, 95], [55, 54, 53, 52, 91])
+def test_kappa_needs_sixty_pairs_and_its_interval_is_the_jackknifes_on_atanh() -> None:
+    # Bands 1 and 9 in all four combinations: 20 and 20 agree, 10 and 10 are 8 apart.
+    combined = [(15.0, 15.0)] * 20 + [(95.0, 95.0)] * 20 + [(15.0, 95.0), (95.0, 15.0)] * 10
+    automatic, human = (list(each) for each in zip(*combined, strict=True))
+    found = agreement(("p", 1, "audit"), pairs(automatic, human)).kappa
 
-    assert (found.value, found.interval) == (1, None)
+    # Two categories: kappa is 1 - (20 / 60) / (1 / 2) = 1 / 3. Without one of 40 that agree,
+    # margins are 29 : 30 and 29 : 30: 1 - (20 / 59) / (2 * 29 * 30 / 59²) = 0.321838. Without one
+    # of 20 that do not, 29 : 30 and 30 : 29: 1 - (19 / 59) / ((29² + 30²) / 59²) = 0.356117.
+    # atanh: 0.333696 and 0.372432; mean 0.346608, squares 40 * 0.00016672 + 20 * 0.00066688 =
+    # 0.0200064; error sqrt(59 / 60 * 0.0200064) = 0.140260; t(59) = 2.0010: half 0.280660.
+    # atanh(1 / 3) = 0.346574: tanh(0.065914) and tanh(0.627234).
+    assert found.value == pytest.approx(1 / 3)
+    assert found.interval == pytest.approx((0.065819, 0.556115), abs=1e-4)
+    few = agreement(("p", 1, "audit"), pairs(automatic[1:], human[1:]))
+    assert (few.kappa.value, few.missing) == (None, None)
 
 
-def test_few_pairs_give_no_interval_and_no_correlation() -> None:
-    (found,) = agreements(overrides((60, 50), (70, 70), (80, 90), (40, 20)))
+def test_agreement_has_no_interval_when_one_pair_makes_it() -> None:
+    # Without the last pair all human scores are in one band.
+    automatic, human = [51.0, 75.0] * 30 + [95.0], [62.0] * 60 + [91.0]
+    found = agreement(("p", 1, "audit"), pairs(automatic, human))
 
-    assert (found.n, found.bias.value, found.bias.interval) == (4, 5, None)
-    assert found.spearman.value is None
-    assert found.kappa.value is None
+    assert found.kappa.value is not None
+    assert (found.kappa.interval, found.spearman.interval) == (None, None)
 
 
 def test_audit_sample_and_versions_are_kept_apart() -> None:
     audit = overrides((50, 50))
     chosen = overrides((50, 10), (50, 20), source="person")
     imported = overrides((50, 30), source="import", session_key="s9#baseline-1")
+    unknown = overrides((50, 30), (50, 30), inclusion_probability=None)
     second = overrides((50, 50), profile_version=2)
-    found = agreements(pl.concat([second, chosen, imported, audit]))
+    found = agreements(pl.concat([second, chosen, imported, audit, unknown]))
 
     assert [(each.profile_version, each.sample, each.n) for each in found] == [
         (1, "audit", 1),
+        (1, "audit, unweighted", 2),
         (1, "chosen", 3),
         (2, "audit", 1),
     ]
@@ -141,9 +230,9 @@ def test_the_newest_override_of_each_content_and_sample_counts() -> None:
     # The reviewer changed the answer to 40; the later override by choice is another sample.
     found = agreements(pl.concat([second, first, later]))
 
-    assert [(each.sample, each.n, each.bias.value) for each in found] == [
-        ("audit", 1, 20),
-        ("chosen", 1, 5),
+    assert [(each.sample, each.n, each.off.value) for each in found] == [
+        ("audit", 1, 1.0),
+        ("chosen", 1, 0.0),
     ]
 
 
@@ -154,12 +243,13 @@ def test_overrides_without_an_automatic_score_are_left_out_and_stale_ones_are_no
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=5, max_size=30),
+    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=30, max_size=70),
 )
-def test_estimates_stay_in_their_range(pairs: list[tuple[float, float]]) -> None:
-    (found,) = agreements(overrides(*pairs))
+def test_estimates_stay_in_their_range(scores: list[tuple[float, float]]) -> None:
+    (found,) = agreements(overrides(*scores))
 
     for figure, low, high in (
+        (found.off, 0, 1),
         (found.bias, -100, 100),
         (found.mae, 0, 100),
         (found.spearman, -1, 1),
@@ -169,6 +259,7 @@ def test_estimates_stay_in_their_range(pairs: list[tuple[float, float]]) -> None
             assert low - 1e-9 <= figure.value <= high + 1e-9
         if figure.interval is not None:
             assert figure.interval[0] <= figure.interval[1]
-    assert found.mae.value is not None
-    assert found.bias.value is not None
-    assert abs(found.bias.value) <= found.mae.value + 1e-9
+    if found.missing is None:
+        assert found.mae.value is not None
+        assert found.bias.value is not None
+        assert abs(found.bias.value) <= found.mae.value + 1e-9

@@ -59,11 +59,23 @@ def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
     }
 
 
-def test_a_ledger_without_reviews_is_migrated(url: str) -> None:
+NEW_COLUMNS = {
+    "overrides": ["criterion_id"],
+    "audit_samples": [
+        *("profile_version", "classification_label", "model", "inclusion_probability"),
+    ],
+}
+NEW_TABLES = ["audit_steps"]
+
+
+def test_a_ledger_without_reviews_and_probabilities_is_migrated(url: str) -> None:
     ledger = open_ledger(url)
     with writing(ledger.engine) as connection:
-        connection.execute(sa.text("DROP TABLE audit_steps"))
-        connection.execute(sa.text("ALTER TABLE overrides DROP COLUMN criterion_id"))
+        for name in NEW_TABLES:
+            METADATA.tables[name].drop(connection)
+        for table, columns in NEW_COLUMNS.items():
+            for column in columns:
+                connection.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
     set_revision(ledger.engine, "identities")
     ledger.close()
 

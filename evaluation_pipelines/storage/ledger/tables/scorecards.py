@@ -53,6 +53,10 @@ AUDIT_SAMPLES = sa.Table(
     column("content_hash", sa.String, "content at that time"),
     column("drawn_at", UtcTime, "when"),
     column("override_id", sa.Integer, "the answer; null while it is open", nullable=True),
+    column("profile_version", sa.Integer, "version of the profile at that time", nullable=True),
+    column("classification_label", sa.String, "label at that time", nullable=True),
+    column("model", sa.String, "model at that time", nullable=True),
+    column("inclusion_probability", sa.Float, "0-1; null if it is not known", nullable=True),
 )
 
 # What each reviewer of the audit samples did, apart from answers; append-only.

@@ -181,7 +181,7 @@ def test_judged_models_show_what_people_would_have_said() -> None:
             "organization_id": "default",
             "session_key": row["session_key"],
             "profile_id": "p",
-            "label": 72.0,
+            "label": float(str(row["score"])) - 8,
             "is_random": True,
         }
         for row in rows[:35]

@@ -1,4 +1,4 @@
-"""Masque lift: differences of means with Welch's interval, worked out by hand."""
+"""Masque lift: differences in which people weigh alike, with intervals worked out by hand."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -7,16 +7,27 @@ from typing import Any
 import polars as pl
 import pytest
 
+from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
 from evaluation_pipelines.schemas import MASQUE_LIFT, SESSION_KEY
-from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
 from evaluation_pipelines_tests.builders import Row, session, sessions_frame
 
 
 def lifts(
     rows: list[Row], composites: Sequence[float | None], min_sessions: int = 5
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table; composites are in the order of the sessions."""
-    numbered = [row | {"session_key": f"s{n}#x-1"} for n, row in enumerate(rows)]
+    """Return the rows of the table; composites are in the order of the sessions.
+
+    Each session is one of a person of its own unless told otherwise.
+    """
+    numbered = [
+        row
+        | {
+            "session_key": f"s{n}#x-1",
+            "session_id": f"s{n}",
+            "person_id": f"u{n}" if row["person_id"] is None else row["person_id"] or None,
+        }
+        for n, row in enumerate(rows)
+    ]
     sessions = sessions_frame(numbered)
     performance = sessions.select(SESSION_KEY).with_columns(
         composite=pl.Series(composites, dtype=pl.Float64)
@@ -50,35 +61,64 @@ def test_the_interval_is_welchs() -> None:
     assert (row["sessions"], row["baseline_sessions"]) == (5, 5)
 
 
-def test_each_side_has_its_own_number_of_sessions() -> None:
-    # Scout 1 3: mean 2, variance 2. Baseline 0 3 3 6: mean 3, variance (9 + 9) / 3 = 6.
-    # se^2 = 2 / 2 + 6 / 4 = 2.5, se = 1.581139
-    # degrees of freedom: 2.5^2 / (1^2 / 1 + 1.5^2 / 3) = 6.25 / 1.75 = 3.571
-    # t(0.975) is 3.1824 at 3 and 2.7764 at 4 degrees of freedom.
-    (row,) = lifts([worn()] * 2 + [session()] * 4, [1, 3, 0, 3, 3, 6], min_sessions=2)
+def test_people_who_did_both_are_compared_with_themselves() -> None:
+    # With and without Scout: ada 6 9 and 5, bob 8 and 6, cy 7 and 4, dan 5 and 5, eve 9 and 6.
+    worn_by = ["ada", "ada", "bob", "cy", "dan", "eve"]
+    rows = [worn(person_id=name) for name in worn_by]
+    rows += [session(person_id=name) for name in worn_by[1:]] + [session()]
+    (row,) = lifts(rows, [6, 9, 8, 7, 5, 9, 5, 6, 4, 5, 6, 0])
 
-    difference, low, high, state = of(row, "composite")
-    assert (difference, state) == (-1.0, "shown")
-    assert -1 - 3.1824 * 1.581139 < low < -1 - 2.7764 * 1.581139
-    assert high == pytest.approx(-2 - low)
+    # Their own differences 7.5 - 5, 2, 3, 0 and 3: mean 2.1, squares of the deviations 0.16 + 0.01
+    # + 0.81 + 4.41 + 0.81 = 6.2; error sqrt(6.2 / 4 / 5) = 0.55678, times t(4) = 2.7764: 1.5459.
+    # The other baseline session, of someone who never wore it, is left out.
+    assert of(row, "composite") == [
+        *(pytest.approx(2.1), pytest.approx(2.1 - 1.5459, abs=1e-4)),
+        *(pytest.approx(2.1 + 1.5459, abs=1e-4), "shown"),
+    ]
+    assert (row["composite_people"], row["clustered_by"]) == (5, "person")
+    assert (row["composite_sessions"], row["composite_baseline_sessions"]) == (6, 6)
+    # Means of the people's means: (7.5 + 8 + 7 + 5 + 9) / 5 and (5 + 6 + 4 + 5 + 6) / 5.
+    assert (row["composite_mean"], row["composite_baseline_mean"]) == pytest.approx((7.3, 5.2))
+
+
+def test_few_people_show_no_difference_however_many_sessions_they_have() -> None:
+    people = ["ada", "bob", "cy", "dan"] * 10
+    rows = [worn(person_id=name) for name in people] + [session(person_id=name) for name in people]
+    (row,) = lifts(rows, [8.0] * 40 + [4.0] * 40)
+
+    assert of(row, "composite") == [None, None, None, "too few people: 4 of 5"]
+    assert (row["composite_people"], row["composite_mean"]) == (4, None)
+
+
+def test_sessions_are_told_apart_where_persons_are_unknown() -> None:
+    rows = [worn(person_id="")] * 5 + [session()] * 5
+    (row,) = lifts(rows, [6, 7, 8, 9, 10, 3, 4, 4, 4, 5])
+
+    assert row["clustered_by"] == "session and day"
+    assert of(row, "composite")[3] == "shown"
+    (few,) = lifts([worn(person_id="")] * 4 + [session()] * 4, [5.0] * 8, min_sessions=2)
+    assert of(few, "composite")[3] == "too few sessions: 4 of 5"
 
 
 def test_all_four_measures_are_compared() -> None:
-    others = [
-        session(tools_failed=failed, cost_usd=cost, active_s=active)
-        for failed, cost, active in [(1, 0.10, 100.0)] * 5
-    ]
-    scouts = [
-        worn(tools_failed=failed, cost_usd=cost, active_s=active)
-        for failed, cost, active in [(3, 0.05, 160.0)] * 5
-    ]
+    spread = range(-2, 3)
+    others = [session(tools_failed=2 + n, cost_usd=0.10, active_s=100.0 + n) for n in spread]
+    scouts = [worn(tools_failed=4 + n, cost_usd=0.05, active_s=160.0 + n) for n in spread]
     (row,) = lifts(scouts + others, [5.0] * 10)
 
-    # Without variance the interval is the difference itself. 3 / 10 - 1 / 10 = 0.2
-    assert of(row, "failure_rate") == [*[pytest.approx(0.2)] * 3, "shown"]
-    assert of(row, "cost_usd") == [*[pytest.approx(-0.05)] * 3, "shown"]
-    assert of(row, "active_s") == [60.0, 60.0, 60.0, "shown"]
-    assert of(row, "composite") == [0.0, 0.0, 0.0, "shown"]
+    # 4 / 10 - 2 / 10 = 0.2; two variances of 0.025: sqrt(0.05 / 5) = 0.1, t(8) = 2.3060.
+    assert of(row, "failure_rate") == [
+        *(pytest.approx(each, abs=1e-4) for each in (0.2, -0.0306, 0.4306)),
+        "shown",
+    ]
+    # Two variances of 2.5: error 1.
+    assert of(row, "active_s") == [
+        *(pytest.approx(each, abs=1e-3) for each in (60, 57.694, 62.306)),
+        "shown",
+    ]
+    # Without any spread there is no interval.
+    assert of(row, "cost_usd") == [pytest.approx(-0.05), None, None, "no spread"]
+    assert of(row, "composite") == [0.0, None, None, "no spread"]
 
 
 @pytest.mark.parametrize(("scouts", "others", "n"), [(4, 9, 4), (9, 3, 3), (2, 0, 0)])
@@ -98,16 +138,16 @@ def test_a_measure_counts_the_sessions_in_which_it_is_known() -> None:
 
     assert of(row, "cost_usd") == [None, None, None, "not yet: 4 of 5"]
     assert (row["cost_usd_sessions"], row["cost_usd_baseline_sessions"]) == (4, 6)
-    assert of(row, "composite")[3] == "shown"
+    assert of(row, "composite")[3] == "no spread"
     assert row["composite_sessions"] == 5
 
 
 def test_a_session_with_one_call_has_a_failure_rate() -> None:
-    rows = [worn(total_tools=1, tools_failed=1)] * 2 + [session(total_tools=1, tools_failed=0)] * 2
-    (row,) = lifts(rows, [5.0] * 4, min_sessions=2)
+    rows = [worn(total_tools=1, tools_failed=1)] * 5 + [session(total_tools=1, tools_failed=0)] * 5
+    (row,) = lifts(rows, [5.0] * 10)
 
     # 1 / 1 - 0 / 1
-    assert of(row, "failure_rate") == [1.0, 1.0, 1.0, "shown"]
+    assert of(row, "failure_rate") == [1.0, None, None, "no spread"]
 
 
 def test_a_session_without_calls_has_no_failure_rate_and_an_infinite_cost_is_none() -> None:
@@ -115,7 +155,7 @@ def test_a_session_without_calls_has_no_failure_rate_and_an_infinite_cost_is_non
     (row,) = lifts(rows, [5.0] * 10)
 
     assert row["failure_rate_state"] == row["cost_usd_state"] == "not yet: 0 of 5"
-    assert row["active_s_state"] == "shown"
+    assert row["active_s_state"] == "no spread"
 
 
 @pytest.mark.parametrize("attribution", ["mixed", "remainder"])

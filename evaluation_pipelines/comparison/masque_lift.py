@@ -5,9 +5,9 @@ from datetime import date, datetime
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE, UTC_TIME
 from evaluation_pipelines.sessions.domain.ended import is_terminal
-from evaluation_pipelines.sessions.domain.masque_lift import masque_lift
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.comparison.masque_lift import compare_masques, write_masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT
-from evaluation_pipelines.sessions.masque_lift import compare_masques, write_masque_lift
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 

@@ -1,0 +1,142 @@
+"""Coverage of corrected means, calibration and lift where the truth is known.
+
+Writes the table of ``docs/scorecards.md``.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from evaluation_pipelines_tests.benchmarks.measure import tell
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
+from evaluation_pipelines_tests.simulation.audits import JUDGES, Judge, estimates
+from evaluation_pipelines_tests.simulation.measure import SMALLEST_COVERAGE, Share
+from evaluation_pipelines_tests.simulation.people import (
+    REVIEWS,
+    WEARERS,
+    Reviews,
+    Wearers,
+    agreements,
+    lifts,
+)
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "scorecards.md"
+BEGIN, END = "<!-- estimators:begin -->\n", "<!-- estimators:end -->"
+
+_HEADINGS = ("figure", "scenario", "covered", "refused", "width")
+_PERIODS, _SAMPLES = 60, 500
+_LIFT = 0.5
+_IGNORING = "corrected mean, unanswered left out"
+"""What no interval of the draw can see if people do not answer at random: its bounds do."""
+
+Ends = tuple[float | None, float | None]
+Line = tuple[str, str, Share, Share, float]
+"""Figure, scenario, intervals that hold the truth, estimates without interval, median width."""
+
+
+def run(options: Options) -> Section:
+    """Measure every scenario, on as many cores as there are."""
+    jobs = scenarios()
+    section = Section(sizes={"scenarios": len(jobs), "samples": _SAMPLES, "periods": _PERIODS})
+    os.environ |= dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS"), "1")
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
+        under_way = [pool.submit(job) for _, job in jobs]
+        found = [line for each in under_way for line in each.result()]
+    for line in found:
+        tell("  " + "  ".join(cells(line)))
+    write(found)
+    missed = [
+        f"{figure}, {name}: {covered.value:.1%}"
+        for figure, name, covered, _, _ in found
+        if figure != _IGNORING
+        and covered.trials
+        and covered.value + 2 * covered.error < SMALLEST_COVERAGE
+    ]
+    for each in missed:
+        tell(f"  missed: {each}")
+    given = sum(figure != _IGNORING and covered.trials > 0 for figure, _, covered, *_ in found)
+    what = "intervals of corrected means, calibration and lift that hold"
+    section.outcomes = [Outcome(what, str(given - len(missed)), str(given), "-", "all", not missed)]
+    return section
+
+
+def scenarios() -> list[tuple[str, Callable[[], list[Line]]]]:
+    """Return the names of all scenarios, and what measures them."""
+    return [
+        *((each.name, partial(corrected, each, _PERIODS)) for each in JUDGES),
+        *((each.name, partial(calibrated, each, _SAMPLES)) for each in REVIEWS),
+        *((each.name, partial(lifted, each, _SAMPLES)) for each in WEARERS),
+    ]
+
+
+def corrected(judge: Judge, periods: int) -> list[Line]:
+    """Measure the corrected mean; with unanswered sessions that of their bounds, too."""
+    found = list(estimates(judge, periods))
+    means = [((each.corrected.low, each.corrected.high), truth) for each, truth in found]
+    if not judge.unanswered:
+        return [_line("corrected mean", judge.name, means)]
+    bounds = [((each.lowest, each.highest), truth) for each, truth in found]
+    return [
+        _line(_IGNORING, judge.name, means),
+        _line("corrected mean with bounds", judge.name, bounds),
+    ]
+
+
+def calibrated(reviews: Reviews, samples: int) -> list[Line]:
+    """Measure share, bias and kappa of the calibration."""
+    by_name: dict[str, list[tuple[Ends | None, float | None]]] = {}
+    for name, estimate, truth in agreements(reviews, samples):
+        by_name.setdefault(name, []).append((estimate.interval, truth))
+    return [_line(name, reviews.name, values) for name, values in by_name.items()]
+
+
+def lifted(wearers: Wearers, samples: int) -> list[Line]:
+    """Measure the lift."""
+    return [
+        _line("lift", wearers.name, [(each.interval, _LIFT) for each in lifts(wearers, samples)])
+    ]
+
+
+def _line(figure: str, name: str, values: Iterable[tuple[Ends | None, float | None]]) -> Line:
+    covered, refused, widths = Share(), Share(), []
+    for ends, truth in values:
+        low, high = ends or (None, None)
+        refused.add(is_hit=low is None)
+        if low is not None and high is not None and truth is not None:
+            covered.add(is_hit=low <= truth <= high)
+            widths.append(high - low)
+    return figure, name, covered, refused, float(np.median(widths)) if widths else float("nan")
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    """Return a row of the table."""
+    figure, name, covered, refused, width = line
+    hidden = not covered.trials
+    digits = 2 if width < 2 else 1
+    return (
+        figure,
+        name,
+        "-" if hidden else f"{100 * covered.value:.1f}",
+        f"{100 * refused.value:.1f}",
+        "-" if hidden else f"{width:.{digits}f}",
+    )
+
+
+def _rows(found: Iterable[Line]) -> Iterator[tuple[str, ...]]:
+    yield _HEADINGS
+    yield ("---",) * len(_HEADINGS)
+    yield from map(cells, found)
+
+
+def write(found: Iterable[Line]) -> None:
+    """Replace the table in the document."""
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    table = "".join(f"| {' | '.join(row)} |\n" for row in _rows(found))
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")

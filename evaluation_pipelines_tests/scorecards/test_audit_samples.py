@@ -1,0 +1,129 @@
+"""Audit samples in the ledger: drawn with known probabilities, and what they say of a profile."""
+
+from datetime import date, timedelta
+from hashlib import sha256
+
+import pytest
+
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines_tests.builders import START, Row
+from evaluation_pipelines_tests.comparison.test_compare_models import (
+    DAY,
+    card,
+    evaluation,
+    override,
+    put,
+    put_sessions,
+)
+from evaluation_pipelines_tests.scorecard_builders import profile
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+
+def sessions_of(model: str, first: int, number: int = 40) -> list[Row]:
+    """Return evaluations of a model."""
+    return [evaluation(each, model=model) for each in range(first, first + number)]
+
+
+def earlier(number: int, age: timedelta) -> list[AuditSample]:
+    """Return open samples of model-a from the day before, drawn some time ago."""
+    return [
+        AuditSample(
+            *(DAY - timedelta(days=1), "default", f"t{each}", "p", "0", NOW - age),
+            profile_version=1,
+            classification_label="code",
+            model="model-a",
+            inclusion_probability=0.5,
+        )
+        for each in range(number)
+    ]
+
+
+def drawn(workplace: Workplace, day: date = DAY) -> list[AuditSample]:
+    draw_samples(workplace.stores, [day], NOW)
+    samples = OverrideStore(workplace.ledger).samples()
+    return [each for each in samples if each.session_date == day]
+
+
+def test_a_sample_is_stored_with_its_stratum_and_probability(workplace: Workplace) -> None:
+    put_sessions(workplace, sessions_of("model-a", 0))
+    samples = drawn(workplace)
+
+    # 5 of 40, and a second draw changes nothing.
+    assert {
+        (each.profile_version, each.classification_label, each.model, each.inclusion_probability)
+        for each in samples
+    } == {(1, "code", "model-a", 5 / 40)}
+    assert len(samples) == 5
+    assert drawn(workplace) == samples
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [
+        # 70 - 30 of 40 and 70 of 40 are wanted, less 0.5 and 0.5 for all alike, and 4 directed:
+        # 0.5 + 4 * 39.5 / 109 and 0.5 + 4 * 69.5 / 109 draws.
+        (timedelta(days=6), {"model-a": 0.5 + 158 / 109, "model-b": 0.5 + 278 / 109}),
+        # What is open for more than a week does not count.
+        (timedelta(days=8), {"model-a": 2.5, "model-b": 2.5}),
+    ],
+)
+def test_earlier_samples_count_while_they_can_be_expected_to_be_answered(
+    workplace: Workplace, age: timedelta, expected: dict[str, float]
+) -> None:
+    put_sessions(workplace, [*sessions_of("model-a", 0), *sessions_of("model-b", 40)])
+    OverrideStore(workplace.ledger).add_samples(earlier(30, age))
+
+    for each in drawn(workplace):
+        assert each.inclusion_probability == pytest.approx(expected[str(each.model)] / 40)
+
+
+@pytest.mark.parametrize(("extra", "expected"), [(0, 3 / 40), (400, None)])
+def test_a_sample_of_before_had_equal_chances_if_the_sessions_still_say_so(
+    workplace: Workplace, extra: int, expected: float | None
+) -> None:
+    yesterday = DAY - timedelta(days=1)
+    # Then, the sessions with the smallest hashes of date and key were drawn.
+    lots = sorted(
+        (sha256(f"{yesterday}\0default\0s{each}#baseline-1".encode()).hexdigest(), each)
+        for each in range(40)
+    )
+    keys = [f"s{each}#baseline-1" for _, each in lots[:3]]
+    store = OverrideStore(workplace.ledger)
+    store.add_samples([AuditSample(yesterday, "default", each, "p", "0", NOW) for each in keys])
+    # With 400 more sessions the sample would have been another.
+    put_sessions(workplace, sessions_of("model-a", 0, 40 + extra), yesterday)
+    put_sessions(workplace, sessions_of("model-b", 500))
+    drawn(workplace)
+
+    found = [each for each in store.samples() if each.session_date == yesterday]
+    assert [each.inclusion_probability for each in found] == [expected] * 3
+    assert {each.model for each in found} == ({"model-a"} if expected else {None})
+
+
+def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> None:
+    ProfileStore(workplace.ledger).register(profile(), START)
+    evaluations = sessions_of("model-a", 0)
+    put_sessions(workplace, evaluations)
+    put(workplace, SCORECARDS, [card(each, 80.0, timedelta(hours=1)) for each in range(40)])
+    store = OverrideStore(workplace.ledger)
+    # The first ten of 32 had a chance of 1/2, the others of 1/4, and the last two an unknown one.
+    chances = [0.5] * 10 + [0.25] * 20 + [None] * 2
+    samples = [
+        AuditSample(
+            *(DAY, "default", str(row["session_key"]), "p", "0", NOW), inclusion_probability=chance
+        )
+        for row, chance in zip(evaluations, chances, strict=False)
+    ]
+    store.add_samples(samples)
+    store.add(
+        [override(each, 60.0 if each < 10 else 80.0, source="audit") for each in range(32)], NOW
+    )
+    audit, unweighted = calibration(workplace.stores)
+
+    # 10 sessions stand for 20 and are 20 points too high, 20 stand for 80 and are right.
+    assert (audit.sample, audit.n, audit.people, audit.missing) == ("audit", 30, 8, None)
+    assert audit.bias.value == pytest.approx(20 * 20 / 100)
+    assert (unweighted.sample, unweighted.n) == ("audit, unweighted", 2)

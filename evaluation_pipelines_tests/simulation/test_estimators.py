@@ -1,0 +1,58 @@
+"""Corrected means, calibration and lift hold the truth where it is known.
+
+A part of what ``python -m evaluation_pipelines_tests.benchmarks --only estimators`` measures.
+"""
+
+import pytest
+
+from evaluation_pipelines_tests.benchmarks.estimators import (
+    BEGIN,
+    DOCUMENT,
+    END,
+    calibrated,
+    corrected,
+    lifted,
+    scenarios,
+)
+from evaluation_pipelines_tests.simulation.audits import JUDGES, Judge
+from evaluation_pipelines_tests.simulation.measure import SMALLEST_COVERAGE
+from evaluation_pipelines_tests.simulation.people import REVIEWS, WEARERS
+
+FEW = 40
+
+
+def test_the_document_shows_every_scenario() -> None:
+    shown = DOCUMENT.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = [line.split(" | ")[1] for line in shown.strip().splitlines()[2:]]
+
+    assert list(dict.fromkeys(rows)) == [name for name, _ in scenarios()]
+
+
+def test_corrected_means_are_not_plainly_wrong() -> None:
+    ((_, _, covered, _, _),) = corrected(JUDGES[0], 4)
+
+    # 12 to 16 intervals; of 16 one is missed, 4 or more in 1 of 140 cases.
+    assert covered.trials >= 12
+    assert covered.hits >= covered.trials - 3
+
+
+def test_calibration_is_not_plainly_wrong() -> None:
+    lines = {figure: covered for figure, _, covered, _, _ in calibrated(REVIEWS[1], FEW)}
+
+    # Of 40 two are missed, 7 or more in 1 of 300 cases.
+    assert all(each.hits >= FEW - 6 for each in lines.values())
+
+
+def test_lift_is_not_plainly_wrong_and_not_shown_for_three_people() -> None:
+    three, three_apart, five, five_apart, *_ = WEARERS
+
+    assert [lifted(each, 3)[0][3].value for each in (three, three_apart)] == [1, 1]
+    assert all(lifted(each, FEW)[0][2].hits >= FEW - 6 for each in (five, five_apart))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda each: each.name)
+def test_corrected_means_hold(judge: Judge) -> None:
+    *_, (_, _, covered, _, _) = corrected(judge, 40)
+
+    assert covered.value + 2 * covered.error >= SMALLEST_COVERAGE
