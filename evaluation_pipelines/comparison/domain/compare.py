@@ -7,8 +7,10 @@ from itertools import groupby
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import correct
+from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.models import Row, mark_frontier, model_rows
-from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, pair_rows
+from evaluation_pipelines.comparison.domain.money import judge_money
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, Limits, pair_rows
 from evaluation_pipelines.comparison.domain.regression import BEFORE, RECENT, regression_rows
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.schemas import (
@@ -37,6 +39,7 @@ class Question:
         min_runs: A model with fewer runs is not ranked.
         sessions: Only these sessions.
         alone: Correct the verdicts of each label by itself, as if it were the only one.
+        margin: Points that a cheaper model may score less and still be as good for the money.
     """
 
     since: datetime
@@ -47,6 +50,7 @@ class Question:
     min_runs: int = MIN_RUNS
     sessions: SessionFilter = ALL_SESSIONS
     alone: bool = False
+    margin: float = RELEVANT_POINTS
 
     @property
     def watched_since(self) -> datetime:
@@ -104,9 +108,10 @@ def compare(
     current = scored.filter(within)
     models, pairs = (
         model_rows(current, question.min_runs),
-        pair_rows(current, question.min_runs, alone=question.alone),
+        pair_rows(current, Limits(question.min_runs, question.margin), alone=question.alone),
     )
     _rank(models, pairs)
+    judge_money(models, pairs, question.margin, alone=question.alone)
     for _, group in groupby(models, lambda row: [row[name] for name in GROUP]):
         mark_frontier(list(group))
     correct(models, current, audits)
