@@ -21,6 +21,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
+from evaluation_pipelines.comparison.domain.answers import answers_of, overview, without_ranking
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
@@ -142,19 +143,19 @@ def _time_range(since: str | None, until: str | None, now: datetime) -> tuple[da
 
 
 def print_answers(found: Comparison) -> None:
-    """Print the answer for each label, the one with the most sessions first."""
-    answers = [each for each in findings(found) if each.is_main]
-    if not answers:
+    """Print what is ranked, and the answers for each label, the one with most sessions first."""
+    every = findings(found)
+    if not every:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
-    for each in answers:
-        if each.ranked:
-            print_line(f"\n{one_line(each.headline)}")
-            for sentence in each.sentences:
-                print_line(f"  {one_line(sentence)}")
-            if each.caveat is not None:
-                print_line(f"  {each.caveat}")
-    if without := [one_line(each.label) for each in answers if not each.ranked]:
-        print_line(f"\nToo few runs to compare models: {', '.join(without)}.")
+    for sentence in overview(found):
+        print_line(one_line(sentence))
+    for each in every:
+        if each.is_main and each.ranked:
+            print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")
+            for answer in answers_of(each, found):
+                print_line(f"  {answer.question} {one_line(answer.sentence)}")
+    if without := without_ranking(every):
+        print_line(f"\n{one_line(without)}")
 
 
 def _print(found: Comparison, title: str) -> None:
@@ -174,6 +175,8 @@ def _print_tables(found: Finding) -> None:
     print_table(title, MODEL_HEADINGS, _rows(map(model_cells, found.models)), essential=4)
     if found.pairs:
         pairs = _rows(map(pair_cells, found.pairs))
+        for fact in found.facts:
+            print_line(one_line(fact))
         print_table("All pairs of models", PAIR_HEADINGS, pairs, essential=2)
     for sentence in (errors_line(found.ranked), *judge_lines(found)):
         print_line(one_line(sentence))

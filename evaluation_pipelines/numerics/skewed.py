@@ -15,6 +15,7 @@ SMALLEST_CORRELATION = 3
 
 _LOOKS_NORMAL = 0.05
 _RESAMPLES = 1_000
+_ROUNDING = 1e-9
 
 
 def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
@@ -24,7 +25,8 @@ def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     "Confidence intervals for the mean of a log-normal distribution", 2005), else bootstrap-t
     (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 12). All runs of a
     cluster vary together. A bootstrap of few clusters knows nothing about the tails: there
-    Student's t on the amounts is used.
+    Student's t on the amounts is used. Clusters with the same mean show no error to draw from:
+    there is no interval.
 
     Args:
         values: One per run.
@@ -37,12 +39,14 @@ def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     _, codes = np.unique(clusters, return_inverse=True)
     if codes.max() < 1 or np.ptp(values) == 0:
         return Estimate(value)
+    error, freedom = _error_of_mean(values, codes)
     if _is_lognormal(values):
         low, high = _cox(values, codes)
+    elif error < _ROUNDING * value:
+        return Estimate(value)
     elif codes.max() + 1 >= SMALLEST_BOOTSTRAP:
         low, high = _bootstrap(values, codes, seed)
     else:
-        error, freedom = _error_of_mean(values, codes)
         half = t_quantile(freedom) * error
         low, high = value - half, value + half
     return Estimate(value, max(min(low, value), 0.0), max(high, value))

@@ -5,7 +5,7 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -110,8 +110,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["line"] = one_line
-    environment.filters["sentence"] = partial(one_line, longest=LONGEST_SENTENCE)
+    environment.filters["sentence"] = _sentence
     return environment
+
+
+def _sentence(value: object) -> str:
+    """Return a sentence on one line, without a line break between a number and its unit."""
+    return one_line(value, LONGEST_SENTENCE).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _write(path: Path, text: str) -> None:

@@ -42,9 +42,18 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0].startswith("Sessions that started from 2026-11-01 until 2026-11-08 (UTC).")
-    assert lines[2] == "code: take model-a for quality; model-b is shown to be worse."
-    assert lines[3].startswith("  model-a scores 2")
-    assert "Too few runs to compare models: �[31mred." in ran.out
+    assert lines[1].startswith("80 of 83 sessions are ranked; left out are 3 of models with ")
+    assert lines[4] == "code (scored by: scorecards, profile p version 1)"
+    question = "  Which model for quality? Take model-a: model-b scores "
+    assert lines[5].startswith(question)
+    assert [line.partition("? ")[0].strip() for line in lines[6:11]] == [
+        "Which model for the money",
+        "What does it cost",
+        "How sure is that",
+        "How many sessions",
+        "Who is missing",
+    ]
+    assert "Too few sessions to compare models: �[31mred." in ran.out
     assert "code: scorecards, profile p version 1\nModel " in ran.out
     assert "model-a better" in ran.out
     assert "\nNot in the ranking\n" in ran.out
@@ -81,7 +90,7 @@ def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None
 
 def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
     ran = compared("compare", *SPAN, "--min-runs", "3")
-    assert "�[31mred: only model-a (provider-a) has 3 runs" in ran.out
+    assert "Nothing to compare: only model-a (provider-a) has 3 sessions." in ran.out
 
 
 def test_the_default_range_is_28_days(compared: Program) -> None:
@@ -145,9 +154,9 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
 
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")
-    assert "general: take a for quality; b is shown to be worse." in shown
+    assert "Which model for quality? Take a: b scores " in shown
+    assert "people like the 8 who ran these sessions. It cannot see whether" in shown
     assert "for these 8 people." in shown
-    assert "What these figures cannot see" in shown
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,12 @@ def test_without_spread_people_or_amounts_there_is_no_interval() -> None:
     assert skewed_mean(np.array([1.0, 2]), np.zeros(2, dtype=np.int64), 1) == Estimate(1.5)
 
 
+def test_people_with_the_same_mean_show_no_error() -> None:
+    # Twelve people with runs of 1 and 4 dollars each: two kinds, and no person unlike another.
+    costs, people = np.tile([1.0, 4.0], 48), np.repeat(np.arange(12), 8)
+    assert skewed_mean(costs, people, seed=1) == Estimate(2.5)
+
+
 def test_a_quotient_has_an_interval_from_both_parts() -> None:
     # On the log scale: 80 with a factor of 1.1 either way, 0.5 with one of 1.2:
     # sqrt(log(1.1)² + log(1.2)²) = sqrt(0.009084 + 0.033241) = 0.205730; exp: 1.228421.

@@ -10,12 +10,13 @@ How much models cost is compared by geometric means for the same tasks, like sco
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evaluation_pipelines.comparison.domain.models import Row, has_cost
-from evaluation_pipelines.comparison.domain.not_worse import Precision, needed
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.not_worse import Precision, more_runs, needed
+from evaluation_pipelines.comparison.domain.runs import GROUP
+from evaluation_pipelines.comparison.domain.sides import Against, Sides
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
 
 _COLUMNS = (
@@ -30,54 +31,16 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Against:
-    """A model next to another one: a row of a pair, seen from the side of the model."""
-
-    pair: Row
-    side: str
-
-    @property
-    def p(self) -> float | None:
-        """One-sided p-value of "not worse than the other by the margin"."""
-        p = self.pair[f"not_worse_{self.side}_p"]
-        return None if p is None else float(p)
-
-    @property
-    def log_cost(self) -> float | None:
-        """Logarithm of its cost over that of the other."""
-        ratio = self.pair["cost_ratio"]
-        if ratio is None:
-            return None
-        return math.log(ratio) if self.side == "a" else -math.log(ratio)
-
-    @property
-    def reason(self) -> str | None:
-        """Why it cannot be called not worse, whatever its scores."""
-        if self.pair["more_disqualified"] == self.side:
-            return "it is disqualified more often than another model"
-        return self.pair["reason"] if self.p is None else None
-
-    @property
-    def runs(self) -> int:
-        """Number of its runs."""
-        return int(self.pair[f"runs_{self.side}"])
-
-
-@dataclass(frozen=True, slots=True)
 class _Candidate:
     """A model that costs less than another one, next to each other model of its group."""
 
     row: Row
-    others: tuple[_Against, ...]
+    others: tuple[Against, ...]
 
     @property
-    def hardest(self) -> _Against:
+    def hardest(self) -> Against:
         """The other model that it is shown least not to be worse than."""
         return max(self.others, key=lambda each: each.p or 0.0)
-
-
-_Key = tuple[object, ...]
-_Sides = Mapping[_Key, Mapping[_Key, _Against]]
 
 
 def judge_money(
@@ -93,7 +56,7 @@ def judge_money(
         margin: Points.
         alone: Correct each label by itself.
     """
-    against = _sides(pairs)
+    against = Sides.of(pairs)
     families: dict[object, list[_Candidate]] = {}
     for row in models:
         row.update(dict.fromkeys(_COLUMNS), margin=margin, is_best_value=False)
@@ -109,52 +72,36 @@ def judge_money(
             min(shown, key=lambda row: row["relative_cost"])["is_best_value"] = True
 
 
-def _sides(pairs: Iterable[Row]) -> _Sides:
-    """Return the pairs that each model of a group is in, by the other model."""
-    found: dict[_Key, dict[_Key, _Against]] = {}
-    for pair in pairs:
-        group = tuple(pair[name] for name in GROUP)
-        a, b = (tuple(pair[f"{name}_{side}"] for name in MODEL) for side in "ab")
-        found.setdefault((*group, *a), {})[b] = _Against(pair, "a")
-        found.setdefault((*group, *b), {})[a] = _Against(pair, "b")
-    return found
-
-
 def _groups(models: Iterable[Row]) -> list[list[Row]]:
     """Return the ranked models of each group that has any."""
-    found: dict[_Key, list[Row]] = {}
+    found: dict[tuple[object, ...], list[Row]] = {}
     for row in models:
         if row["state"] == "ranked":
             found.setdefault(tuple(row[name] for name in GROUP), []).append(row)
     return list(found.values())
 
 
-def _candidates(ranked: Sequence[Row], against: _Sides) -> list[_Candidate]:
+def _candidates(ranked: Sequence[Row], against: Sides) -> list[_Candidate]:
     """Return the models of a group that cost less than its costliest one, with their costs set."""
     compared = [
-        row for row in ranked if any(each.p is not None for each in _next_to(row, ranked, against))
+        row for row in ranked if any(each.p is not None for each in against.next_to(row, ranked))
     ]
     priced = _set_costs(compared, against)
     costliest = max((row["relative_cost"] for row in priced), default=0.0)
     return [
-        _Candidate(row, _next_to(row, compared, against))
+        _Candidate(row, against.next_to(row, compared))
         for row in priced
         if row["relative_cost"] < costliest
     ]
 
 
-def _next_to(row: Row, others: Iterable[Row], against: _Sides) -> tuple[_Against, ...]:
-    sides = against.get(tuple(row[name] for name in (*GROUP, *MODEL)), {})
-    return tuple(sides[tuple(each[name] for name in MODEL)] for each in others if each is not row)
-
-
-def _set_costs(rows: Sequence[Row], against: _Sides) -> list[Row]:
+def _set_costs(rows: Sequence[Row], against: Sides) -> list[Row]:
     """Set relative costs where all are known, and return these rows.
 
     The logarithms are the least-squares levels of the ratios of all pairs.
     """
     paid = [row for row in rows if has_cost(row) and row["avg_cost_usd"] > 0]
-    logs = [[each.log_cost for each in _next_to(row, paid, against)] for row in paid]
+    logs = [[each.log_cost for each in against.next_to(row, paid)] for row in paid]
     if len(paid) < 2 or any(value is None for values in logs for value in values):
         return []
     levels = [sum(value or 0.0 for value in values) / len(paid) for values in logs]
@@ -177,7 +124,7 @@ def _test(candidates: Sequence[_Candidate], margin: float) -> None:
             each.row.update(_missing(each.hardest, margin, len(tested)))
 
 
-def _missing(hardest: _Against, margin: float, tests: int) -> Row:
+def _missing(hardest: Against, margin: float, tests: int) -> Row:
     """Return how many runs or people would show a model that is as good."""
     of_pair = hardest.pair["precision"]
     if not isinstance(of_pair, Precision):
@@ -185,4 +132,4 @@ def _missing(hardest: _Against, margin: float, tests: int) -> Row:
     found = needed(of_pair, margin, tests)
     if found.runs is None:
         return {"people_needed": found.people}
-    return {"more_runs": max(math.ceil((found.runs - 1) * hardest.runs), 0)}
+    return {"more_runs": more_runs(hardest.pair["runs_a"], hardest.pair["runs_b"], found.runs)}

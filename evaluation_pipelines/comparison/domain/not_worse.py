@@ -94,3 +94,17 @@ def needed(of_pair: Precision, margin: float, tests: int) -> Needed:
     left = target - of_pair.of_people
     factor = of_pair.of_runs / left if left > 0 else math.inf
     return Needed(factor if factor <= LARGEST_FACTOR else None, people)
+
+
+def more_runs(first: int, second: int, factor: float) -> int:
+    """Return how many further runs of each side do what ``factor`` times as many of both would.
+
+    The n that solves ``1/(a + n) + 1/(b + n) = (1/a + 1/b) / factor``; 0 if nothing is missing.
+    """
+    if factor <= 1:
+        return 0
+    target = (1 / first + 1 / second) / factor
+    linear = target * (first + second) - 2
+    constant = target * first * second - (first + second)
+    root = (-linear + math.sqrt(linear**2 - 4 * target * constant)) / (2 * target)
+    return math.ceil(root - 1e-9)

@@ -152,7 +152,7 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
     return dg.MaterializeResult(
         metadata={
-            "answer": dg.MetadataValue.md(answers(findings(found))),
+            "answer": dg.MetadataValue.md(answers(found)),
             "models": dg.MetadataValue.md("\n\n".join(map(models_table, groups)) or "none ranked"),
             "cost and quality": dg.MetadataValue.md("\n\n".join(pictures) or "none ranked"),
             "all sessions": dg.MetadataValue.md(

@@ -110,7 +110,14 @@ def test_the_answer_comes_first(page: str) -> None:
     ]
     told = [each for each in texts if each]
     assert told[1] == "Which model is worth its price?"
-    assert told[3].startswith("code: take cedar (provider-a) or aspen (provider-a) for quality")
+    # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
+    assert told[3].startswith("144 of 151 sessions are ranked; left out are 6 of models with ")
+    assert told[5:9] == [
+        "code",
+        "scored by: composites of session performance",
+        "Which model for quality?",
+        "Take cedar (provider-a) or aspen (provider-a), of the 3 that can be compared",
+    ]
 
 
 def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
@@ -124,7 +131,7 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
         "What was left out, and why",
         "How these figures are made",
         "it has not ended yet",
-        "Too few runs to compare models: simple.",
+        "Too few sessions to compare models: simple.",
         "other groups of runs",
     ):
         assert heading in page
@@ -140,7 +147,7 @@ def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
 def test_markdown_says_the_same(found: Comparison) -> None:
     text = markdown_report(found)
     assert text.startswith("# Which model is worth its price?\n")
-    assert "**code: take cedar \\(provider\\-a\\) or aspen" in text
+    assert "* Which model for quality? **Take cedar \\(provider\\-a\\) or aspen" in text
     for heading in ("## The worst sessions", "## What was left out, and why", "### Every two"):
         assert heading in text
     assert "<" not in text
@@ -160,7 +167,7 @@ def test_an_alert_stands_above_the_answer() -> None:
     ]
     found = compared(rows)
     html = html_page(found)
-    assert html.index("Got worse") < html.index("code: only a (provider-a)")
+    assert html.index("Got worse") < html.index("only a (provider-a) has 30 sessions")
     assert "Did a model get worse?" in markdown_report(found)
     assert '<span class="tag bad">alert</span>' in html
 
