@@ -55,6 +55,15 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     min_runs: Annotated[
         int, typer.Option(min=2, help="Models with fewer runs are not ranked.")
     ] = MIN_RUNS,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=100,
+            help="Points that a cheaper model may score less and be as good for the money; "
+            "EVAL_COMPARISON_MARGIN by default.",
+        ),
+    ] = None,
     form: Annotated[
         OutputFormat,
         format_option(
@@ -79,7 +88,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare models by quality and cost. Default: the last 28 complete days."""
-    now = datetime.now(UTC)
+    now, settings = datetime.now(UTC), load_settings()
+    points = settings.comparison_margin if margin is None else margin
     if runs is not None:
         others = {
             "--label": label,
@@ -90,7 +100,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
             "--as-of": as_of,
         }
         _check_runs_options(others, form)
-        found = compare_file(runs, now, min_runs, alone=alone)
+        found = compare_file(runs, now, min_runs, alone=alone, margin=points)
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
         return
@@ -102,9 +112,10 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         organization=organization,
         min_runs=min_runs,
         alone=alone,
+        margin=points,
         sessions=which,
     )
-    with read_stores(load_settings()) as stores:
+    with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
     _write(found, form, output, (span_line(found), None))
 

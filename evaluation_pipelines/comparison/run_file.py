@@ -7,6 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import AUDITS
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question, compare
+from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import UTC_TIME
@@ -21,7 +22,12 @@ _LABEL = "general"
 
 
 def compare_file(
-    path: Path, now: datetime, min_runs: int = MIN_RUNS, *, alone: bool = False
+    path: Path,
+    now: datetime,
+    min_runs: int = MIN_RUNS,
+    *,
+    alone: bool = False,
+    margin: float = RELEVANT_POINTS,
 ) -> Comparison:
     """Compare the runs of a file, whenever they started, by the functions of the report.
 
@@ -30,6 +36,7 @@ def compare_file(
         now: Time of the comparison.
         min_runs: A model with fewer runs is not ranked.
         alone: Correct the verdicts of each label by itself, as if it were the only one.
+        margin: Points that a cheaper model may score less and still be as good for the money.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
@@ -37,7 +44,8 @@ def compare_file(
     runs = read_runs(path)
     times = runs["started_at"].to_list()
     since, until = min(times, default=_UNTIMED), max(times, default=_UNTIMED)
-    question = Question(since, until + timedelta(seconds=1), min_runs=min_runs, alone=alone)
+    last = until + timedelta(seconds=1)
+    question = Question(since, last, min_runs=min_runs, alone=alone, margin=margin)
     return compare(runs, AUDITS.to_frame(), question, now, watches=False)
 
 
