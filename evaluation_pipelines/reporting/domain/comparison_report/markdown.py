@@ -68,7 +68,7 @@ def markdown_report(comparison: Comparison) -> str:
     parts += ["## What was left out, and why", _table(ACCOUNT_HEADINGS, lines)]
     parts += [
         "## How these figures are made",
-        _bullets(method_lines(comparison.question.min_runs)),
+        _bullets(method_lines(comparison.question.min_runs, comparison.question.margin)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 

@@ -62,7 +62,7 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
         "cards": worst_cards(comparison),
         "total": sum(each.sessions for each in left_out),
         "coverage": [account_cells(each) for each in left_out],
-        "method": method_lines(comparison.question.min_runs),
+        "method": method_lines(comparison.question.min_runs, comparison.question.margin),
         "model_headings": MODEL_HEADINGS,
         "pair_headings": PAIR_HEADINGS,
         "watch_headings": WATCH_HEADINGS,

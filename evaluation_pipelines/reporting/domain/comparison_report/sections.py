@@ -97,6 +97,8 @@ def model_cells(row: Row) -> list[Cell]:
     tag = row["state"] if row["state"] != "ranked" else ""
     if row["on_frontier"]:
         tag = "frontier:good"
+    if row["is_best_value"]:
+        tag = "for the money:good"
     return [
         Cell(name_of(row), kind="name", tag=tag),
         number_cell(DASH if row["rank"] is None else str(row["rank"]), row["rank"]),
