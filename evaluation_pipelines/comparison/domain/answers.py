@@ -13,7 +13,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
-from evaluation_pipelines.comparison.domain.findings import Finding, name_of
+from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.money_sentences import (
     apart,
@@ -80,7 +80,8 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
         if each.what != "ranked":
             left_out[each.what] = left_out.get(each.what, 0) + each.sessions
     said = f"{whole(ranked)} of {whole(total)} sessions are ranked"
-    return (f"{said}{_why(left_out, comparison.question.min_runs)}.", LOOK_ONCE)
+    few = [row for each in findings(comparison) for row in each.with_few_people]
+    return (f"{said}{_why(left_out, comparison.question.min_runs)}{_refused(few)}.", LOOK_ONCE)
 
 
 def without_ranking(found: Iterable[Finding]) -> str | None:
@@ -109,6 +110,12 @@ def _why(left_out: Mapping[str, int], min_runs: int) -> str:
     return f"; left out are {listed(said)}"
 
 
+def _refused(few: list[Row]) -> str:
+    """Say how many of the ranked sessions no verdict can be given for."""
+    number = _runs(few)
+    return f"; {whole(number)} ranked ones are of models that too few people used" if few else ""
+
+
 def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:
     ranked, few = finding.ranked, finding.with_few_people
     if len(ranked) == 1:
@@ -133,16 +140,15 @@ def _people_of(row: Row) -> str:
 
 
 def _open(first: list[Row]) -> str:
-    which = "the two" if len(first) == 2 else "these"
-    return f"which of {which} is better is not decided"
+    which = "of the two is better" if len(first) == 2 else "of these is the best"
+    return f"which {which} is not decided"
 
 
 def _behind(row: Row, first: list[Row], sides: Sides) -> str:
     for best in first:
         against = sides.between(row, best)
         value, low, high = against.difference
-        is_shown = against.pair["verdict"] == {"a": "B better", "b": "A better"}[against.side]
-        if is_shown and value is not None and low is not None and high is not None:
+        if against.is_worse and value is not None and low is not None and high is not None:
             return (
                 f"{name_of(row)} scores {apart(value)} than {name_of(best)} "
                 f"({between_points(low, high)})"
@@ -213,7 +219,8 @@ def _sessions(finding: Finding, comparison: Comparison) -> str:
         what: number for what, number in (of_finding | {"elsewhere": left}).items() if number
     }
     said = f"{whole(ranked)} of {whole(runs.height)} sessions of this label are ranked"
-    return f"{said}{_why(left_out, comparison.question.min_runs)}."
+    few = _refused(finding.with_few_people)
+    return f"{said}{_why(left_out, comparison.question.min_runs)}{few}."
 
 
 def _runs(rows: Iterable[Row]) -> int:

@@ -76,14 +76,16 @@ def _none_shown(cheapest: Row, best: Row, sides: Sides) -> tuple[str, str]:
             f": {name_of(best)} costs least and scores highest so far, but it is not "
             f"shown that no other model is {margin:g} points better{_what_it_takes(cheapest)}."
         )
-    value, low, high = sides.between(cheapest, best).difference
+    against = sides.between(cheapest, best)
+    value, low, high = against.difference
     if value is None:
         return "Not decided", f": {cheapest['not_worse_reason']}."
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
-    takes = _what_it_takes(cheapest) if value > -margin else ""
-    return "No cheaper one", (
-        f": {name_of(cheapest)} {_saving(cheapest, best, sides)}, but is not shown "
-        f"to be within {margin:g} points of the best, as it scores {apart(value)}{ends}{takes}."
+    is_behind = against.is_worse or value <= -margin
+    return "No cheaper one" if is_behind else "Not decided", (
+        f": {name_of(cheapest)} {_saving(cheapest, best, sides)}, but is not shown to be within "
+        f"{margin:g} points of the best: it scores {apart(value)}{ends}"
+        f"{'' if is_behind else _what_it_takes(cheapest)}."
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 
 
@@ -33,6 +34,11 @@ class Against:
         if self.pair["more_disqualified"] == self.side:
             return "it is disqualified more often than another model"
         return self.pair["reason"] if self.p is None else None
+
+    @property
+    def is_worse(self) -> bool:
+        """True if the other one is shown to be better."""
+        return bool(self.pair["verdict"] == {"a": B_BETTER, "b": A_BETTER}[self.side])
 
     @property
     def cost_ratio(self) -> tuple[float | None, float | None, float | None]:

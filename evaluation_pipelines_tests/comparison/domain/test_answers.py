@@ -76,6 +76,8 @@ def test_two_equally_good_models_stay_open() -> None:
     rows = [row | {"provider": None} for row in three_models()]
     assert said(rows)[QUALITY].startswith("Take cedar or aspen: birch scores ")
     assert said(rows)[QUALITY].endswith("; which of the two is better is not decided.")
+    three = said([*rows, *named("elm", 85, 6)])
+    assert three[QUALITY].endswith("; which of these is the best is not decided.")
     alike = said([row for row in rows if row["model"] != "birch"])
     assert alike[QUALITY] == "Not decided: cedar and aspen may be equally good."
 
@@ -98,6 +100,10 @@ def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
     assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
     assert found[QUALITY].endswith("; too few people used c (3 of 5).")
     assert found[MISSING] == "c (3 of the 5 people that it takes)."
+    assert found[SESSIONS] == (
+        "144 of 144 sessions of this label are ranked; none is left out; 48 ranked ones are of "
+        "models that too few people used."
+    )
 
 
 def test_unknown_persons_give_no_answer() -> None:
@@ -134,7 +140,7 @@ def test_the_best_model_is_taken_for_the_money_too_if_it_costs_least() -> None:
 def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
     found = said([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
     assert found[MONEY].startswith("No cheaper one: b costs 75 % less than a, but is ")
-    assert "not shown to be within 5 points of the best, as it scores 1" in found[MONEY]
+    assert "not shown to be within 5 points of the best: it scores 1" in found[MONEY]
     assert "more sessions" not in found[MONEY]
 
 
@@ -149,7 +155,9 @@ def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, n
         *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.4),
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
     ]
-    assert re.search(f"; {needed}", said(wide)[MONEY])
+    found = said(wide)[MONEY]
+    assert found.startswith("Not decided: b costs 75 % less than a, but is not shown to be within ")
+    assert re.search(f"; {needed}", found)
 
 
 def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
