@@ -1,6 +1,7 @@
 """Command ``compare``: comparison of models by quality and cost."""
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +45,12 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 
 
+class Within(StrEnum):
+    """Strata of a comparison: columns of RUNS."""
+
+    REPOSITORY = "repository"
+
+
 @with_session_filter
 def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     label: Annotated[str | None, typer.Option(help="Only this classification label.")] = None,
@@ -79,12 +86,16 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None,
         typer.Option(
             help="Compare the runs of this Parquet or CSV file: columns model and score (0-100), "
-            "optionally provider, user_id, label, task_class, cost_usd and started_at."
+            "optionally provider, user_id, label, task_class, repository, cost_usd and started_at."
         ),
     ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Correct verdicts within each label only.")
     ] = False,
+    within: Annotated[
+        Within | None,
+        typer.Option(help="Compare models within each repository, as within each task class."),
+    ] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare models by quality and cost. Default: the last 28 complete days."""
@@ -100,7 +111,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
             "--as-of": as_of,
         }
         _check_runs_options(others, form)
-        found = compare_file(runs, now, min_runs, alone=alone, margin=points)
+        found = compare_file(runs, now, min_runs, alone=alone, margin=points, within=within)
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
         return
@@ -113,6 +124,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         min_runs=min_runs,
         alone=alone,
         margin=points,
+        within=within,
         sessions=which,
     )
     with read_stores(settings) as stores:

@@ -174,3 +174,40 @@ def test_what_a_file_of_runs_cannot_have_is_refused(
     ran = program("compare", "--runs", "runs.csv", *options)
     assert ran.code == code
     assert message in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_models_are_compared_within_repositories_where_asked(program: Program) -> None:
+    rows = [
+        {"model": model, "score": score + 20 * (repository == "shop"), "user_id": f"u{at % 8}"}
+        | {"repository": repository}
+        for model, repository, number, seed in (
+            ("a", "shop", 40, 1),
+            ("a", "lake", 12, 2),
+            ("b", "shop", 12, 3),
+            ("b", "lake", 40, 4),
+        )
+        for at, score in enumerate(scores(60, number, 3, seed))
+    ]
+    pl.DataFrame(rows).write_csv("runs.csv")
+    asked = ("compare", "--runs", "runs.csv", "--format", "json")
+    plain = json.loads(program(*asked).out)
+    within = json.loads(program(*asked, "--within", "repository").out)
+    assert [row["verdict"] for row in plain["pairs"]] == ["a_better"]
+    assert [row["verdict"] for row in within["pairs"]] == ["not_decided"]
+    assert program("compare", "--runs", "runs.csv", "--within", "weather").code == 2
+
+
+def test_the_margin_is_an_option(program: Program) -> None:
+    rows = [
+        {"model": model, "score": score, "user_id": f"u{at % 8}", "cost_usd": cost}
+        for model, mean, cost, seed in (("a", 85.0, 0.4, 1), ("b", 80.0, 0.1, 2))
+        for at, score in enumerate(scores(mean, 60, 5, seed))
+    ]
+    pl.DataFrame(rows).write_csv("runs.csv")
+    asked = ("compare", "--runs", "runs.csv", "--format", "json")
+    found = [json.loads(program(*asked, *more).out)["money"] for more in ((), ("--margin", "12"))]
+    assert [row["is_best_value"] for row in found[0]] == [False, False]
+    assert [row["is_best_value"] for row in found[1]] == [False, True]
+    # Mean scores of 80 or so; every run of b costs 10 cents, so that there is no interval.
+    assert found[1][1]["per_dollar"] == pytest.approx(800, rel=0.05)
+    assert found[1][1]["low"] is None

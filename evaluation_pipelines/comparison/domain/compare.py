@@ -40,6 +40,7 @@ class Question:
         sessions: Only these sessions.
         alone: Correct the verdicts of each label by itself, as if it were the only one.
         margin: Points that a cheaper model may score less and still be as good for the money.
+        within: Column of RUNS in whose values models are compared, in addition to task classes.
     """
 
     since: datetime
@@ -51,6 +52,7 @@ class Question:
     sessions: SessionFilter = ALL_SESSIONS
     alone: bool = False
     margin: float = RELEVANT_POINTS
+    within: str | None = None
 
     @property
     def watched_since(self) -> datetime:
@@ -105,7 +107,7 @@ def compare(
     asked = runs.filter(*_conditions(question))
     scored = asked.filter(pl.col("score").is_not_null())
     within = pl.col("started_at").is_between(question.since, question.until, closed="left")
-    current = scored.filter(within)
+    current = _stratified(scored.filter(within), question.within)
     models, pairs = (
         model_rows(current, question.min_runs),
         pair_rows(current, Limits(question.min_runs, question.margin), alone=question.alone),
@@ -126,6 +128,14 @@ def compare(
         _table(regressions, span, MODEL_REGRESSIONS),
         as_of,
     )
+
+
+def _stratified(runs: pl.DataFrame, within: str | None) -> pl.DataFrame:
+    """Return the runs with task classes of their own in each value of a column."""
+    if within is None:
+        return runs
+    parts = (pl.col(name).fill_null("unknown") for name in ("task_class", within))
+    return runs.with_columns(task_class=pl.concat_str(*parts, separator="\0"))
 
 
 def _conditions(question: Question) -> list[pl.Expr]:

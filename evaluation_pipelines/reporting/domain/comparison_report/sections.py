@@ -256,6 +256,8 @@ def span_line(comparison: Comparison) -> str:
         *asked.sessions.parts(),
     ):
         text += f", {what} {value}" if value is not None else ""
+    if asked.within is not None:
+        text += f", compared within each {asked.within}"
     if comparison.as_of is not None:
         text += f", with scores as of {_time(comparison.as_of)}"
     return f"{text}. Made {_time(comparison.computed_at)}."
