@@ -338,19 +338,26 @@ _KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("12 people, who used both", {"people": 12}),
     ("12 people, who used both, 200 runs", {"people": 12, "runs": (200, 200)}),
     ("20 people, of each model, 200 runs", {"people": 20, "apart": True, "runs": (200, 200)}),
-    ("9 people, costs fall with scores", {"cost_by_score": 0.3}),
-    ("5 models, 9 people", {"models": 5}),
-    ("5 models x 4 labels, 9 people, 200 runs", {"models": 5, "labels": 4, "runs": (200, 200)}),
+    ("9 people, who used both, costs fall with scores", {"cost_by_score": 0.3}),
+    ("5 models, 9 people, who used all", {"models": 5}),
+    (
+        "5 models x 4 labels, 9 people, who used all, 200 runs",
+        {"models": 5, "labels": 4, "runs": (200, 200)},
+    ),
 )
 
-MONEY_SCENARIOS: tuple[Scenario, ...] = (
-    *(_of_money(f"{name}: 5 points worse", better=5.0, **more) for name, more in _KINDS),
-    # 95 points times 5.3 % are 5 points.
-    _of_money("ceiling, 0 v 5.3 % zeros, 60 runs", zeros=(0.0, 0.053), level=95.0),
-    _of_money("ceiling, 0 v 5.3 % zeros, 200 runs", zeros=(0.0, 0.053), runs=(200, 200)),
-    _of_money("ceiling, 2 v 7.3 % zeros, 200 runs", zeros=(0.02, 0.073), runs=(200, 200)),
-    *(_of_money(f"{name}: as good", **more) for name, more in _KINDS),
-    _of_money("ceiling, 1 % zeros, 60 runs", zeros=(0.01, 0.01)),
-    _of_money("ceiling, 1 % zeros, 200 runs", zeros=(0.01, 0.01), runs=(200, 200)),
+_AT_CEILING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("at the ceiling, 9 people, 60 runs", {}),
+    ("at the ceiling, 9 people, 200 runs", {"runs": (200, 200)}),
 )
-"""A model at a third of the cost that is worse by exactly the margin, or as good."""
+
+WORSE, AS_GOOD = "5 points worse", "as good"
+
+MONEY_SCENARIOS: tuple[Scenario, ...] = (
+    *(_of_money(f"{name}: {WORSE}", better=5.0, **more) for name, more in _KINDS),
+    # 95 points times 5.3 % are 5 points.
+    *(_of_money(f"{name}: {WORSE}", zeros=(0.0, 0.053), **more) for name, more in _AT_CEILING),
+    *(_of_money(f"{name}: {AS_GOOD}", **more) for name, more in _KINDS),
+    *(_of_money(f"{name}: {AS_GOOD}", zeros=(0.01, 0.01), **more) for name, more in _AT_CEILING),
+)
+"""Models at a third of the cost of the first one: worse by exactly the margin, or as good."""
