@@ -43,10 +43,10 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     lines = ran.out.splitlines()
     assert lines[0].startswith("Sessions that started from 2026-11-01 until 2026-11-08 (UTC).")
     assert lines[1].startswith("80 of 83 sessions are ranked; left out are 3 of models with ")
-    assert lines[4] == "code (scored by: scorecards, profile p version 1)"
+    assert lines[5] == "code (scored by: scorecards, profile p version 1)"
     question = "  Which model for quality? Take model-a: model-b scores "
-    assert lines[5].startswith(question)
-    assert [line.partition("? ")[0].strip() for line in lines[6:11]] == [
+    assert lines[6].startswith(question)
+    assert [line.partition("? ")[0].strip() for line in lines[7:12]] == [
         "Which model for the money",
         "What does it cost",
         "How sure is that",
@@ -155,7 +155,7 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")
     assert "Which model for quality? Take a: b scores " in shown
-    assert "people like the 8 who ran these sessions. It cannot see whether" in shown
+    assert "people like the 8 who ran these sessions, each of whom counts once. It cannot see" in shown
     assert "for these 8 people." in shown
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.arms import SESSIONS
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
@@ -24,12 +25,15 @@ from evaluation_pipelines.comparison.domain.money_sentences import (
 from evaluation_pipelines.comparison.domain.runs import GROUP, MIXED, MODEL
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, whole
+from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CAVEAT = (
     "It cannot see whether one model got the harder tasks of a kind, whether the judge favors a "
     "model, or a person unlike all of these."
 )
 """Said next to every answer that compares models: no interval covers it."""
+
+SCALE = f"Scores go from 0 to 100; a session passes from {PASSES_FROM:g} on."
 
 LOOK_ONCE = (
     "This report is for looking at once, when there is something to choose: whoever looks every "
@@ -81,7 +85,8 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
             left_out[each.what] = left_out.get(each.what, 0) + each.sessions
     said = f"{whole(ranked)} of {whole(total)} sessions are ranked"
     few = [row for each in findings(comparison) for row in each.with_few_people]
-    return (f"{said}{_why(left_out, comparison.question.min_runs)}{_refused(few)}.", LOOK_ONCE)
+    ranking = f"{said}{_why(left_out, comparison.question.min_runs)}{_refused(few)}."
+    return (ranking, SCALE, LOOK_ONCE)
 
 
 def without_ranking(found: Iterable[Finding]) -> str | None:
@@ -172,16 +177,18 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
     people = _runs_in(finding, comparison).select(pl.col("person").drop_nulls().n_unique()).item()
     if len(finding.ranked) == 1:
         return f"Nothing is claimed. These are sessions of {_people(people)}."
-    who = f"this one speaks for people like the {whole(people)} who ran these sessions"
     claims = ["name a better model wrongly"] if finding.is_decided else []
     if any(row["is_best_value"] for row in finding.ranked):
         claims.append("name a model for the money wrongly")
     if claims:
-        said = listed([f"at most 5 {each}" for each in claims])
-        return f"Of 100 such reports {said}; {who}. {CAVEAT}"
-    if finding.refusal is not None:
-        return f"Not sure enough to choose: {finding.refusal}. {CAVEAT}"
-    return f"Not sure enough to choose: the differences may be chance. {CAVEAT}"
+        said = f"Of 100 such reports {listed([f'at most 5 {each}' for each in claims])}"
+    else:
+        why = finding.refusal or "the differences may be chance"
+        said = f"Not sure enough to choose: {why}"
+    if any(row["clustered_by"] == SESSIONS for row in finding.ranked):
+        return f"{said}. {CAVEAT}"
+    who = f"this one speaks for people like the {whole(people)} who ran these sessions"
+    return f"{said}; {who}, each of whom counts once. {CAVEAT}"
 
 
 def _people(number: int) -> str:

@@ -90,7 +90,8 @@ def test_too_few_people_are_refused_in_every_answer(number: int) -> None:
     hint = "; so far a looks better than b" if number in (3, 4) else ""
     assert found[QUALITY] == f"No answer: {few}{hint}."
     assert found[MONEY] == f"No answer: {few}."
-    assert found[SURE] == f"Not sure enough to choose: {few}. {CAVEAT}"
+    who = f"people like the {number} who ran these sessions, each of whom counts once"
+    assert found[SURE] == f"Not sure enough to choose: {few}; this one speaks for {who}. {CAVEAT}"
     assert f"a ({number} of the 5 people that it takes)" in found[MISSING]
 
 
@@ -213,12 +214,13 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     assert answers(found)[MISSING] == (
         "few (7 of the 30 sessions that it takes) and never (0 of the 30 sessions that it takes)."
     )
-    every, once = overview(found)
+    every, scale, once = overview(found)
     assert every == (
         "96 of 124 sessions are ranked; left out are 18 of models with fewer than 30 sessions "
         "under their label, 4 disqualified by a rule, 3 with several models, 2 that name no model "
         "and 1 without a score."
     )
+    assert scale == "Scores go from 0 to 100; a session passes from 50 on."
     assert once == LOOK_ONCE
     assert without_ranking(findings(found)) == "Too few sessions to compare models: simple."
     assert without_ranking(findings(compared(rows[:96]))) is None

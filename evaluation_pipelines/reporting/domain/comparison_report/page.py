@@ -41,6 +41,8 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
     """Return the values of the template by name; texts are not escaped yet."""
     found = findings(comparison)
     main = [each for each in found if each.is_main]
+    compared = [each for each in found if _is_compared(each)]
+    figures_of = {each.group: f"figures-{number}" for number, each in enumerate(compared, 1)}
     watched = comparison.regressions.filter(pl.col("state") != "insufficient")
     left_out = coverage(comparison)
     return {
@@ -49,12 +51,16 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
         "overview": overview(comparison),
         "alerts": list(_alerts(comparison)),
         "has_answers": bool(main),
-        "answers": [_answer(each, comparison) for each in main if each.ranked],
+        "answers": [
+            _answer(each, comparison) | {"figures_id": figures_of.get(each.group)}
+            for each in main
+            if each.ranked
+        ],
         "too_few": without_ranking(found),
         "compared": [
-            _group(each) | {"figures": list(_figures(each, comparison))}
-            for each in found
-            if _is_compared(each)
+            _group(each)
+            | {"figures": list(_figures(each, comparison)), "id": figures_of[each.group]}
+            for each in compared
         ],
         "others": [_group(each) for each in found if not _is_compared(each)],
         "watched": [watch_cells(row) for row in watched.iter_rows(named=True)],
@@ -86,7 +92,7 @@ def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:
         "label": found.label,
         "answers": answers_of(found, comparison),
         "scored_by": found.scored_by,
-        "is_decided": found.is_decided,
+        "is_decided": found.is_decided or any(row["is_best_value"] for row in found.ranked),
     }
 
 

@@ -112,9 +112,10 @@ def test_the_answer_comes_first(page: str) -> None:
     assert told[1] == "Which model is worth its price?"
     # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
     assert told[3].startswith("144 of 151 sessions are ranked; left out are 6 of models with ")
-    assert told[5:9] == [
+    assert told[5:10] == [
         "code",
-        "scored by: composites of session performance",
+        "scored by: composites of session performance ·",
+        "the figures",
         "Which model for quality?",
         "Take cedar (provider-a) or aspen (provider-a), of the 3 that can be compared",
     ]
@@ -137,6 +138,9 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
         assert heading in page
     assert "evaluation-pipelines scorecards query --session &#39;s" in page
     assert page.count("<svg") == 4
+    # One click from the answers of a label to its figures.
+    assert '<a href="#figures-1">the figures</a>' in page
+    assert '<h2 id="figures-1">code: the figures</h2>' in page
 
 
 def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
