@@ -155,7 +155,9 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")
     assert "Which model for quality? Take a: b scores " in shown
-    assert "people like the 8 who ran these sessions, each of whom counts once. It cannot see" in shown
+    assert (
+        "people like the 8 who ran these sessions, each of whom counts once. It cannot see" in shown
+    )
     assert "for these 8 people." in shown
 
 

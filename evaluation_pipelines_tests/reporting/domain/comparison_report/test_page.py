@@ -3,12 +3,15 @@
 import itertools
 import re
 from datetime import timedelta
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
 import polars as pl
 import pytest
 
+from evaluation_pipelines.cli.compare import print_answers
+from evaluation_pipelines.comparison.domain.answers import answers_of, overview
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.reporting.comparison_report import html_page, one_line
@@ -155,6 +158,22 @@ def test_markdown_says_the_same(found: Comparison) -> None:
     for heading in ("## The worst sessions", "## What was left out, and why", "### Every two"):
         assert heading in text
     assert "<" not in text
+
+
+def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
+    found: Comparison, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (main, *_) = findings(found)
+    said = [*overview(found), *(each.sentence for each in answers_of(main, found))]
+    assert len(said) == 9
+    print_answers(found)
+    plain = {
+        "page": re.sub(r"<[^>]+>", "", page).replace("\N{NO-BREAK SPACE}", " "),
+        "markdown": re.sub(r"\\|\*\*", "", markdown_report(found)),
+        "terminal": capsys.readouterr().out,
+    }
+    for where, text in plain.items():
+        assert [each for each in said if each not in unescape(text)] == [], where
 
 
 def test_an_empty_comparison_is_a_page_too() -> None:
