@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evaluation_pipelines.comparison.domain.models import Row, has_cost
-from evaluation_pipelines.comparison.domain.not_worse import Precision, more_runs, needed
+from evaluation_pipelines.comparison.domain.not_worse import more_runs, needed
 from evaluation_pipelines.comparison.domain.runs import GROUP
 from evaluation_pipelines.comparison.domain.sides import Against, Sides
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm
@@ -126,10 +126,7 @@ def _test(candidates: Sequence[_Candidate], margin: float) -> None:
 
 def _missing(hardest: Against, margin: float, tests: int) -> Row:
     """Return how many runs or people would show a model that is as good."""
-    of_pair = hardest.pair["precision"]
-    if not isinstance(of_pair, Precision):
-        return {}
-    found = needed(of_pair, margin, tests)
+    found = needed(hardest.pair["precision"], margin, tests)
     if found.runs is None:
         return {"people_needed": found.people}
     return {"more_runs": more_runs(hardest.pair["runs_a"], hardest.pair["runs_b"], found.runs)}

@@ -77,9 +77,8 @@ def _none_shown(cheapest: Row, best: Row, sides: Sides) -> tuple[str, str]:
             f"shown that no other model is {margin:g} points better{_what_it_takes(cheapest)}."
         )
     against = sides.between(cheapest, best)
-    value, low, high = against.difference
-    if value is None:
-        return "Not decided", f": {cheapest['not_worse_reason']}."
+    difference, low, high = against.difference
+    value = difference or 0.0  # known, since their costs were compared for the same tasks
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
     is_behind = against.is_worse or value <= -margin
     return "No cheaper one" if is_behind else "Not decided", (

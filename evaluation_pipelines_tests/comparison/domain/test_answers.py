@@ -1,8 +1,10 @@
 """The first screen of the report: each question answered in a sentence, without statistics."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.answers import (
@@ -70,6 +72,14 @@ def test_the_best_model_is_named_with_how_far_the_others_are_behind() -> None:
     # One figure for one difference: that of the table.
     behind = f"birch scores {shown[0]} points less than aspen (between {shown[1]} and {shown[2]})"
     assert answers(found)[QUALITY].startswith(f"Take aspen: {behind} and cedar scores ")
+
+
+def test_a_model_that_only_another_one_beats_is_not_compared_with_the_best() -> None:
+    found = compared([*named("aspen", 90, 0), *named("birch", 70, 1), *named("cedar", 50, 2)])
+    with_cedar = (pl.col("model_a") == "aspen") & (pl.col("model_b") == "cedar")
+    verdict = pl.when(with_cedar).then(pl.lit("not decided")).otherwise("verdict")
+    changed = replace(found, pairs=found.pairs.with_columns(verdict=verdict))
+    assert answers(changed)[QUALITY].endswith(" and cedar is shown to be worse than another model.")
 
 
 def test_two_equally_good_models_stay_open() -> None:
@@ -168,6 +178,17 @@ def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
     ]
     assert said(rows)[MONEY].startswith("Not decided: a costs least and scores highest so far, but")
+
+
+def test_a_model_that_is_disqualified_more_is_not_taken_for_the_money() -> None:
+    out = [
+        run(5000 + at, 10.0, model="b", provider=None, person=f"user {at}", is_disqualified=True)
+        for at in range(12)
+    ]
+    rows = [*named("a", 85.5, 1, 96, cost_usd=0.4), *named("b", 85, 0, 96, cost_usd=0.1), *out]
+    assert said(rows)[MONEY].endswith(
+        "; it cannot be told, since it is disqualified more often than another model."
+    )
 
 
 def test_a_bill_has_points_per_dollar() -> None:

@@ -329,12 +329,13 @@ def test_the_time_range_and_what_narrows_it_are_said(found: Comparison) -> None:
     )
     narrowed = compared(
         [run(1)],
-        Question(SINCE, UNTIL, label="code", profile="p", organization="o"),
+        Question(SINCE, UNTIL, label="code", profile="p", organization="o", within="repository"),
         as_of=UNTIL - timedelta(days=1),
     )
     assert span_line(narrowed) == (
         "Sessions that started from 2026-10-24 until 2026-11-21 (UTC), label code, profile p, "
-        "organization o, with scores as of 2026-11-20. Made 2026-11-21 06:00."
+        "organization o, compared within each repository, with scores as of 2026-11-20. "
+        "Made 2026-11-21 06:00."
     )
 
 
