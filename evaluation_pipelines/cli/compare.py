@@ -1,6 +1,7 @@
 """Command ``compare``: comparison of models by quality and cost."""
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
+from evaluation_pipelines.comparison.domain.answers import answers_of, overview, without_ranking
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
@@ -43,6 +45,12 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
 
 
+class Within(StrEnum):
+    """Strata of a comparison: columns of RUNS."""
+
+    REPOSITORY = "repository"
+
+
 @with_session_filter
 def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     label: Annotated[str | None, typer.Option(help="Only this classification label.")] = None,
@@ -54,6 +62,15 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     min_runs: Annotated[
         int, typer.Option(min=2, help="Models with fewer runs are not ranked.")
     ] = MIN_RUNS,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=100,
+            help="Points that a cheaper model may score less and be as good for the money; "
+            "EVAL_COMPARISON_MARGIN by default.",
+        ),
+    ] = None,
     form: Annotated[
         OutputFormat,
         format_option(
@@ -69,16 +86,21 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None,
         typer.Option(
             help="Compare the runs of this Parquet or CSV file: columns model and score (0-100), "
-            "optionally provider, user_id, label, task_class, cost_usd and started_at."
+            "optionally provider, user_id, label, task_class, repository, cost_usd and started_at."
         ),
     ] = None,
     alone: Annotated[
         bool, typer.Option("--alone", help="Correct verdicts within each label only.")
     ] = False,
+    within: Annotated[
+        Within | None,
+        typer.Option(help="Compare models within each repository, as within each task class."),
+    ] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare models by quality and cost. Default: the last 28 complete days."""
-    now = datetime.now(UTC)
+    now, settings = datetime.now(UTC), load_settings()
+    points = settings.comparison_margin if margin is None else margin
     if runs is not None:
         others = {
             "--label": label,
@@ -89,7 +111,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
             "--as-of": as_of,
         }
         _check_runs_options(others, form)
-        found = compare_file(runs, now, min_runs, alone=alone)
+        found = compare_file(runs, now, min_runs, alone=alone, margin=points, within=within)
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
         return
@@ -101,9 +123,11 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         organization=organization,
         min_runs=min_runs,
         alone=alone,
+        margin=points,
+        within=within,
         sessions=which,
     )
-    with read_stores(load_settings()) as stores:
+    with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
     _write(found, form, output, (span_line(found), None))
 
@@ -142,19 +166,19 @@ def _time_range(since: str | None, until: str | None, now: datetime) -> tuple[da
 
 
 def print_answers(found: Comparison) -> None:
-    """Print the answer for each label, the one with the most sessions first."""
-    answers = [each for each in findings(found) if each.is_main]
-    if not answers:
+    """Print what is ranked, and the answers for each label, the one with most sessions first."""
+    every = findings(found)
+    if not every:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
-    for each in answers:
-        if each.ranked:
-            print_line(f"\n{one_line(each.headline)}")
-            for sentence in each.sentences:
-                print_line(f"  {one_line(sentence)}")
-            if each.caveat is not None:
-                print_line(f"  {each.caveat}")
-    if without := [one_line(each.label) for each in answers if not each.ranked]:
-        print_line(f"\nToo few runs to compare models: {', '.join(without)}.")
+    for sentence in overview(found):
+        print_line(one_line(sentence))
+    for each in every:
+        if each.is_main and each.ranked:
+            print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")
+            for answer in answers_of(each, found):
+                print_line(f"  {answer.question} {one_line(answer.sentence)}")
+    if without := without_ranking(every):
+        print_line(f"\n{one_line(without)}")
 
 
 def _print(found: Comparison, title: str) -> None:
@@ -174,6 +198,8 @@ def _print_tables(found: Finding) -> None:
     print_table(title, MODEL_HEADINGS, _rows(map(model_cells, found.models)), essential=4)
     if found.pairs:
         pairs = _rows(map(pair_cells, found.pairs))
+        for fact in found.facts:
+            print_line(one_line(fact))
         print_table("All pairs of models", PAIR_HEADINGS, pairs, essential=2)
     for sentence in (errors_line(found.ranked), *judge_lines(found)):
         print_line(one_line(sentence))

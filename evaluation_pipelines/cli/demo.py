@@ -21,8 +21,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
 from evaluation_pipelines.cli.sessions import print_sessions, stored_sessions
 from evaluation_pipelines.cli.telemetry import build_tables, ingest_landing, publish_database
-from evaluation_pipelines.comparison.compare_models import compare_models, last_days
-from evaluation_pipelines.comparison.domain.compare import Question
+from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.demo.landing import (
     other_telemetry,
     put_identities,
@@ -165,7 +164,7 @@ def _print_comparison(stores: Stores) -> None:
     print_line(
         "\nWhich model is worth its price? (By design, aspen-4 and cedar-5 are equal, and better.)"
     )
-    print_answers(compare_models(stores, Question(*last_days(now)), now))
+    print_answers(compare_models(stores, usual_question(stores.settings, now), now))
     print_line()
 
 

@@ -22,6 +22,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
 DAYS = 28
@@ -40,6 +41,11 @@ def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
     """Return the last complete days (UTC): their beginning, and the midnight that ends them."""
     until = datetime.combine(now.date(), time(), UTC)
     return until - timedelta(days=days), until
+
+
+def usual_question(settings: Settings, now: datetime) -> Question:
+    """Return the question of the report: all models of the last 28 complete days."""
+    return Question(*last_days(now), margin=settings.comparison_margin)
 
 
 def compare_models(

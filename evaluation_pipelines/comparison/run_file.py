@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -12,16 +13,20 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import UTC_TIME
 
 REQUIRED = ("model", "score")
-OPTIONAL = ("provider", "user_id", "label", "task_class", "cost_usd", "started_at")
+OPTIONAL = ("provider", "user_id", "label", "task_class", "repository", "cost_usd", "started_at")
 
 _UNTIMED = datetime(2000, 1, 3, tzinfo=UTC)
 """Start of runs without a time: then there are no days to tell apart."""
 
 _LABEL = "general"
+_TEXTS = ("provider", "user_id", "label", "task_class", "repository")
 
 
 def compare_file(
-    path: Path, now: datetime, min_runs: int = MIN_RUNS, *, alone: bool = False
+    path: Path,
+    now: datetime,
+    min_runs: int = MIN_RUNS,
+    **limits: Any,
 ) -> Comparison:
     """Compare the runs of a file, whenever they started, by the functions of the report.
 
@@ -29,7 +34,7 @@ def compare_file(
         path: Parquet or CSV, see ``read_runs``.
         now: Time of the comparison.
         min_runs: A model with fewer runs is not ranked.
-        alone: Correct the verdicts of each label by itself, as if it were the only one.
+        limits: ``alone``, ``margin`` and ``within`` of the question.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
@@ -37,7 +42,8 @@ def compare_file(
     runs = read_runs(path)
     times = runs["started_at"].to_list()
     since, until = min(times, default=_UNTIMED), max(times, default=_UNTIMED)
-    question = Question(since, until + timedelta(seconds=1), min_runs=min_runs, alone=alone)
+    last = until + timedelta(seconds=1)
+    question = Question(since, last, min_runs=min_runs, **limits)
     return compare(runs, AUDITS.to_frame(), question, now, watches=False)
 
 
@@ -45,7 +51,7 @@ def read_runs(path: Path) -> pl.DataFrame:
     """Return RUNS from a file with one row per run.
 
     Columns ``model`` and ``score`` (0-100); optionally ``provider``, ``user_id``, ``label``,
-    ``task_class``, ``cost_usd`` and ``started_at`` (UTC); others are ignored.
+    ``task_class``, ``repository``, ``cost_usd`` and ``started_at`` (UTC); others are ignored.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
@@ -159,7 +165,7 @@ def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
     known = parsed.with_columns(
         pl.lit(None, dtype).alias(name)
         for name, dtype in {
-            **dict.fromkeys(("provider", "user_id", "label", "task_class"), pl.String()),
+            **dict.fromkeys(_TEXTS, pl.String()),
             "cost_usd": pl.Float64(),
             "started_at": UTC_TIME,
         }.items()
@@ -170,6 +176,7 @@ def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
         "model",
         "provider",
         "task_class",
+        "repository",
         "cost_usd",
         "score",
         organization_id=pl.lit("default"),

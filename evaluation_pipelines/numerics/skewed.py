@@ -10,8 +10,12 @@ SMALLEST_SURE = 100
 
 SMALLEST_BOOTSTRAP = 10
 
+SMALLEST_CORRELATION = 3
+"""With fewer clusters a correlation is always 1 or -1."""
+
 _LOOKS_NORMAL = 0.05
 _RESAMPLES = 1_000
+_ROUNDING = 1e-9
 
 
 def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
@@ -21,7 +25,8 @@ def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     "Confidence intervals for the mean of a log-normal distribution", 2005), else bootstrap-t
     (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 12). All runs of a
     cluster vary together. A bootstrap of few clusters knows nothing about the tails: there
-    Student's t on the amounts is used.
+    Student's t on the amounts is used. Clusters with the same mean show no error to draw from:
+    there is no interval.
 
     Args:
         values: One per run.
@@ -34,12 +39,14 @@ def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     _, codes = np.unique(clusters, return_inverse=True)
     if codes.max() < 1 or np.ptp(values) == 0:
         return Estimate(value)
+    error, freedom = _error_of_mean(values, codes)
     if _is_lognormal(values):
         low, high = _cox(values, codes)
+    elif error < _ROUNDING * value:
+        return Estimate(value)
     elif codes.max() + 1 >= SMALLEST_BOOTSTRAP:
         low, high = _bootstrap(values, codes, seed)
     else:
-        error, freedom = _error_of_mean(values, codes)
         half = t_quantile(freedom) * error
         low, high = value - half, value + half
     return Estimate(value, max(min(low, value), 0.0), max(high, value))
@@ -112,11 +119,17 @@ def _ratio_error(sums: Numbers, sizes: Numbers) -> Numbers:
     return np.asarray(np.sqrt(groups / (groups - 1) * (left**2).sum(axis=1)) / runs[:, 0])
 
 
-def quotient(above: Estimate, below: Estimate) -> Estimate:
+def quotient(above: Estimate, below: Estimate, correlation: float = 0.0) -> Estimate:
     """Return ``above / below`` for estimates above 0, with an interval from both of theirs.
 
     MOVER on the logarithms (Zou and Donner, "Construction of confidence limits about effect
-    measures: a general approach", 2008); unknown if ``below`` is 0 or unknown.
+    measures: a general approach", 2008) with the term for dependent estimates (Zou, "Toward using
+    confidence intervals to compare correlations", 2007); unknown if ``below`` is 0 or unknown.
+
+    Args:
+        above: The numerator.
+        below: The denominator.
+        correlation: Correlation of the errors of both.
     """
     if above.value is None or below.value is None or below.value <= 0:
         return UNKNOWN
@@ -126,5 +139,31 @@ def quotient(above: Estimate, below: Estimate) -> Estimate:
         return Estimate(value)
     low_a, high_a, low_b, high_b = (float(np.log(end)) for end in ends if end is not None)
     a, b = float(np.log(above.value)), float(np.log(below.value))
-    down, up = float(np.hypot(a - low_a, high_b - b)), float(np.hypot(high_a - a, b - low_b))
+    down = _joined(a - low_a, high_b - b, correlation)
+    up = _joined(high_a - a, b - low_b, correlation)
     return Estimate(value, float(np.exp(a - b - down)), float(np.exp(a - b + up)))
+
+
+def _joined(first: float, second: float, correlation: float) -> float:
+    """Return the half-width of a difference from those of its parts."""
+    square = first**2 + second**2 - 2 * correlation * first * second
+    return float(np.sqrt(max(square, 0.0)))
+
+
+def correlation_of_means(first: Numbers, second: Numbers, clusters: Codes) -> float:
+    """Return the correlation of the errors of two means over the same runs; 0 if it is unknown.
+
+    It is that of what both means become without each of the clusters.
+    """
+    _, codes = np.unique(clusters, return_inverse=True)
+    left = np.array([_means_without_each(values, codes) for values in (first, second)])
+    if left.shape[1] < SMALLEST_CORRELATION or (np.ptp(left, axis=1) == 0).any():
+        return 0.0
+    return float(np.corrcoef(left)[0, 1])
+
+
+def _means_without_each(values: Numbers, codes: Codes) -> Numbers:
+    sizes = np.bincount(codes)
+    if len(sizes) < 2:
+        return np.zeros(len(sizes))
+    return np.asarray((values.sum() - sums_by(codes, values)) / (len(values) - sizes))

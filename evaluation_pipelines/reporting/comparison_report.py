@@ -5,17 +5,17 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
-    last_days,
+    usual_question,
     write_comparison,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
     LONGEST_SENTENCE,
     markdown_report,
@@ -62,7 +62,7 @@ def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Repor
         LakeError: a file cannot be read or written.
         OSError: the report cannot be written.
     """
-    found = compare_models(stores, Question(*last_days(now)), now)
+    found = compare_models(stores, usual_question(stores.settings, now), now)
     write_comparison(stores, found)
     return found, write_report(stores.settings.reports_dir, found, stores.group_id)
 
@@ -110,8 +110,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["line"] = one_line
-    environment.filters["sentence"] = partial(one_line, longest=LONGEST_SENTENCE)
+    environment.filters["sentence"] = _sentence
     return environment
+
+
+def _sentence(value: object) -> str:
+    """Return a sentence on one line, without a line break between a number and its unit."""
+    return one_line(value, LONGEST_SENTENCE).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,17 +6,23 @@ Writes the table of ``docs/comparison.md``.
 import math
 import multiprocessing
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
 from evaluation_pipelines_tests.simulation.measure import Measured, Share, measure
-from evaluation_pipelines_tests.simulation.scenarios import SCENARIOS, Scenario
+from evaluation_pipelines_tests.simulation.scenarios import (
+    MONEY_SCENARIOS,
+    SCENARIOS,
+    WORSE,
+    Scenario,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 BEGIN, END = "<!-- coverage:begin -->\n", "<!-- coverage:end -->"
+MONEY_BEGIN, MONEY_END = "<!-- money:begin -->\n", "<!-- money:end -->"
 
 _SAMPLES, _SAMPLES_OF_LABELS = 600, 100
 _HEADINGS = (
@@ -31,26 +37,30 @@ _HEADINGS = (
     "refused",
     "width",
 )
+_INTERVALS = ("difference", "mean", "pass rate", "cost", "points per dollar")
+_MONEY_HEADINGS = ("scenario", "points per $", "cost ratio", "false", "found")
 _POWER = Scenario("").people, 10.0
 """People who used both models and true points that must be found in half of the samples."""
 
 
 def run(options: Options) -> Section:
     """Measure every scenario, on as many cores as there are."""
-    section = Section(sizes={"scenarios": len(SCENARIOS), "samples": _SAMPLES})
+    every = (*SCENARIOS, *MONEY_SCENARIOS)
+    section = Section(sizes={"scenarios": len(every), "samples": _SAMPLES})
     # Each process has one thread; a fork of a process with threads of Polars would hang.
     os.environ |= dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS"), "1")
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
         found = []
         # The longest first, so that no core waits for another at the end.
-        order = sorted(SCENARIOS, key=lambda each: -each.labels * each.models * sum(each.runs))
+        order = sorted(every, key=lambda each: -each.labels * each.models * sum(each.runs))
         under_way = {each.name: pool.submit(measure_one, each) for each in order}
-        for each in SCENARIOS:
+        for each in every:
             measured = under_way[each.name].result()
             found.append(measured)
             tell("  " + "  ".join(cells(measured)))
-    write(found)
+    write(found[: len(SCENARIOS)])
+    write_money(found[len(SCENARIOS) :])
     missed = [f"{each.scenario.name}: {what}" for each in found for what in each.failures()]
     for line in missed:
         tell(f"  missed: {line}")
@@ -89,7 +99,7 @@ def cells(measured: Measured) -> tuple[str, ...]:
     """Return a row of the table."""
     return (
         measured.scenario.name,
-        *map(_percent, measured.intervals().values()),
+        *(_percent(measured.intervals()[name]) for name in _INTERVALS),
         _percent(measured.false, hide=measured.is_refused),
         _percent(measured.found, hide=measured.is_refused),
         _percent(measured.refused),
@@ -97,18 +107,40 @@ def cells(measured: Measured) -> tuple[str, ...]:
     )
 
 
+def money_cells(worse: Measured, as_good: Measured) -> tuple[str, ...]:
+    """Return a row of the table about money."""
+    return (
+        worse.scenario.name.removesuffix(f": {WORSE}"),
+        _percent(worse.worth),
+        _percent(worse.ratio),
+        _percent(worse.false_money),
+        _percent(as_good.found_money),
+    )
+
+
 def _percent(share: Share, *, hide: bool = False) -> str:
     return "-" if hide or not share.trials else f"{100 * share.value:.1f}"
 
 
-def table(found: Iterable[Measured]) -> str:
-    """Return the table of ``docs/comparison.md``."""
-    rows = [_HEADINGS, ("---",) * len(_HEADINGS), *map(cells, found)]
+def table(headings: Sequence[str], cells_of_rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of ``docs/comparison.md``."""
+    rows = [headings, ("---",) * len(headings), *cells_of_rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def write(found: Iterable[Measured]) -> None:
-    """Replace the table in the document."""
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")
+    """Replace the table of intervals and verdicts on quality in the document."""
+    _replace(table(_HEADINGS, map(cells, found)), BEGIN, END)
+
+
+def write_money(found: Sequence[Measured]) -> None:
+    """Replace the table of verdicts on money in the document."""
+    half = len(found) // 2
+    rows = map(money_cells, found[:half], found[half:])
+    _replace(table(_MONEY_HEADINGS, rows), MONEY_BEGIN, MONEY_END)
+
+
+def _replace(rows: str, begin: str, end: str) -> None:
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    DOCUMENT.write_text(f"{before}{begin}\n{rows}\n{end}{after}", encoding="utf-8")

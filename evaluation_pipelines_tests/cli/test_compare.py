@@ -42,9 +42,18 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0].startswith("Sessions that started from 2026-11-01 until 2026-11-08 (UTC).")
-    assert lines[2] == "code: take model-a for quality; model-b is shown to be worse."
-    assert lines[3].startswith("  model-a scores 2")
-    assert "Too few runs to compare models: �[31mred." in ran.out
+    assert lines[1].startswith("80 of 83 sessions are ranked; left out are 3 of models with ")
+    assert lines[5] == "code (scored by: scorecards, profile p version 1)"
+    question = "  Which model for quality? Take model-a: model-b scores "
+    assert lines[6].startswith(question)
+    assert [line.partition("? ")[0].strip() for line in lines[7:12]] == [
+        "Which model for the money",
+        "What does it cost",
+        "How sure is that",
+        "How many sessions",
+        "Who is missing",
+    ]
+    assert "Too few sessions to compare models: �[31mred." in ran.out
     assert "code: scorecards, profile p version 1\nModel " in ran.out
     assert "model-a better" in ran.out
     assert "\nNot in the ranking\n" in ran.out
@@ -81,7 +90,7 @@ def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None
 
 def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
     ran = compared("compare", *SPAN, "--min-runs", "3")
-    assert "�[31mred: only model-a (provider-a) has 3 runs" in ran.out
+    assert "Nothing to compare: only model-a (provider-a) has 3 sessions." in ran.out
 
 
 def test_the_default_range_is_28_days(compared: Program) -> None:
@@ -145,9 +154,11 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
 
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")
-    assert "general: take a for quality; b is shown to be worse." in shown
+    assert "Which model for quality? Take a: b scores " in shown
+    assert (
+        "people like the 8 who ran these sessions, each of whom counts once. It cannot see" in shown
+    )
     assert "for these 8 people." in shown
-    assert "What these figures cannot see" in shown
 
 
 @pytest.mark.parametrize(
@@ -165,3 +176,40 @@ def test_what_a_file_of_runs_cannot_have_is_refused(
     ran = program("compare", "--runs", "runs.csv", *options)
     assert ran.code == code
     assert message in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_models_are_compared_within_repositories_where_asked(program: Program) -> None:
+    rows = [
+        {"model": model, "score": score + 20 * (repository == "shop"), "user_id": f"u{at % 8}"}
+        | {"repository": repository}
+        for model, repository, number, seed in (
+            ("a", "shop", 40, 1),
+            ("a", "lake", 12, 2),
+            ("b", "shop", 12, 3),
+            ("b", "lake", 40, 4),
+        )
+        for at, score in enumerate(scores(60, number, 3, seed))
+    ]
+    pl.DataFrame(rows).write_csv("runs.csv")
+    asked = ("compare", "--runs", "runs.csv", "--format", "json")
+    plain = json.loads(program(*asked).out)
+    within = json.loads(program(*asked, "--within", "repository").out)
+    assert [row["verdict"] for row in plain["pairs"]] == ["a_better"]
+    assert [row["verdict"] for row in within["pairs"]] == ["not_decided"]
+    assert program("compare", "--runs", "runs.csv", "--within", "weather").code == 2
+
+
+def test_the_margin_is_an_option(program: Program) -> None:
+    rows = [
+        {"model": model, "score": score, "user_id": f"u{at % 8}", "cost_usd": cost}
+        for model, mean, cost, seed in (("a", 85.0, 0.4, 1), ("b", 80.0, 0.1, 2))
+        for at, score in enumerate(scores(mean, 60, 5, seed))
+    ]
+    pl.DataFrame(rows).write_csv("runs.csv")
+    asked = ("compare", "--runs", "runs.csv", "--format", "json")
+    found = [json.loads(program(*asked, *more).out)["money"] for more in ((), ("--margin", "12"))]
+    assert [row["is_best_value"] for row in found[0]] == [False, False]
+    assert [row["is_best_value"] for row in found[1]] == [False, True]
+    # Mean scores of 80 or so; every run of b costs 10 cents, so that there is no interval.
+    assert found[1][1]["per_dollar"] == pytest.approx(800, rel=0.05)
+    assert found[1][1]["low"] is None

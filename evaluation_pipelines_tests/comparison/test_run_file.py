@@ -171,7 +171,7 @@ def test_a_parquet_file_may_have_times_of_any_kind(tmp_path: Path) -> None:
 def test_a_file_without_a_run_has_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("model,score\n")
-    assert verdict_list(compare_file(path, NOW)) == {"models": [], "pairs": []}
+    assert verdict_list(compare_file(path, NOW)) == {"models": [], "pairs": [], "money": []}
 
 
 def test_a_file_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
-from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED, pair_rows
+from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED, Limits, pair_rows
 from evaluation_pipelines.demo.landing import put_telemetry
 from evaluation_pipelines_tests.telemetry_generator.team import ASPEN, BIRCH, CEDAR
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -76,7 +76,7 @@ def test_names_dealt_at_random_are_found_to_differ_about_as_often_as_chance_has_
     claims = 0
     for _ in range(60):
         dealt = pl.Series("model", random.choice(["a", "b", "c"], scored.height))
-        rows = pair_rows(scored.with_columns(dealt), 30)
+        rows = pair_rows(scored.with_columns(dealt), Limits(30))
         claims += any(row["verdict"] != NOT_DECIDED for row in rows)
     # 60 * 0.05 = 3 expected; more than 8 happen in 1 of 200 cases.
     assert claims <= 8

@@ -39,7 +39,7 @@ PAGES = {
 }
 """Name of each screenshot, its page, and the size of the window."""
 
-REPORT_SIZE = (1040, 740)
+REPORT_SIZE = (1040, 642)
 
 _CHROMIUM = [
     "chromium",

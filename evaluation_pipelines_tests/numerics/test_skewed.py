@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate
-from evaluation_pipelines.numerics.skewed import quotient, skewed_mean
+from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
 from evaluation_pipelines.numerics.student import t_quantile
 
 
@@ -53,12 +53,39 @@ def test_without_spread_people_or_amounts_there_is_no_interval() -> None:
     assert skewed_mean(np.array([1.0, 2]), np.zeros(2, dtype=np.int64), 1) == Estimate(1.5)
 
 
+def test_people_with_the_same_mean_show_no_error() -> None:
+    # Twelve people with runs of 1 and 4 dollars each: two kinds, and no person unlike another.
+    costs, people = np.tile([1.0, 4.0], 48), np.repeat(np.arange(12), 8)
+    assert skewed_mean(costs, people, seed=1) == Estimate(2.5)
+
+
 def test_a_quotient_has_an_interval_from_both_parts() -> None:
     # On the log scale: 80 with a factor of 1.1 either way, 0.5 with one of 1.2:
     # sqrt(log(1.1)² + log(1.2)²) = sqrt(0.009084 + 0.033241) = 0.205730; exp: 1.228421.
     found = quotient(Estimate(80, 80 / 1.1, 80 * 1.1), Estimate(0.5, 0.5 / 1.2, 0.5 * 1.2))
     assert found.value == 160
     assert (found.low, found.high) == pytest.approx((160 / 1.228421, 160 * 1.228421), rel=1e-5)
+
+
+def test_a_quotient_of_opposite_errors_is_wider_and_of_like_ones_narrower() -> None:
+    above, below = Estimate(80, 80 / 1.1, 80 * 1.1), Estimate(0.5, 0.5 / 1.2, 0.5 * 1.2)
+    # 0.009084 + 0.033241 -+ 2 * 0.5 * log(1.1) * log(1.2) = 0.042325 -+ 0.017377:
+    # exp(sqrt(0.024948)) = 1.171107, exp(sqrt(0.059702)) = 1.276779.
+    for correlation, factor in ((0.5, 1.171107), (-0.5, 1.276779)):
+        found = quotient(above, below, correlation)
+        assert (found.low, found.high) == pytest.approx((160 / factor, 160 * factor), rel=1e-5)
+
+
+def test_errors_of_two_means_correlate_as_they_are_without_each_person() -> None:
+    people = np.array([0, 0, 1, 1, 2, 2])
+    scores = np.array([60.0, 80, 70, 90, 50, 70])  # people's sums 140, 160, 120 of 420
+    costs = np.array([1.0, 2, 1, 1, 4, 3])  # 3, 2, 7 of 12
+    # Without each: scores 70, 65, 75; costs 9/4, 10/4, 5/4. Deviations 0, -5, 5 and
+    # 0.25, 0.5, -0.75: -6.25 / sqrt(50 * 0.875) = -0.9449.
+    assert correlation_of_means(scores, costs, people) == pytest.approx(-0.9449, abs=1e-4)
+    assert correlation_of_means(scores, np.ones(6), people) == 0
+    assert correlation_of_means(scores, costs, people // 2) == 0
+    assert correlation_of_means(scores, costs, people * 0) == 0
 
 
 @pytest.mark.parametrize("below", [Estimate(0.0, 0.0, 0.0), UNKNOWN])

@@ -17,6 +17,9 @@ from evaluation_pipelines_tests.simulation.scenarios import MODELS, MONDAY, Scen
 SMALLEST_COVERAGE = 0.93
 LARGEST_FALSE = 0.05
 
+_ROUNDING = 0.05
+"""Points by which true means at the ceiling may differ from what is said."""
+
 _NOW = MONDAY + timedelta(days=30)
 _VERDICTS = {A_BETTER: 1, B_BETTER: -1}
 
@@ -63,6 +66,9 @@ class Measured:
         found: Pairs with the first model whose true difference is found; 0 of 0 if there is none.
         headline: Labels in which the first model is shown to beat every other one.
         hinted: Pairs with an indication of a difference.
+        ratio: Intervals of cost ratios that hold the truth.
+        false_money: Reports that call a model not worse that is worse by the margin.
+        found_money: Models as good as the best that are shown to be not worse.
         widths: Widths of the intervals of differences.
     """
 
@@ -78,6 +84,9 @@ class Measured:
     found: Share = field(default_factory=Share)
     headline: Share = field(default_factory=Share)
     hinted: Share = field(default_factory=Share)
+    ratio: Share = field(default_factory=Share)
+    false_money: Share = field(default_factory=Share)
+    found_money: Share = field(default_factory=Share)
     widths: list[float] = field(default_factory=list)
 
     @property
@@ -99,9 +108,10 @@ class Measured:
             for name, share in self.intervals().items()
             if share.trials and share.value + 2 * share.error < SMALLEST_COVERAGE
         ]
-        limit = LARGEST_FALSE + 2 * math.sqrt(0.05 * 0.95 / max(self.false.trials, 1))
-        if self.false.value > limit:
-            found.append(f"{self.false.value:.1%} false verdicts")
+        for share, what in ((self.false, "verdicts"), (self.false_money, "verdicts on money")):
+            limit = LARGEST_FALSE + 2 * math.sqrt(0.05 * 0.95 / max(share.trials, 1))
+            if share.value > limit:
+                found.append(f"{share.value:.1%} false {what}")
         return found
 
     def intervals(self) -> Mapping[str, Share]:
@@ -112,6 +122,7 @@ class Measured:
             "pass rate": self.passed,
             "cost": self.cost,
             "points per dollar": self.worth,
+            "cost ratio": self.ratio,
         }
 
 
@@ -121,6 +132,8 @@ def measure(scenario: Scenario, samples: int, seed: int = 2026) -> Measured:
     for models, pairs in _compared(scenario, samples, seed):
         for row in models.iter_rows(named=True):
             _count_model(measured, row)
+        for (_,), rows in models.group_by("sample"):
+            _count_money(measured, list(rows.iter_rows(named=True)))
         for (_,), rows in pairs.group_by("sample"):
             _count_report(measured, list(rows.iter_rows(named=True)))
     return measured
@@ -138,7 +151,7 @@ def _compared(
         for batch in range(batches):
             runs_of(scenario, samples // batches, seed + batch).write_parquet(path)
             found = compare_file(path, _NOW, alone=batches == 1)
-            yield found.models, found.pairs.with_columns(sample=sample)
+            yield found.models.with_columns(sample=sample), found.pairs.with_columns(sample=sample)
 
 
 def _count_model(measured: Measured, row: Mapping[str, Any]) -> None:
@@ -146,12 +159,25 @@ def _count_model(measured: Measured, row: Mapping[str, Any]) -> None:
     truths = (
         (measured.mean, "avg_score", scenario.mean(number)),
         (measured.passed, "pass_rate", scenario.pass_rate(number)),
-        (measured.cost, "avg_cost_usd", scenario.mean_cost()),
-        (measured.worth, "score_per_dollar", scenario.mean(number) / scenario.mean_cost()),
+        (measured.cost, "avg_cost_usd", scenario.mean_cost(number)),
+        (measured.worth, "score_per_dollar", scenario.mean(number) / scenario.mean_cost(number)),
     )
     for share, name, truth in truths:
         if row[f"{name}_low"] is not None and truth is not None:
             share.add(is_hit=row[f"{name}_low"] <= truth <= row[f"{name}_high"])
+
+
+def _count_money(measured: Measured, rows: list[Mapping[str, Any]]) -> None:
+    """Count models other than the first one: they cost less, and are as good or worse."""
+    scenario = measured.scenario
+    tested = [row for row in rows if row["model"] != MODELS[0] and row["is_not_worse"] is not None]
+    if not tested:
+        return
+    if scenario.true_difference() >= tested[0]["margin"] - _ROUNDING:
+        measured.false_money.add(is_hit=any(row["is_not_worse"] for row in tested))
+    elif scenario.true_difference() <= 0:
+        for row in tested:
+            measured.found_money.add(is_hit=row["is_not_worse"])
 
 
 def _count_report(measured: Measured, rows: list[Mapping[str, Any]]) -> None:
@@ -168,6 +194,9 @@ def _count_report(measured: Measured, rows: list[Mapping[str, Any]]) -> None:
             is_found = verdict * truth > 0
             measured.found.add(is_hit=is_found)
             wins.add(is_hit=is_found)
+        if row["cost_ratio_low"] is not None:
+            ratio = scenario.costs(MODELS.index(row["model_a"]))
+            measured.ratio.add(is_hit=row["cost_ratio_low"] <= ratio <= row["cost_ratio_high"])
         if row["adjusted_low"] is not None:
             is_hit = row["adjusted_low"] <= truth <= row["adjusted_high"]
             measured.difference.add(is_hit=is_hit)

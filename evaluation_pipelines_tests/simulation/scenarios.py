@@ -49,6 +49,8 @@ class Scenario:
         judge: Points that the judge gives to the first model for nothing.
         cost_sd: Spread of the logarithm of a run's cost; 0 for runs without costs.
         cost_person_sd: Spread of people's mean logarithm of a cost.
+        costlier: Cost of the first model as a multiple of that of the others.
+        cost_by_score: Fall of the logarithm of a run's cost for each 10 points of its score.
         is_visible: Whether intervals can be expected to see what is special.
     """
 
@@ -76,6 +78,8 @@ class Scenario:
     judge: float = 0.0
     cost_sd: float = 0.0
     cost_person_sd: float = 0.0
+    costlier: float = 1.0
+    cost_by_score: float = 0.0
     is_visible: bool = True
 
     def true_difference(self) -> float:
@@ -117,9 +121,15 @@ class Scenario:
         level = self.level + (self.better if model == 0 else 0.0)
         return float(norm.cdf((level - 50) / self._spread()))
 
-    def mean_cost(self) -> float:
-        """Return the true mean cost of a run: the mean of a lognormal with median 1."""
-        return float(np.exp((self.cost_sd**2 + self.cost_person_sd**2) / 2))
+    def mean_cost(self, model: int) -> float:
+        """Return the true mean cost of a run: the mean of a lognormal."""
+        by_score = self.cost_by_score * self._spread() / 10
+        variance = self.cost_sd**2 + self.cost_person_sd**2 + by_score**2
+        return self.costs(model) * float(np.exp(variance / 2))
+
+    def costs(self, model: int) -> float:
+        """Return the median cost of a run."""
+        return self.costlier if model == 0 else 1.0
 
 
 @cache
@@ -171,7 +181,9 @@ def _label(scenario: Scenario, random: Random, label: str) -> list[_Columns]:
         classes = random.choice(3, number, p=_MIXES[min(model, 1)])
         own = of_people[person] + suits[who] + days[day]
         score = _scores(scenario, random, model, (own, classes, failing[model, person]))
-        cost = np.exp(random.normal(0, scenario.cost_sd, number) + costs_of_people[person])
+        log_cost = random.normal(0, scenario.cost_sd, number) + costs_of_people[person]
+        # Relative to the mean of the model, so that medians are as said.
+        log_cost -= scenario.cost_by_score * (score - scenario.mean(model)) / 10
         parts.append(
             {
                 "label": np.full(number, label),
@@ -179,7 +191,7 @@ def _label(scenario: Scenario, random: Random, label: str) -> list[_Columns]:
                 "score": score,
                 "user_id": np.char.add("u", person.astype(str)),
                 "task_class": _CLASSES[classes],
-                "cost_usd": cost,
+                "cost_usd": scenario.costs(model) * np.exp(log_cost),
                 "started_at": np.datetime64(MONDAY.date(), "us") + day * np.timedelta64(1, "D"),
             }
         )
@@ -304,3 +316,48 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("hidden difficulty: 30 v 60 % hard", hard=(0.3, 0.6), is_visible=False),
     Scenario("judge favors the first by 5", judge=5.0, is_visible=False),
 )
+
+
+def _of_money(name: str, people: int = 9, **more: Any) -> Scenario:
+    """Return a scenario whose first model costs three times as much as any other.
+
+    Scores are far from 0 and 100, so that true differences are exactly as said.
+    """
+    usual: dict[str, Any] = {"level": 50.0, "cost_sd": 0.8, "cost_person_sd": 0.4, "costlier": 3.0}
+    return Scenario(name, people, **(usual | more))
+
+
+_KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("5 people, who used both", {"people": 5}),
+    ("9 people, who used both", {}),
+    ("9 people, who used both, 200 runs", {"runs": (200, 200)}),
+    ("9 people, who used both, person-by-model sd 5", {"by_model_sd": 5.0}),
+    ("9 people, who used both, Zipf shares", {"zipf": True}),
+    ("9 people, of each model", {"apart": True}),
+    ("9 people, who used both, own days, sd 5", {"day_sd": 5.0, "odd_days": True}),
+    ("12 people, who used both", {"people": 12}),
+    ("12 people, who used both, 200 runs", {"people": 12, "runs": (200, 200)}),
+    ("20 people, of each model, 200 runs", {"people": 20, "apart": True, "runs": (200, 200)}),
+    ("9 people, who used both, costs fall with scores", {"cost_by_score": 0.3}),
+    ("5 models, 9 people, who used all", {"models": 5}),
+    (
+        "5 models x 4 labels, 9 people, who used all, 200 runs",
+        {"models": 5, "labels": 4, "runs": (200, 200)},
+    ),
+)
+
+_AT_CEILING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("at the ceiling, 9 people, 60 runs", {}),
+    ("at the ceiling, 9 people, 200 runs", {"runs": (200, 200)}),
+)
+
+WORSE, AS_GOOD = "5 points worse", "as good"
+
+MONEY_SCENARIOS: tuple[Scenario, ...] = (
+    *(_of_money(f"{name}: {WORSE}", better=5.0, **more) for name, more in _KINDS),
+    # 95 points times 5.3 % are 5 points.
+    *(_of_money(f"{name}: {WORSE}", zeros=(0.0, 0.053), **more) for name, more in _AT_CEILING),
+    *(_of_money(f"{name}: {AS_GOOD}", **more) for name, more in _KINDS),
+    *(_of_money(f"{name}: {AS_GOOD}", zeros=(0.01, 0.01), **more) for name, more in _AT_CEILING),
+)
+"""Models at a third of the cost of the first one: worse by exactly the margin, or as good."""

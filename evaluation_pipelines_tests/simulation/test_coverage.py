@@ -6,11 +6,23 @@ samples in the ordinary suite, to find what is plainly wrong, and more of them a
 
 import pytest
 
-from evaluation_pipelines_tests.benchmarks.coverage import BEGIN, DOCUMENT, END
+from evaluation_pipelines_tests.benchmarks.coverage import (
+    BEGIN,
+    DOCUMENT,
+    END,
+    MONEY_BEGIN,
+    MONEY_END,
+)
 from evaluation_pipelines_tests.simulation.measure import Measured, measure
-from evaluation_pipelines_tests.simulation.scenarios import SCENARIOS, Scenario
+from evaluation_pipelines_tests.simulation.scenarios import (
+    AS_GOOD,
+    MONEY_SCENARIOS,
+    SCENARIOS,
+    WORSE,
+    Scenario,
+)
 
-BY_NAME = {each.name: each for each in SCENARIOS}
+BY_NAME = {each.name: each for each in (*SCENARIOS, *MONEY_SCENARIOS)}
 FEW, MANY = 60, 400
 
 QUICK = (
@@ -30,14 +42,38 @@ THOROUGH = (
     "costs lognormal sd 1.5",
     "costs of people differ, sd 0.5",
     "40 people, of each model",
+    "9 people, who used both: 5 points worse",
+    "9 people, of each model: 5 points worse",
+    "at the ceiling, 9 people, 200 runs: 5 points worse",
 )
 
 
 def test_the_document_shows_every_scenario_once() -> None:
-    assert len(BY_NAME) == len(SCENARIOS)
-    shown = DOCUMENT.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
-    rows = [line.split(" | ")[0].removeprefix("| ") for line in shown.strip().splitlines()]
-    assert rows[2:] == list(BY_NAME)
+    assert len(BY_NAME) == len(SCENARIOS) + len(MONEY_SCENARIOS)
+    assert _shown(BEGIN, END) == [each.name for each in SCENARIOS]
+    names = _shown(MONEY_BEGIN, MONEY_END)
+    every = [f"{name}: {kind}" for kind in (WORSE, AS_GOOD) for name in names]
+    assert every == [each.name for each in MONEY_SCENARIOS]
+
+
+def _shown(begin: str, end: str) -> list[str]:
+    """Names of the rows of a table of the document."""
+    table = DOCUMENT.read_text("utf-8").partition(begin)[2].partition(end)[0]
+    return [line.split(" | ")[0].removeprefix("| ") for line in table.strip().splitlines()][2:]
+
+
+def test_a_model_that_is_worse_by_the_margin_is_seldom_called_not_worse() -> None:
+    measured = measure(BY_NAME["9 people, who used both, 200 runs: 5 points worse"], FEW)
+    # 3 of 60 expected; 9 or more in 1 of 300 runs.
+    assert (measured.false_money.trials, measured.found_money.trials) == (FEW, 0)
+    assert measured.false_money.hits <= 8
+
+
+def test_a_cheaper_model_that_is_as_good_is_found() -> None:
+    measured = measure(BY_NAME["9 people, who used both, 200 runs: as good"], 30)
+    # 95 of 100 in the table; fewer than 24 of 30 in 1 of 250 runs.
+    assert (measured.found_money.trials, measured.false_money.trials) == (30, 0)
+    assert measured.found_money.hits >= 24
 
 
 @pytest.mark.parametrize("name", QUICK)

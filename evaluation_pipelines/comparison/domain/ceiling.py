@@ -116,13 +116,13 @@ class TwoPart:
         up = np.sqrt(half**2 + (a - low_a) ** 2 + (high_b - b) ** 2)
         return self.value - float(down), self.value + float(up)
 
-    def p(self) -> float:
-        """Return the level at which the interval would end at 0."""
+    def level_at(self, limit: float) -> float:
+        """Return the level at which the interval would end at ``limit``: a two-sided p-value."""
         from scipy.optimize import brentq
 
         def outside(log_alpha: float) -> float:
             low, high = self.ends(float(np.exp(log_alpha)))
-            return low if self.value > 0 else -high
+            return low - limit if self.value > limit else limit - high
 
         smallest, largest = np.log(1e-9), np.log(1 - 1e-9)
         if outside(smallest) >= 0:

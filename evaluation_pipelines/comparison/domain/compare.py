@@ -7,8 +7,10 @@ from itertools import groupby
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import correct
+from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.models import Row, mark_frontier, model_rows
-from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, pair_rows
+from evaluation_pipelines.comparison.domain.money import judge_money
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, Limits, pair_rows
 from evaluation_pipelines.comparison.domain.regression import BEFORE, RECENT, regression_rows
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.schemas import (
@@ -37,6 +39,8 @@ class Question:
         min_runs: A model with fewer runs is not ranked.
         sessions: Only these sessions.
         alone: Correct the verdicts of each label by itself, as if it were the only one.
+        margin: Points that a cheaper model may score less and still be as good for the money.
+        within: Column of RUNS in whose values models are compared, in addition to task classes.
     """
 
     since: datetime
@@ -47,6 +51,8 @@ class Question:
     min_runs: int = MIN_RUNS
     sessions: SessionFilter = ALL_SESSIONS
     alone: bool = False
+    margin: float = RELEVANT_POINTS
+    within: str | None = None
 
     @property
     def watched_since(self) -> datetime:
@@ -101,12 +107,13 @@ def compare(
     asked = runs.filter(*_conditions(question))
     scored = asked.filter(pl.col("score").is_not_null())
     within = pl.col("started_at").is_between(question.since, question.until, closed="left")
-    current = scored.filter(within)
+    current = _stratified(scored.filter(within), question.within)
     models, pairs = (
         model_rows(current, question.min_runs),
-        pair_rows(current, question.min_runs, alone=question.alone),
+        pair_rows(current, Limits(question.min_runs, question.margin), alone=question.alone),
     )
     _rank(models, pairs)
+    judge_money(models, pairs, question.margin, alone=question.alone)
     for _, group in groupby(models, lambda row: [row[name] for name in GROUP]):
         mark_frontier(list(group))
     correct(models, current, audits)
@@ -121,6 +128,14 @@ def compare(
         _table(regressions, span, MODEL_REGRESSIONS),
         as_of,
     )
+
+
+def _stratified(runs: pl.DataFrame, within: str | None) -> pl.DataFrame:
+    """Return the runs with task classes of their own in each value of a column."""
+    if within is None:
+        return runs
+    parts = (pl.col(name).fill_null("unknown") for name in ("task_class", within))
+    return runs.with_columns(task_class=pl.concat_str(*parts, separator="\0"))
 
 
 def _conditions(question: Question) -> list[pl.Expr]:

@@ -25,8 +25,17 @@ SMALLEST_ERROR = 1e-9
 class Difference:
     """First minus second, with a 95 % interval and the p-value of the same error.
 
-    None if there is nothing to compare, or no variance. ``is_paired`` if people who used both
-    models were compared with themselves.
+    None if there is nothing to compare, or no variance.
+
+    Attributes:
+        value: The difference in points.
+        low: Lower end of its interval.
+        high: Upper end.
+        p: Two-sided p-value of no difference.
+        error: Its standard error.
+        is_paired: People who used both models were compared with themselves.
+        freedom: Degrees of freedom of the error.
+        parts: Failures and passes, where they are judged apart.
     """
 
     value: float | None = None
@@ -35,6 +44,27 @@ class Difference:
     p: float | None = None
     error: float | None = None
     is_paired: bool = False
+    freedom: float = 0.0
+    parts: TwoPart | None = None
+
+    def p_above(self, limit: float) -> float | None:
+        """Return the one-sided p-value for a difference above ``limit``; None without an error."""
+        level = self._level_at(limit)
+        if level is None or self.value is None:
+            return None
+        return level / 2 if self.value > limit else 1 - level / 2
+
+    def p_below(self, limit: float) -> float | None:
+        """Return the one-sided p-value for a difference below ``limit``; None without an error."""
+        above = self.p_above(limit)
+        return None if above is None else 1 - above
+
+    def _level_at(self, limit: float) -> float | None:
+        if self.parts is not None:
+            return self.parts.level_at(limit)
+        if self.value is None or self.error is None:
+            return None
+        return two_sided_p(self.value - limit, self.error, self.freedom)
 
 
 def difference(first: Arm, second: Arm, *, at_ceiling: bool = False) -> Difference:
@@ -54,15 +84,16 @@ def difference(first: Arm, second: Arm, *, at_ceiling: bool = False) -> Differen
         parts = _two_part(found.value, first, second)
         if parts is not None:
             low, high = parts.ends()
-            error = (high - low) / 2 / t_quantile(parts.passes.freedom)
-            return Difference(found.value, low, high, parts.p(), error, is_paired)
+            freedom = parts.passes.freedom
+            error = (high - low) / 2 / t_quantile(freedom)
+            p = parts.level_at(0)
+            return Difference(found.value, low, high, p, error, is_paired, freedom, parts)
     if found.freedom == 0 or found.error < SMALLEST_ERROR:
         return Difference(found.value, is_paired=is_paired)
     half = t_quantile(found.freedom) * found.error
     p = two_sided_p(found.value, found.error, found.freedom)
-    return Difference(
-        found.value, found.value - half, found.value + half, p, found.error, is_paired
-    )
+    ends = found.value - half, found.value + half
+    return Difference(found.value, *ends, p, found.error, is_paired, found.freedom)
 
 
 def comparable(first: Arm, second: Arm) -> tuple[Arm, Arm, bool]:

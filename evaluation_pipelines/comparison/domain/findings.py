@@ -6,10 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.arms import PEOPLE
+from evaluation_pipelines.comparison.domain.arms import PEOPLE, SESSIONS
 from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
-from evaluation_pipelines.comparison.domain.models import Row, has_cost
+from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
@@ -18,8 +19,8 @@ from evaluation_pipelines.comparison.domain.pairwise import (
     are_too_few,
     is_small,
 )
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.formatting import interval, listed, percent, points, signed, usd
+from evaluation_pipelines.comparison.domain.runs import GROUP
+from evaluation_pipelines.formatting import interval, points, signed
 
 SOURCES = {
     "override": "scores by people",
@@ -30,21 +31,13 @@ SOURCES = {
 }
 
 
-CAVEAT = (
-    "What these figures cannot see: whether one model got the harder tasks of a kind, whether the "
-    "judge favors a model, and a person unlike all of these."
-)
-"""Said next to every answer that compares models: no interval covers it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer for one group of runs that are scored alike.
+    """What was found in one group of runs that are scored alike.
 
     Attributes:
         group: Values of label, profile, version and source.
-        headline: The answer in one sentence.
-        sentences: The facts behind it.
+        facts: What is decided, and why the rest is not, in sentences.
         is_decided: True if any model is shown to be better than another.
         models: Rows of ``model_comparison``, the best first.
         pairs: Rows of ``model_comparison_pairs``.
@@ -52,8 +45,7 @@ class Finding:
     """
 
     group: tuple[object, ...]
-    headline: str
-    sentences: tuple[str, ...]
+    facts: tuple[str, ...]
     is_decided: bool
     models: tuple[Row, ...]
     pairs: tuple[Row, ...]
@@ -70,9 +62,25 @@ class Finding:
         return [row for row in self.models if row["state"] == "ranked"]
 
     @property
-    def caveat(self) -> str | None:
-        """What an answer that compares models rests on; None if it compares none."""
-        return CAVEAT if len(self.ranked) > 1 else None
+    def with_few_people(self) -> list[Row]:
+        """The ranked models that too few people used to compare them."""
+        return [
+            row
+            for row in self.ranked
+            if row["clustered_by"] == PEOPLE and row["clusters"] < MIN_PEOPLE
+        ]
+
+    @property
+    def refusal(self) -> str | None:
+        """Why no two models can be compared whatever their scores; None if some can."""
+        between = _between(self.ranked, self.pairs)
+        if any(row["clustered_by"] == SESSIONS for row in self.ranked):
+            return "the persons of more than a fifth of the sessions are unknown"
+        if not between or any(
+            pair["adjusted_p_holm"] is not None for pair in between if pair["verdict"] != TOO_FEW
+        ):
+            return None
+        return str(min(pair["reason"] for pair in between))
 
     @property
     def scored_by(self) -> str:
@@ -88,7 +96,7 @@ def scored_by(profile: object, version: object, source: object) -> str:
 
 
 def findings(comparison: Comparison) -> list[Finding]:
-    """Return the answers, groups with a ranking first, then by number of runs."""
+    """Return what was found, groups with a ranking first, then by number of runs."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in comparison.models.iter_rows(named=True):
         groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
@@ -130,44 +138,12 @@ def _finding(
     decided = [pair for pair in pairs if pair["verdict"] in (A_BETTER, B_BETTER)]
     return Finding(
         group,
-        _headline(str(group[0]), ranked, pairs, comparison.question.min_runs),
-        (*map(_shown, decided), *_costs(ranked, pairs), *_open(ranked, pairs)),
+        (*map(_shown, decided), *_open(ranked, pairs)),
         bool(decided),
         tuple(ordered),
         tuple(pairs),
         is_main,
     )
-
-
-def _headline(label: str, ranked: list[Row], pairs: Sequence[Row], min_runs: int) -> str:
-    first = [name_of(row) for row in ranked if row["rank"] == 1]
-    others = [name_of(row) for row in ranked if row["rank"] != 1]
-    if not ranked:
-        return f"{label}: too few runs, no model has {min_runs} of them."
-    if len(ranked) == 1:
-        return f"{label}: only {first[0]} has {min_runs} runs, so there is nothing to compare."
-    few = _too_few(ranked, pairs)
-    if not others:
-        return f"{label}: {few or f'not decided. {listed(first)} may be equally good'}."
-    worse = f"{listed(others)} {'is' if len(others) == 1 else 'are'} shown to be worse"
-    said = f"; {few}" if few else ""
-    if len(first) == 1:
-        return f"{label}: take {first[0]} for quality; {worse}{said}."
-    rest = said or ", the rest is not decided"
-    return f"{label}: take {listed(first, 'or')} for quality; {worse}{rest}."
-
-
-def _too_few(ranked: list[Row], pairs: Sequence[Row]) -> str | None:
-    """Describe which models are used by too few people to decide; None if there are none."""
-    refused = [pair for pair in _between(ranked, pairs) if pair["verdict"] == TOO_FEW]
-    if refused and len(refused) == len(_between(ranked, pairs)):
-        return str(min(pair["reason"] for pair in refused))
-    if refused:
-        names = [f"{name_of(each, '_a')} and {name_of(each, '_b')}" for each in refused]
-        return f"too few people to decide between {listed(names, 'or')}"
-    if any(row["clustered_by"] != PEOPLE for row in ranked):
-        return "no verdict, as the persons of more than a fifth of the runs are unknown"
-    return None
 
 
 def _between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
@@ -196,38 +172,6 @@ def _people(pair: Row) -> int:
     if pair["is_paired"]:
         return int(pair["people_both"])
     return int(pair["people_a"] + pair["people_b"] - pair["people_both"])
-
-
-def _costs(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
-    """Describe the cost of runs, the cheapest first."""
-    known = sorted(filter(has_cost, ranked), key=lambda row: row["avg_cost_usd"])
-    if not known:
-        return []
-    each = [f"{usd(row['avg_cost_usd'])} with {name_of(row)}" for row in known]
-    said = [f"A run costs {listed(each)}."]
-    cheapest, best = known[0], [row for row in known if row["rank"] == 1]
-    if best and cheapest["rank"] != 1:
-        said += _saved(cheapest, best[0], pairs)
-    return said
-
-
-def _saved(cheapest: Row, best: Row, pairs: Sequence[Row]) -> list[str]:
-    """Describe what the cheapest model saves, for the same tasks as the verdict."""
-    (pair,) = _between([cheapest, best], pairs)
-    if pair["cost_ratio"] is None or pair["adjusted_difference"] is None:
-        return []
-    is_first = all(pair[f"{name}_a"] == cheapest[name] for name in MODEL)
-    names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
-    shares = [pair[name] for name in names if pair[name] is not None]
-    saved, *ends = (1 - (each if is_first else 1 / each) for each in shares)
-    shown = f" (95 % interval {interval(*map(percent, sorted(ends)))})" if ends else ""
-    lost = pair["adjusted_difference"] * (1 if is_first else -1)
-    return [
-        (
-            f"{name_of(cheapest)} saves {percent(saved)} against {name_of(best)} on the same "
-            f"mix of tasks{shown}, for {signed(lost)} points."
-        )
-    ]
 
 
 def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:

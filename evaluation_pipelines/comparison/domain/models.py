@@ -18,7 +18,7 @@ from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import share
-from evaluation_pipelines.numerics.skewed import quotient, skewed_mean
+from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
 from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
@@ -123,7 +123,7 @@ def _figures(key: Row, used: pl.DataFrame, arm: Arm | None, of_label: tuple[str,
         **spread_out("pass_rate", share(passes, arm.people)),
         **spread_out("avg_tokens", _mean_known(_numbers(used, "total_tokens"), arm.people, seed)),
         **spread_out("avg_duration_ms", _mean_known(_numbers(used, "active_ms"), arm.people, seed)),
-        **_cost(score, _numbers(used, "cost_usd"), arm.people, seed),
+        **_cost(score, arm, _numbers(used, "cost_usd"), seed),
     }
 
 
@@ -155,10 +155,14 @@ def _mean_score(arm: Arm, of_label: _Lost) -> Estimate:
     return Estimate(value, min(ends.low, value), max(ends.high, value)).within(0, 100)
 
 
-def _cost(score: Estimate, costs: Numbers, people: Codes, seed: int) -> Row:
-    coverage = float((~np.isnan(costs)).mean())
-    cost = _mean_known(costs, people, seed)
-    worth = quotient(score, cost) if coverage >= SMALLEST_COVERAGE else UNKNOWN
+def _cost(score: Estimate, arm: Arm, costs: Numbers, seed: int) -> Row:
+    known = ~np.isnan(costs)
+    coverage = float(known.mean())
+    cost = _mean_known(costs, arm.people, seed)
+    worth = UNKNOWN
+    if coverage >= SMALLEST_COVERAGE:
+        both = arm.scores[known], costs[known], arm.people[known]
+        worth = quotient(score, cost, correlation_of_means(*both))
     return {
         "cost_coverage": coverage,
         **spread_out("avg_cost_usd", cost),

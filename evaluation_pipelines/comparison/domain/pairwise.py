@@ -30,6 +30,7 @@ from evaluation_pipelines.comparison.domain.models import (
     groups_of,
     state_of,
 )
+from evaluation_pipelines.comparison.domain.not_worse import precision
 from evaluation_pipelines.comparison.domain.obstacles import (
     counterparts,
     has_more_disqualified,
@@ -57,24 +58,33 @@ class _Compared:
     design_effect: float
 
 
-def pair_rows(runs: pl.DataFrame, min_runs: int, *, alone: bool = False) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What decides: fewer runs on a side decide nothing; a margin in points is "not worse"."""
+
+    min_runs: int
+    margin: float = RELEVANT_POINTS
+
+
+def pair_rows(runs: pl.DataFrame, limits: Limits, *, alone: bool = False) -> list[Row]:
     """Return the rows of ``model_comparison_pairs``, without the columns of the time range.
 
-    Models that are mixed or unknown, or have a single run, are in no pair.
+    ``precision`` and ``more_disqualified`` are in addition, for the verdict on money. Models that
+    are mixed or unknown, or have a single run, are in no pair.
 
     Args:
         runs: RUNS with a score.
-        min_runs: A side with fewer runs decides nothing.
+        limits: What decides.
         alone: Correct each label by itself, as if it were the only one.
     """
     found: dict[object, list[_Compared]] = {}
     for group, sides in groups_of(runs):
         family = found.setdefault(group[0] if alone else None, [])
-        family += _pairs_of(group, sides, min_runs)
+        family += _pairs_of(group, sides, limits)
     return [row for family in found.values() for row in _decided(family)]
 
 
-def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], min_runs: int) -> list[_Compared]:
+def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], limits: Limits) -> list[_Compared]:
     """Compare every two models of a group."""
     known = [
         (model, part, used)
@@ -86,15 +96,15 @@ def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], min_runs: int) -> l
         return []
     arms = arms_of([used for *_, used in known])
     scores = np.concatenate([each.scores for each in arms.sides])
-    # A label without any failure has scores of one kind, however high they are.
-    at_ceiling = is_at_ceiling(scores) and bool((scores < PASSES_FROM).any())
+    is_high, has_failures = is_at_ceiling(scores), bool((scores < PASSES_FROM).any())
     return [
         _pair(
             dict(zip(GROUP, group, strict=True)) | {"clustered_by": arms.clustered_by},
             (known[i], known[j]),
             (arms.sides[i], arms.sides[j]),
-            at_ceiling=at_ceiling,
-            min_runs=min_runs,
+            is_high=is_high,
+            has_failures=has_failures,
+            limits=limits,
         )
         for i, j in combinations(range(len(known)), 2)
     ]
@@ -105,15 +115,18 @@ def _pair(
     sides: tuple[tuple[Any, pl.DataFrame, pl.DataFrame], tuple[Any, pl.DataFrame, pl.DataFrame]],
     arms: tuple[Arm, Arm],
     *,
-    at_ceiling: bool,
-    min_runs: int,
+    is_high: bool,
+    has_failures: bool,
+    limits: Limits,
 ) -> _Compared:
     (key_a, all_a, runs_a), (key_b, all_b, runs_b) = sides
     a, b = arms
+    # A label without any failure has scores of one kind, however high they are.
+    at_ceiling = is_high and has_failures
     found = difference(a, b, at_ceiling=at_ceiling)
     classes, share = shared_classes(a, b)
     is_indication, reason = obstacle(
-        a, b, found, min_runs, has_people=base["clustered_by"] == PEOPLE
+        a, b, found, limits.min_runs, has_people=base["clustered_by"] == PEOPLE
     )
     row = base | {
         **dict(zip((f"{name}_a" for name in MODEL), key_a, strict=True)),
@@ -135,13 +148,26 @@ def _pair(
         "shared_runs": share,
         "counterparts": counterparts(a, b),
         **_cost_ratio(runs_a, runs_b),
+        **dict.fromkeys(("not_worse_a_p", "not_worse_b_p", "precision")),
         "hedges_g": hedges_g(a.scores, b.scores),
         "superiority": superiority(a.scores, b.scores),
         "more_disqualified": has_more_disqualified(all_a, all_b),
         "is_indication": is_indication,
         "reason": reason,
     }
+    if reason is None:
+        # Failures that are not seen yet may still cost more than the margin.
+        careful = difference(a, b, at_ceiling=True) if is_high and not has_failures else found
+        row |= _not_worse(a, b, careful, limits.margin)
     return _Compared(row, a, b, _design_effect(a, b, found))
+
+
+def _not_worse(a: Arm, b: Arm, found: Difference, margin: float) -> Row:
+    return {
+        "not_worse_a_p": found.p_above(-margin),
+        "not_worse_b_p": found.p_below(margin),
+        "precision": precision(a, b, found),
+    }
 
 
 def _without_failed(first: pl.DataFrame, second: pl.DataFrame, found: Difference) -> float | None:
@@ -217,7 +243,6 @@ def _with_verdict(pair: _Compared, p: float | None, tests: int) -> Row:
     if found != NOT_DECIDED and row["more_disqualified"] == {A_BETTER: "a"}.get(found, "b"):
         found, row["reason"] = NOT_DECIDED, "the model with higher scores is disqualified more"
     is_indication = row.pop("is_indication")
-    del row["more_disqualified"]
     verdict = found
     if is_indication or row["reason"] is not None:
         few = row["reason"] is not None and row["reason"].startswith("too few people")

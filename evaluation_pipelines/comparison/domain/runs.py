@@ -24,6 +24,7 @@ RUNS = pl.Schema(
         "model": pl.String(),
         "provider": pl.String(),
         "task_class": pl.String(),
+        "repository": pl.String(),
         "started_at": UTC_TIME,
         "score": pl.Float64(),
         "people_score": pl.Float64(),
@@ -57,7 +58,7 @@ of its label, so that a model that fails at once does not look better for it.
 """
 
 _SESSION = ["organization_id", "session_key"]
-_FACTS = (PERSON, "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
+_FACTS = (PERSON, "repository", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
 _BY_PROFILE = ("override", "scorecard", "judge")
 
 

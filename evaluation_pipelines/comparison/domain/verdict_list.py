@@ -18,13 +18,17 @@ _WORDS = {
 
 
 def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    """Return ``models`` and ``pairs`` of a comparison.
+    """Return ``models``, ``pairs`` and ``money`` of a comparison.
 
     Each model has ``label, model, runs, mean, low, high``; each pair ``label, model_a, model_b,
     difference, low, high, verdict, indication``. Scores and differences are in points, the
     intervals hold 95 %. ``verdict`` is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``;
     ``indication`` is what it looks like where the data cannot carry a verdict, else null. A model
     of several providers has its provider in brackets.
+
+    ``money`` has points per dollar of each model: ``label, model, per_dollar, low, high``, whether
+    it is shown to be less than the margin below every other one (``is_not_worse``; null where that
+    is not tested), and whether it is the cheapest of these (``is_best_value``).
     """
     several = _of_several_providers(comparison.models)
     return {
@@ -51,6 +55,18 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
                 "indication": None if row["indication"] is None else _WORDS[row["indication"]],
             }
             for row in comparison.pairs.iter_rows(named=True)
+        ],
+        "money": [
+            {
+                "label": row["classification_label"],
+                "model": _name(row, "", several),
+                "per_dollar": row["score_per_dollar"],
+                "low": row["score_per_dollar_low"],
+                "high": row["score_per_dollar_high"],
+                "is_not_worse": row["is_not_worse"],
+                "is_best_value": row["is_best_value"],
+            }
+            for row in comparison.models.iter_rows(named=True)
         ],
     }
 

@@ -17,12 +17,12 @@ from evaluation_pipelines.build.build import Build, DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
-    last_days,
     tables_of,
+    usual_question,
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.checks import CHECKS
-from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
@@ -152,7 +152,7 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
     return dg.MaterializeResult(
         metadata={
-            "answer": dg.MetadataValue.md(answers(findings(found))),
+            "answer": dg.MetadataValue.md(answers(found)),
             "models": dg.MetadataValue.md("\n\n".join(map(models_table, groups)) or "none ranked"),
             "cost and quality": dg.MetadataValue.md("\n\n".join(pictures) or "none ranked"),
             "all sessions": dg.MetadataValue.md(
@@ -166,7 +166,7 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
 
 def _compare(stores: Stores) -> Comparison:
     now = datetime.now(UTC)
-    return compare_models(stores, Question(*last_days(now)), now)
+    return compare_models(stores, usual_question(stores.settings, now), now)
 
 
 _BOOKS = next(each for each in DAILY_TABLES if each.table is EVALUATION_BOOKS)

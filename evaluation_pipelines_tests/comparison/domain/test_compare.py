@@ -1,5 +1,6 @@
 """The comparison as a whole: groups, ranks, verdicts, frontier."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
 from evaluation_pipelines_tests.comparison_builders import (
+    QUESTION,
     SINCE,
     UNTIL,
     compared,
@@ -283,3 +285,32 @@ def test_with_enough_runs_and_a_small_difference_it_may_be_chance_and_no_more_is
     assert row["adjusted_high"] == pytest.approx(2 + 2.200985 * np.std(apart, ddof=1) / 12**0.5)
     assert row["reason"] == "may be chance"
     assert row["runs_needed"] <= 240
+
+
+def test_models_of_unlike_repositories_are_compared_within_each() -> None:
+    # Both models score 90 in the shop and 60 in the lake; a works in the shop, b in the lake.
+    swing = [-3.0, 0.0, 3.0, 0.0]
+    shares = {("a", "shop"): 45, ("a", "lake"): 15, ("b", "shop"): 15, ("b", "lake"): 45}
+    rows = [
+        run(
+            1000 * place + at,
+            {"shop": 90.0, "lake": 60.0}[repository] + swing[(at + at // 12) % 4],
+            model=model_name,
+            repository=repository,
+            person=f"user {at % 12}",
+        )
+        for place, ((model_name, repository), number) in enumerate(shares.items())
+        for at in range(number)
+    ]
+    plain = pair(compared(rows), "a", "b")
+    # 45 of 60 at 90 and 15 at 60, less the reverse: 82.5 - 67.5.
+    assert plain["difference"] == pytest.approx(15, abs=0.5)
+    assert plain["verdict"] == "A better"
+    within = pair(compared(rows, replace(QUESTION, within="repository")), "a", "b")
+    assert within["adjusted_difference"] == pytest.approx(0, abs=1)
+    assert (within["verdict"], within["shared_classes"]) == ("not decided", 2)
+    # A repository that is not known is one of its own.
+    unknown = [row | {"repository": None} for row in rows]
+    assert pair(compared(unknown, replace(QUESTION, within="repository")), "a", "b")[
+        "adjusted_difference"
+    ] == pytest.approx(plain["adjusted_difference"])

@@ -5,6 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.answers import (
+    Answer,
+    answers_of,
+    overview,
+    without_ranking,
+)
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
@@ -40,12 +46,13 @@ def markdown_report(comparison: Comparison) -> str:
     parts = [
         f"# {escaped(TITLE)}",
         escaped(span_line(comparison), LONGEST_SENTENCE),
-        answers(found),
+        answers(comparison),
     ]
     for each in found:
         heading = f"## {escaped(each.label)}: {escaped(each.scored_by)}"
         parts += [
             heading,
+            _bullets(each.facts),
             models_table(each),
             escaped(errors_line(each.ranked or each.models), LONGEST_SENTENCE),
         ]
@@ -61,29 +68,29 @@ def markdown_report(comparison: Comparison) -> str:
     parts += ["## What was left out, and why", _table(ACCOUNT_HEADINGS, lines)]
     parts += [
         "## How these figures are made",
-        _bullets(method_lines(comparison.question.min_runs)),
+        _bullets(method_lines(comparison.question.min_runs, comparison.question.margin)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def answers(found: Sequence[Finding]) -> str:
-    """Return the answer for each label, the largest first."""
-    main = [each for each in found if each.is_main]
-    if not main:
+def answers(comparison: Comparison) -> str:
+    """Return the first screen: what is in the ranking, and the answers for each label."""
+    found = findings(comparison)
+    if not found:
         return "There is no scored session in this time."
-    return "\n\n".join(
-        "\n\n".join(
-            filter(
-                None,
-                (
-                    f"**{escaped(each.headline, LONGEST_SENTENCE)}**",
-                    _bullets(each.sentences),
-                    each.caveat and escaped(each.caveat, LONGEST_SENTENCE),
-                ),
-            )
-        )
-        for each in main
-    )
+    parts = [escaped(each, LONGEST_SENTENCE) for each in overview(comparison)]
+    for each in found:
+        if each.is_main and each.ranked:
+            parts.append(f"**{escaped(each.label)}** (scored by: {escaped(each.scored_by)})")
+            parts.append("\n".join(map(_answer, answers_of(each, comparison))))
+    if without := without_ranking(found):
+        parts.append(escaped(without, LONGEST_SENTENCE))
+    return "\n\n".join(parts)
+
+
+def _answer(answer: Answer) -> str:
+    first, rest = (escaped(each, LONGEST_SENTENCE) for each in (answer.first, answer.rest))
+    return f"* {answer.question} {f'**{first}**{rest}' if rest else first}"
 
 
 def models_table(found: Finding) -> str:

@@ -6,7 +6,7 @@ from evaluation_pipelines.comparison.domain.regression import ALERT_POINTS, SMAL
 from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 
 
-def method_lines(min_runs: int) -> list[str]:
+def method_lines(min_runs: int, margin: float) -> list[str]:
     """Return one or two sentences for each method."""
     return [
         (
@@ -32,8 +32,15 @@ def method_lines(min_runs: int) -> list[str]:
         ),
         (
             "A verdict compares the same mix of tasks: within task classes, weighted by the "
-            "classes of both models together. The chance of any false verdict in this report is "
-            "at most 5 %: half of it is for a model that beats every other, half for all pairs."
+            "classes of both models together. The chance of any false verdict on quality in this "
+            "report is at most 5 %: half of it is for a model that beats every other, half for all "
+            "pairs."
+        ),
+        (
+            "For the money: the cheapest model that is shown to score less than "
+            f"{margin:g} points below every other one, by the lower ends of the same differences "
+            "(one-sided). The chance that any model in this report is called so wrongly is at most "
+            "5 %, shared by Holm's method over all models that cost less than another."
         ),
         (
             "Where scores are near 100 and few runs fail, failures and the other runs are judged "

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.answers import answers_of, overview, without_ranking
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
@@ -40,21 +41,26 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
     """Return the values of the template by name; texts are not escaped yet."""
     found = findings(comparison)
     main = [each for each in found if each.is_main]
-    without_ranking = [each.label for each in main if not each.ranked]
+    compared = [each for each in found if _is_compared(each)]
+    figures_of = {each.group: f"figures-{number}" for number, each in enumerate(compared, 1)}
     watched = comparison.regressions.filter(pl.col("state") != "insufficient")
     left_out = coverage(comparison)
     return {
         "title": TITLE,
         "span": span_line(comparison),
+        "overview": overview(comparison),
         "alerts": list(_alerts(comparison)),
         "has_answers": bool(main),
-        "answers": [_answer(each) for each in main if each.ranked],
-        "too_few": without_ranking
-        and f"Too few runs to compare models: {', '.join(without_ranking)}.",
+        "answers": [
+            _answer(each, comparison) | {"figures_id": figures_of.get(each.group)}
+            for each in main
+            if each.ranked
+        ],
+        "too_few": without_ranking(found),
         "compared": [
-            _group(each) | {"figures": list(_figures(each, comparison))}
-            for each in found
-            if _is_compared(each)
+            _group(each)
+            | {"figures": list(_figures(each, comparison)), "id": figures_of[each.group]}
+            for each in compared
         ],
         "others": [_group(each) for each in found if not _is_compared(each)],
         "watched": [watch_cells(row) for row in watched.iter_rows(named=True)],
@@ -62,7 +68,7 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
         "cards": worst_cards(comparison),
         "total": sum(each.sessions for each in left_out),
         "coverage": [account_cells(each) for each in left_out],
-        "method": method_lines(comparison.question.min_runs),
+        "method": method_lines(comparison.question.min_runs, comparison.question.margin),
         "model_headings": MODEL_HEADINGS,
         "pair_headings": PAIR_HEADINGS,
         "watch_headings": WATCH_HEADINGS,
@@ -81,14 +87,12 @@ def _is_compared(found: Finding) -> bool:
     return found.is_main and len(found.ranked) > 1
 
 
-def _answer(found: Finding) -> dict[str, Any]:
+def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:
     return {
-        "headline": found.headline,
-        "sentences": found.sentences,
+        "label": found.label,
+        "answers": answers_of(found, comparison),
         "scored_by": found.scored_by,
-        "caveat": found.caveat,
-        "errors": errors_line(found.ranked),
-        "is_decided": found.is_decided,
+        "is_decided": found.is_decided or any(row["is_best_value"] for row in found.ranked),
     }
 
 
@@ -104,6 +108,8 @@ def _group(found: Finding) -> dict[str, Any]:
     return {
         "label": found.label,
         "scored_by": found.scored_by,
+        "facts": found.facts,
+        "errors": errors_line(found.ranked or found.models),
         "models": [model_cells(row) for row in found.models],
         "pairs": [pair_cells(pair) for pair in found.pairs],
         "corrected": judge_lines(found),

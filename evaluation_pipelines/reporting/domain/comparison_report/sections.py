@@ -97,6 +97,8 @@ def model_cells(row: Row) -> list[Cell]:
     tag = row["state"] if row["state"] != "ranked" else ""
     if row["on_frontier"]:
         tag = "frontier:good"
+    if row["is_best_value"]:
+        tag = "for the money:good"
     return [
         Cell(name_of(row), kind="name", tag=tag),
         number_cell(DASH if row["rank"] is None else str(row["rank"]), row["rank"]),
@@ -254,6 +256,8 @@ def span_line(comparison: Comparison) -> str:
         *asked.sessions.parts(),
     ):
         text += f", {what} {value}" if value is not None else ""
+    if asked.within is not None:
+        text += f", compared within each {asked.within}"
     if comparison.as_of is not None:
         text += f", with scores as of {_time(comparison.as_of)}"
     return f"{text}. Made {_time(comparison.computed_at)}."

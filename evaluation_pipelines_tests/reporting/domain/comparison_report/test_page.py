@@ -3,12 +3,15 @@
 import itertools
 import re
 from datetime import timedelta
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
 import polars as pl
 import pytest
 
+from evaluation_pipelines.cli.compare import print_answers
+from evaluation_pipelines.comparison.domain.answers import answers_of, overview
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.reporting.comparison_report import html_page, one_line
@@ -110,7 +113,15 @@ def test_the_answer_comes_first(page: str) -> None:
     ]
     told = [each for each in texts if each]
     assert told[1] == "Which model is worth its price?"
-    assert told[3].startswith("code: take cedar (provider-a) or aspen (provider-a) for quality")
+    # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
+    assert told[3].startswith("144 of 151 sessions are ranked; left out are 6 of models with ")
+    assert told[5:10] == [
+        "code",
+        "scored by: composites of session performance ·",
+        "the figures",
+        "Which model for quality?",
+        "Take cedar (provider-a) or aspen (provider-a), of the 3 that can be compared",
+    ]
 
 
 def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
@@ -124,12 +135,15 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
         "What was left out, and why",
         "How these figures are made",
         "it has not ended yet",
-        "Too few runs to compare models: simple.",
+        "Too few sessions to compare models: simple.",
         "other groups of runs",
     ):
         assert heading in page
     assert "evaluation-pipelines scorecards query --session &#39;s" in page
     assert page.count("<svg") == 4
+    # One click from the answers of a label to its figures.
+    assert '<a href="#figures-1">the figures</a>' in page
+    assert '<h2 id="figures-1">code: the figures</h2>' in page
 
 
 def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
@@ -140,10 +154,26 @@ def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
 def test_markdown_says_the_same(found: Comparison) -> None:
     text = markdown_report(found)
     assert text.startswith("# Which model is worth its price?\n")
-    assert "**code: take cedar \\(provider\\-a\\) or aspen" in text
+    assert "* Which model for quality? **Take cedar \\(provider\\-a\\) or aspen" in text
     for heading in ("## The worst sessions", "## What was left out, and why", "### Every two"):
         assert heading in text
     assert "<" not in text
+
+
+def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
+    found: Comparison, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (main, *_) = findings(found)
+    said = [*overview(found), *(each.sentence for each in answers_of(main, found))]
+    assert len(said) == 9
+    print_answers(found)
+    plain = {
+        "page": re.sub(r"<[^>]+>", "", page).replace("\N{NO-BREAK SPACE}", " "),
+        "markdown": re.sub(r"\\|\*\*", "", markdown_report(found)),
+        "terminal": capsys.readouterr().out,
+    }
+    for where, text in plain.items():
+        assert [each for each in said if each not in unescape(text)] == [], where
 
 
 def test_an_empty_comparison_is_a_page_too() -> None:
@@ -160,7 +190,7 @@ def test_an_alert_stands_above_the_answer() -> None:
     ]
     found = compared(rows)
     html = html_page(found)
-    assert html.index("Got worse") < html.index("code: only a (provider-a)")
+    assert html.index("Got worse") < html.index("only a (provider-a) has 30 sessions")
     assert "Did a model get worse?" in markdown_report(found)
     assert '<span class="tag bad">alert</span>' in html
 
@@ -299,12 +329,13 @@ def test_the_time_range_and_what_narrows_it_are_said(found: Comparison) -> None:
     )
     narrowed = compared(
         [run(1)],
-        Question(SINCE, UNTIL, label="code", profile="p", organization="o"),
+        Question(SINCE, UNTIL, label="code", profile="p", organization="o", within="repository"),
         as_of=UNTIL - timedelta(days=1),
     )
     assert span_line(narrowed) == (
         "Sessions that started from 2026-10-24 until 2026-11-21 (UTC), label code, profile p, "
-        "organization o, with scores as of 2026-11-20. Made 2026-11-21 06:00."
+        "organization o, compared within each repository, with scores as of 2026-11-20. "
+        "Made 2026-11-21 06:00."
     )
 
 

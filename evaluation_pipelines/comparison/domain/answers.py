@@ -1,0 +1,260 @@
+"""The first screen of the report: questions of who has to choose a model, answered in a sentence.
+
+The sentences are the same on the HTML page, in Markdown and in the terminal. They can be understood
+without statistics; the method is explained with the figures.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.arms import SESSIONS
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
+from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
+from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.money_sentences import (
+    apart,
+    between_points,
+    what_it_costs,
+    which_for_money,
+)
+from evaluation_pipelines.comparison.domain.runs import GROUP, MIXED, MODEL
+from evaluation_pipelines.comparison.domain.sides import Sides
+from evaluation_pipelines.formatting import listed, whole
+from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
+
+CAVEAT = (
+    "It cannot see whether one model got the harder tasks of a kind, whether the judge favors a "
+    "model, or a person unlike all of these."
+)
+"""Said next to every answer that compares models: no interval covers it."""
+
+SCALE = f"Scores go from 0 to 100; a session passes from {PASSES_FROM:g} on."
+
+LOOK_ONCE = (
+    "This report is for looking at once, when there is something to choose: whoever looks every "
+    "day and stops at the first answer is wrong more often than it says."
+)
+
+MOST_MISSING = 5
+"""More missing models than this are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question and its answer: a sentence, which begins with what is most important."""
+
+    question: str
+    first: str
+    rest: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The whole answer."""
+        return f"{self.first}{self.rest}"
+
+
+def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:
+    """Return the answers for one label that has a ranking."""
+    lacking = [*_without_runs(finding, comparison), *map(_without_people, finding.with_few_people)]
+    min_runs = comparison.question.min_runs
+    return (
+        Answer("Which model for quality?", *_quality(finding, min_runs, has_missing=bool(lacking))),
+        Answer("Which model for the money?", *which_for_money(finding)),
+        Answer("What does it cost?", what_it_costs(finding.ranked)),
+        Answer("How sure is that?", _certainty(finding, comparison)),
+        Answer("How many sessions?", _sessions(finding, comparison)),
+        Answer("Who is missing?", _missing(lacking)),
+    )
+
+
+def overview(comparison: Comparison) -> tuple[str, ...]:
+    """Return how many sessions are ranked, what was left out and why, and how to use the report."""
+    lines = coverage(comparison)
+    total = sum(each.sessions for each in lines)
+    if not total:
+        return ()
+    ranked = sum(each.sessions for each in lines if each.what == "ranked")
+    left_out: dict[str, int] = {}
+    for each in lines:
+        if each.what != "ranked":
+            left_out[each.what] = left_out.get(each.what, 0) + each.sessions
+    said = f"{whole(ranked)} of {whole(total)} sessions are ranked"
+    few = [row for each in findings(comparison) for row in each.with_few_people]
+    ranking = f"{said}{_why(left_out, comparison.question.min_runs)}{_refused(few)}."
+    return (ranking, SCALE, LOOK_ONCE)
+
+
+def without_ranking(found: Iterable[Finding]) -> str | None:
+    """Name the labels whose models cannot be compared for want of runs; None if there are none."""
+    labels = [each.label for each in found if each.is_main and not each.ranked]
+    return f"Too few sessions to compare models: {listed(labels)}." if labels else None
+
+
+_WHAT = {
+    "no score": "without a score",
+    "disqualified": "disqualified by a rule",
+    "mixed": "with several models",
+    "unknown model": "that name no model",
+    "elsewhere": "scored differently and compared apart",
+}
+
+
+def _why(left_out: Mapping[str, int], min_runs: int) -> str:
+    if not left_out:
+        return "; none is left out"
+    few = {"insufficient": f"of models with fewer than {min_runs} sessions under their label"}
+    said = [
+        f"{whole(number)} {(_WHAT | few)[what]}"
+        for what, number in sorted(left_out.items(), key=lambda each: -each[1])
+    ]
+    return f"; left out are {listed(said)}"
+
+
+def _refused(few: list[Row]) -> str:
+    """Say how many of the ranked sessions no verdict can be given for."""
+    number = _runs(few)
+    return f"; {whole(number)} ranked ones are of models that too few people used" if few else ""
+
+
+def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:
+    ranked, few = finding.ranked, finding.with_few_people
+    if len(ranked) == 1:
+        return "Nothing to compare", f": only {name_of(ranked[0])} has {min_runs} sessions."
+    if finding.refusal is not None:
+        return "No answer", f": {finding.refusal}{_indication(finding)}."
+    compared = [row for row in ranked if row not in few]
+    first = [row for row in compared if row["rank"] == 1]
+    others = [row for row in compared if row["rank"] != 1]
+    names = [name_of(row) for row in first]
+    left_out = "".join(f"; too few people used {name_of(row)} {_people_of(row)}" for row in few)
+    if not others:
+        return "Not decided", f": {listed(names)} may be equally good{left_out}."
+    worse = listed([_behind(row, first, Sides.of(finding.pairs)) for row in others])
+    rest = f"; {_open(first)}" if len(first) > 1 else ""
+    of_all = f", of the {len(compared)} that can be compared" if has_missing else ""
+    return f"Take {listed(names, 'or')}{of_all}", f": {worse}{rest}{left_out}."
+
+
+def _people_of(row: Row) -> str:
+    return f"({row['clusters']} of {MIN_PEOPLE})"
+
+
+def _open(first: list[Row]) -> str:
+    which = "of the two is better" if len(first) == 2 else "of these is the best"
+    return f"which {which} is not decided"
+
+
+def _behind(row: Row, first: list[Row], sides: Sides) -> str:
+    for best in first:
+        against = sides.between(row, best)
+        value, low, high = against.difference
+        if against.is_worse and value is not None and low is not None and high is not None:
+            return (
+                f"{name_of(row)} scores {apart(value)} than {name_of(best)} "
+                f"({between_points(low, high)})"
+            )
+    return f"{name_of(row)} is shown to be worse than another model"
+
+
+def _indication(finding: Finding) -> str:
+    """Say what it looks like where no verdict can be given."""
+    sides = {"A better": "_a", "B better": "_b"}
+    hints = {
+        f"{name_of(pair, sides[pair['indication']])} looks better than "
+        f"{name_of(pair, '_b' if sides[pair['indication']] == '_a' else '_a')}"
+        for pair in finding.pairs
+        if pair["indication"] in sides
+    }
+    return f"; so far {listed(sorted(hints))}" if hints else ""
+
+
+def _certainty(finding: Finding, comparison: Comparison) -> str:
+    people = _runs_in(finding, comparison).select(pl.col("person").drop_nulls().n_unique()).item()
+    if len(finding.ranked) == 1:
+        return f"Nothing is claimed. These are sessions of {_people(people)}."
+    claims = ["name a better model wrongly"] if finding.is_decided else []
+    if any(row["is_best_value"] for row in finding.ranked):
+        claims.append("name a model for the money wrongly")
+    if claims:
+        said = f"Of 100 such reports {listed([f'at most 5 {each}' for each in claims])}"
+    else:
+        why = finding.refusal or "the differences may be chance"
+        said = f"Not sure enough to choose: {why}"
+    if any(row["clustered_by"] == SESSIONS for row in finding.ranked):
+        return f"{said}. {CAVEAT}"
+    who = f"this one speaks for people like the {whole(people)} who ran these sessions"
+    return f"{said}; {who}, each of whom counts once. {CAVEAT}"
+
+
+def _people(number: int) -> str:
+    return "1 person" if number == 1 else f"{whole(number)} people"
+
+
+def _runs_in(finding: Finding, comparison: Comparison) -> pl.DataFrame:
+    """Return the runs of the ranked models of a finding."""
+    group = pl.DataFrame(
+        [{name: row[name] for name in (*GROUP, *MODEL)} for row in finding.ranked],
+        schema={name: comparison.runs.schema[name] for name in (*GROUP, *MODEL)},
+    )
+    scored = comparison.runs.filter(pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
+    return scored.join(group, on=[*GROUP, *MODEL], how="semi", nulls_equal=True)
+
+
+def _of_label(finding: Finding, comparison: Comparison) -> pl.DataFrame:
+    label = pl.col(GROUP[0]).eq_missing(pl.lit(finding.group[0]))
+    return comparison.runs.filter(label)
+
+
+def _sessions(finding: Finding, comparison: Comparison) -> str:
+    """Say how many sessions of the label are ranked, and why the others are not."""
+    runs = _of_label(finding, comparison)
+    ranked = sum(row["runs"] for row in finding.ranked)
+    of_finding = {
+        "mixed": _runs(row for row in finding.models if row["state"] == "mixed"),
+        "unknown model": _runs(row for row in finding.models if row["state"] == "unknown model"),
+        "insufficient": _runs(row for row in finding.models if row["state"] == "insufficient"),
+        "no score": runs["score"].null_count(),
+        "disqualified": runs.filter(pl.col("score").is_not_null(), "is_disqualified").height,
+    }
+    left = runs.height - ranked - sum(of_finding.values())
+    left_out = {
+        what: number for what, number in (of_finding | {"elsewhere": left}).items() if number
+    }
+    said = f"{whole(ranked)} of {whole(runs.height)} sessions of this label are ranked"
+    few = _refused(finding.with_few_people)
+    return f"{said}{_why(left_out, comparison.question.min_runs)}{few}."
+
+
+def _runs(rows: Iterable[Row]) -> int:
+    return sum(row["runs"] for row in rows)
+
+
+def _missing(lacking: list[str]) -> str:
+    """List models that were used and are not compared."""
+    if not lacking:
+        return "No model: all that were used are compared."
+    more = len(lacking) - MOST_MISSING
+    return f"{listed([*lacking[:MOST_MISSING], f'{more} more'] if more > 0 else lacking)}."
+
+
+def _without_runs(finding: Finding, comparison: Comparison) -> Iterator[str]:
+    scored = {_model(row): row for row in finding.models}
+    used = _of_label(finding, comparison).group_by(MODEL).len().sort("len", *MODEL, descending=True)
+    for row in used.iter_rows(named=True):
+        known = scored.get(_model(row), {"runs": 0, "state": "insufficient"})
+        if known["state"] == "insufficient" and row["model"] not in (None, MIXED):
+            number = f"{known['runs']} of the {comparison.question.min_runs} sessions that it takes"
+            yield f"{name_of(row)} ({number})"
+
+
+def _without_people(row: Row) -> str:
+    return f"{name_of(row)} ({row['clusters']} of the {MIN_PEOPLE} people that it takes)"
+
+
+def _model(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in MODEL)

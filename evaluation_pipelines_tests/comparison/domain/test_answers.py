@@ -1,0 +1,269 @@
+"""The first screen of the report: each question answered in a sentence, without statistics."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.comparison.domain.answers import (
+    CAVEAT,
+    LOOK_ONCE,
+    answers_of,
+    overview,
+    without_ranking,
+)
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import (
+    compared,
+    run,
+    sample,
+    scores,
+    three_models,
+)
+
+QUALITY, MONEY, COST = (
+    "Which model for quality?",
+    "Which model for the money?",
+    "What does it cost?",
+)
+SURE, SESSIONS, MISSING = "How sure is that?", "How many sessions?", "Who is missing?"
+
+
+def named(name: str, mean: float, start: int, number: int = 48, **columns: Any) -> list[Row]:
+    """Runs of a model without a provider, whose seed is its place."""
+    kept = {"provider": None} | columns
+    return sample(name, scores(mean, number, seed=start + 1), 100 * start, **kept)
+
+
+def said(rows: list[Row]) -> dict[str, str]:
+    """Question -> answer for the label with the most runs."""
+    return answers(compared(rows))
+
+
+def answers(found: Comparison) -> dict[str, str]:
+    """Question -> answer for the label with the most runs."""
+    return {each.question: each.sentence for each in answers_of(findings(found)[0], found)}
+
+
+def spread(rows: list[Row], people: int, model: str | None = None) -> list[Row]:
+    """Deal the runs of a model, or all of them, to a number of people."""
+    return [
+        row | {"person": f"user {at % people}"} if model in (None, row["model"]) else row
+        for at, row in enumerate(rows)
+    ]
+
+
+def test_every_question_has_an_answer_without_statistics() -> None:
+    found = said([row | {"provider": None} for row in three_models()])
+    assert list(found) == [QUALITY, MONEY, COST, SURE, SESSIONS, MISSING]
+    text = "\n".join(found.values())
+    assert re.search(r"\bp\b|Holm|MOVER|interval|signific|95 %|null|None|nan", text) is None
+    assert all(sentence.endswith(".") for sentence in found.values())
+
+
+def test_the_best_model_is_named_with_how_far_the_others_are_behind() -> None:
+    found = compared([*named("aspen", 90, 0), *named("birch", 60, 1), *named("cedar", 59, 2)])
+    (pair,) = (row for row in found.pairs.to_dicts() if row["model_b"] == "birch")
+    shown = [f"{pair[f'adjusted_{end}']:.1f}" for end in ("difference", "low", "high")]
+    # One figure for one difference: that of the table.
+    behind = f"birch scores {shown[0]} points less than aspen (between {shown[1]} and {shown[2]})"
+    assert answers(found)[QUALITY].startswith(f"Take aspen: {behind} and cedar scores ")
+
+
+def test_a_model_that_only_another_one_beats_is_not_compared_with_the_best() -> None:
+    found = compared([*named("aspen", 90, 0), *named("birch", 70, 1), *named("cedar", 50, 2)])
+    with_cedar = (pl.col("model_a") == "aspen") & (pl.col("model_b") == "cedar")
+    verdict = pl.when(with_cedar).then(pl.lit("not decided")).otherwise("verdict")
+    changed = replace(found, pairs=found.pairs.with_columns(verdict=verdict))
+    assert answers(changed)[QUALITY].endswith(" and cedar is shown to be worse than another model.")
+
+
+def test_two_equally_good_models_stay_open() -> None:
+    rows = [row | {"provider": None} for row in three_models()]
+    assert said(rows)[QUALITY].startswith("Take cedar or aspen: birch scores ")
+    assert said(rows)[QUALITY].endswith("; which of the two is better is not decided.")
+    three = said([*rows, *named("elm", 85, 6)])
+    assert three[QUALITY].endswith("; which of these is the best is not decided.")
+    alike = said([row for row in rows if row["model"] != "birch"])
+    assert alike[QUALITY] == "Not decided: cedar and aspen may be equally good."
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_too_few_people_are_refused_in_every_answer(number: int) -> None:
+    rows = [*named("a", 85, 0, cost_usd=0.4), *named("b", 65, 1, cost_usd=0.1)]
+    found = said(spread(rows, number))
+    few = f"too few people to decide ({number} of 5)"
+    hint = "; so far a looks better than b" if number in (3, 4) else ""
+    assert found[QUALITY] == f"No answer: {few}{hint}."
+    assert found[MONEY] == f"No answer: {few}."
+    who = f"people like the {number} who ran these sessions, each of whom counts once"
+    assert found[SURE] == f"Not sure enough to choose: {few}; this one speaks for {who}. {CAVEAT}"
+    assert f"a ({number} of the 5 people that it takes)" in found[MISSING]
+
+
+def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
+    rows = [*named("a", 85, 0), *named("b", 65, 1), *spread(named("c", 86, 2), 3)]
+    found = said(rows)
+    assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
+    assert found[QUALITY].endswith("; too few people used c (3 of 5).")
+    assert found[MISSING] == "c (3 of the 5 people that it takes)."
+    assert found[SESSIONS] == (
+        "144 of 144 sessions of this label are ranked; none is left out; 48 ranked ones are of "
+        "models that too few people used."
+    )
+
+
+def test_unknown_persons_give_no_answer() -> None:
+    rows = [*named("a", 85, 0), *named("b", 65, 1)]
+    found = said([row | {"person": None} for row in rows])
+    why = "the persons of more than a fifth of the sessions are unknown"
+    assert found[QUALITY] == f"No answer: {why}; so far a looks better than b."
+    assert found[MONEY] == f"No answer: {why}."
+    assert found[SURE] == f"Not sure enough to choose: {why}. {CAVEAT}"
+
+
+def test_models_without_a_common_task_are_not_called_equal() -> None:
+    rows = [*named("a", 85, 0, task_class="debug"), *named("b", 85, 1, task_class="review")]
+    assert said(rows)[QUALITY] == "No answer: no task class that both worked on."
+
+
+def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
+    rows = [*named("a", 85.5, 1, 96, cost_usd=0.4), *named("b", 85, 0, 96, cost_usd=0.1)]
+    costs = [float(str(row["cost_usd"])) * (1 + at % 5 / 10) for at, row in enumerate(rows)]
+    found = said([row | {"cost_usd": cost} for row, cost in zip(rows, costs, strict=True)])
+    # 1 - 0.1 / 0.4, and the same five costs on both sides, dealt to people in another order.
+    assert found[MONEY].startswith("Take b: it costs 75 % less than a (between 7")
+    assert found[MONEY].endswith("it is shown to be at most 5 points behind any other model.")
+    assert "at most 5 name a model for the money wrongly; this one speaks" in found[SURE]
+    assert "like the 12 who ran these sessions" in found[SURE]
+
+
+def test_the_best_model_is_taken_for_the_money_too_if_it_costs_least() -> None:
+    found = said([*named("a", 85, 0, cost_usd=0.1), *named("b", 60, 1, cost_usd=0.4)])
+    assert found[QUALITY].startswith("Take a: ")
+    assert found[MONEY].startswith("Take a, too: it costs 75 % less than b, and it is shown to")
+
+
+def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
+    found = said([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
+    assert found[MONEY].startswith("No cheaper one: b costs 75 % less than a, but is ")
+    assert "not shown to be within 5 points of the best: it scores 1" in found[MONEY]
+    assert "more sessions" not in found[MONEY]
+
+
+@pytest.mark.parametrize(
+    ("seed", "needed"),
+    [(4, r"it takes about \d+ people to show it"), (0, r"about \d+ more sessions with each would")],
+)
+def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, needed: str) -> None:
+    # Eight people, who differ by more than their runs in one sample and by less in the other.
+    values = scores(60, 80, 25, seed)
+    wide = [
+        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.4),
+        *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
+    ]
+    found = said(wide)[MONEY]
+    assert found.startswith("Not decided: b costs 75 % less than a, but is not shown to be within ")
+    assert re.search(f"; {needed}", found)
+
+
+def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
+    values = scores(60, 40, 25, seed=4)
+    rows = [
+        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.1),
+        *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
+    ]
+    assert said(rows)[MONEY].startswith("Not decided: a costs least and scores highest so far, but")
+
+
+def test_a_model_that_is_disqualified_more_is_not_taken_for_the_money() -> None:
+    out = [
+        run(5000 + at, 10.0, model="b", provider=None, person=f"user {at}", is_disqualified=True)
+        for at in range(12)
+    ]
+    rows = [*named("a", 85.5, 1, 96, cost_usd=0.4), *named("b", 85, 0, 96, cost_usd=0.1), *out]
+    assert said(rows)[MONEY].endswith(
+        "; it cannot be told, since it is disqualified more often than another model."
+    )
+
+
+def test_a_bill_has_points_per_dollar() -> None:
+    found = compared([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
+    a, b = (row["avg_score"] for row in found.models.to_dicts())
+    # Every run costs the same: the quotient has no error of its costs to speak of.
+    assert answers(found)[COST] == (
+        f"A session costs $0.10 with b ({b / 0.1:.0f} points per dollar) and $0.40 with a "
+        f"({a / 0.4:.0f} points per dollar)."
+    )
+
+
+def test_unknown_costs_are_said() -> None:
+    rows = [*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=None)]
+    found = said(rows)
+    assert found[MONEY] == "Not known: too few sessions with b have a known cost."
+    assert found[COST].startswith("A session costs $0.40 with a (")
+    free = said([row | {"cost_usd": 0.0} for row in rows])
+    assert free[MONEY] == "Not known: the costs cannot be compared for the same kinds of task."
+    none = said([row | {"cost_usd": None} for row in rows])
+    assert none[COST] == "Not known: too few of the sessions have a known cost."
+    assert none[MONEY] == "Not known: too few sessions with a or b have a known cost."
+
+
+def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None:
+    rows = [
+        *named("a", 85, 0),
+        *named("b", 70, 1),
+        *named("few", 85, 2, 7),
+        *named("a", 85, 3, 4, is_disqualified=True),
+        *named("mixed", 85, 4, 3),
+        *[row | {"model": None} for row in named("x", 85, 5, 2)],
+        run(900, None, reason="it has not ended yet", model="never", provider=None),
+        *named("a", 85, 6, 6, effective_source="scorecard", profile_id="p", profile_version=1),
+        *named("a", 85, 7, 5, classification_label="simple"),
+    ]
+    found = compared(rows)
+    # 48 + 48 of 48 + 48 + 7 + 4 + 3 + 2 + 1 + 6.
+    assert answers(found)[SESSIONS] == (
+        "96 of 119 sessions of this label are ranked; left out are 7 of models with fewer than 30 "
+        "sessions under their label, 6 scored differently and compared apart, 4 disqualified by a "
+        "rule, 3 with several models, 2 that name no model and 1 without a score."
+    )
+    assert answers(found)[MISSING] == (
+        "few (7 of the 30 sessions that it takes) and never (0 of the 30 sessions that it takes)."
+    )
+    every, scale, once = overview(found)
+    assert every == (
+        "96 of 124 sessions are ranked; left out are 18 of models with fewer than 30 sessions "
+        "under their label, 4 disqualified by a rule, 3 with several models, 2 that name no model "
+        "and 1 without a score."
+    )
+    assert scale == "Scores go from 0 to 100; a session passes from 50 on."
+    assert once == LOOK_ONCE
+    assert without_ranking(findings(found)) == "Too few sessions to compare models: simple."
+    assert without_ranking(findings(compared(rows[:96]))) is None
+
+
+def test_many_missing_models_are_counted() -> None:
+    few = [row for at in range(7) for row in named(f"few-{at}", 80, 10 + at, 3)]
+    found = said([*named("a", 85, 0), *named("b", 70, 1), *few])
+    assert found[MISSING].endswith(" and 2 more.")
+    assert found[MISSING].count("few-") == 5
+
+
+def test_one_model_alone_is_no_comparison() -> None:
+    found = said(named("aspen", 90, 0, 30))
+    assert found[QUALITY] == "Nothing to compare: only aspen has 30 sessions."
+    assert found[MONEY] == "Nothing to compare."
+    assert found[SURE] == "Nothing is claimed. These are sessions of 12 people."
+    one = said(spread(named("aspen", 90, 0, 30), 1))
+    assert one[SURE] == "Nothing is claimed. These are sessions of 1 person."
+
+
+def test_without_any_session_there_is_nothing_to_say() -> None:
+    assert overview(compared([])) == ()
+    whole = overview(compared([*named("a", 85, 0), *named("b", 70, 1)]))
+    assert whole[0] == "96 of 96 sessions are ranked; none is left out."
