@@ -1,10 +1,11 @@
 """Weighted means with errors of people.
 
 The variance is the bias-reduced one of Bell and McCaffrey ("Bias reduction in standard errors for
-linear regression with multi-stage samples", 2002) for the mean: each person is one observation with
-the weight of their sessions, ``m_p`` with share ``a_p``, and the squared residual of a person is
-divided by ``1 - 2 a_p + sum a^2``, its expectation in units of one person's variance. The degrees
-of freedom are their Satterthwaite approximation: a person with most of the sessions leaves few.
+linear regression with multi-stage samples", 2002) for the mean. Each person is one observation
+``m_p`` with the share ``a_p`` of all weights, and its squared residual is divided by what is
+expected of it under working variances ``v_p = r + (1 - r) / n_p``, where r is how much the values
+of a person are alike. The degrees of freedom are the Satterthwaite approximation under the same
+variances: a person with most of the sessions leaves few.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
 from evaluation_pipelines.numerics.estimates import Codes, Estimate, Numbers
+from evaluation_pipelines.numerics.shares import SMALLEST_CORRELATION
 from evaluation_pipelines.numerics.student import t_quantile
 
 
@@ -79,17 +81,40 @@ def weighted_mean(values: Numbers, weights: Numbers, people: Codes) -> Mean:
     known = int(np.sum(units != UNKNOWN_PERSON))
     if len(units) < 2:
         return Mean(value, None, 0.0, known, len(values))
-    expected = 1 - 2 * shares + float(shares @ shares)
-    factors = shares**2 / expected
+    alike = _correlation(values, codes)
+    sizes = by_person**2 / np.bincount(codes, weights=weights**2)
+    working = alike + (1 - alike) / sizes
+    expected = working * (1 - 2 * shares) + float(shares**2 @ working)
+    factors = shares**2 * working / expected
     variance = float(factors @ (means - value) ** 2)
-    return Mean(value, variance, _freedom(shares, factors), known, len(values))
+    return Mean(value, variance, _freedom(shares, factors, working), known, len(values))
 
 
-def _freedom(shares: Numbers, factors: Numbers) -> float:
-    """Return ``tr(B)^2 / tr(B^2)`` of the variance as a quadratic form of people's means.
+def _freedom(shares: Numbers, factors: Numbers, working: Numbers) -> float:
+    """Return ``tr(BV)^2 / tr(BVBV)`` of the variance as a quadratic form of people's means.
 
-    ``B = (I - 1 a')' diag(c) (I - 1 a')``.
+    ``B = (I - 1 a')' diag(c) (I - 1 a')``, and V has the working variances on its diagonal.
     """
     residuals = np.eye(len(shares)) - shares[None, :]
-    form = residuals.T @ (factors[:, None] * residuals)
-    return float(np.trace(form) ** 2 / np.sum(form * form))
+    form = (residuals.T @ (factors[:, None] * residuals)) * working[None, :]
+    return float(np.trace(form) ** 2 / np.trace(form @ form))
+
+
+def _correlation(values: Numbers, codes: Codes) -> float:
+    """Return the correlation of two values of a person, by the analysis of variance.
+
+    Donner and Koval, "The estimation of intraclass correlation in the analysis of family data",
+    1980. At least ``SMALLEST_CORRELATION``: few people say little about it.
+    """
+    sizes = np.bincount(codes)
+    number, groups = len(values), len(sizes)
+    if number == groups:
+        return 1.0
+    means = np.bincount(codes, weights=values) / sizes
+    between = float(sizes @ (means - values.mean()) ** 2) / (groups - 1)
+    within = float(np.sum((values - means[codes]) ** 2)) / (number - groups)
+    typical = (number - float(sizes @ sizes) / number) / (groups - 1)
+    total = between + (typical - 1) * within
+    if total <= 0:
+        return 1.0
+    return min(max((between - within) / total, SMALLEST_CORRELATION), 1.0)

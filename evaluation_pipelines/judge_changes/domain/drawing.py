@@ -73,6 +73,27 @@ class Anchor:
         return self.stratum_anchors / self.stratum_sessions
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A drawing of anchors.
+
+    Attributes:
+        change_id: The change.
+        frame_since: First session date of the sessions to draw from.
+        frame_until: Day after the last one.
+        frame_sessions: Number of these sessions.
+        drawn_at_us: Time of the drawing in microseconds since 1970.
+        refusal: Why a judge could not be called at the last attempt; ``None`` if it answered.
+    """
+
+    change_id: str
+    frame_since: date
+    frame_until: date
+    frame_sessions: int
+    drawn_at_us: int
+    refusal: str | None = None
+
+
 def draw(frame: Sequence[FrameSession], change_id: str, wanted: int = ANCHORS) -> list[Anchor]:
     """Draw the anchors of a change: all sessions if there are no more than ``wanted``."""
     strata = _ordered(frame, change_id)

@@ -1,63 +1,29 @@
 """Scores of anchors by the judges of a change, read from the ledger."""
 
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
-from statistics import fmean
+from dataclasses import astuple
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.judge_changes.domain.judge_change import NOT_SCORED, AnchorScorings
 from evaluation_pipelines.judge_changes.domain.judges import JUDGE, Judge
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 
 _SCORE = ANCHOR_SCORES.c
+_READ = (
+    *("organization_id", "session_key", "content_hash", "status", "sample_totals"),
+    *("retriable", "error_message", "latency_ms", "judge_cost_usd"),
+)
 
 AnchorKey = tuple[str, str, str]
 """(organization_id, session_key, content_hash)"""
-
-MAX_ATTEMPTS = 3
-"""Failed attempts after which an anchor is replaced."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnchorScorings:
-    """What one judge has said of one anchor.
-
-    Attributes:
-        totals: Totals of the samples; empty until a scoring is completed.
-        failures: Number of failed scorings.
-        is_final: Whether another attempt would not help.
-        error: Reason of the last failure.
-        cost_usd: Cost of all replies; ``None`` if a price is unknown.
-    """
-
-    totals: Sequence[int] = ()
-    failures: int = 0
-    is_final: bool = False
-    error: str | None = None
-    cost_usd: float | None = 0.0
-
-    @property
-    def score(self) -> float | None:
-        """Mean of the samples; ``None`` until completed."""
-        return fmean(self.totals) if self.totals else None
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the judge will not score the anchor."""
-        return not self.totals and (self.is_final or self.failures >= MAX_ATTEMPTS)
-
-
-NOT_SCORED = AnchorScorings()
 
 
 def anchor_scorings(ledger: Ledger, judge: Judge) -> dict[AnchorKey, AnchorScorings]:
     """Return what a judge has said of all anchors, of this change or of another one."""
     is_judge = [_SCORE[name] == each for name, each in zip(JUDGE, astuple(judge), strict=True)]
-    names = ("organization_id", "session_key", "content_hash", "status", "sample_totals")
-    names += ("retriable", "error_message", "latency_ms", "judge_cost_usd")
-    query = sa.select(*(_SCORE[name] for name in names)).where(*is_judge)
+    query = sa.select(*(_SCORE[name] for name in _READ)).where(*is_judge)
     found: dict[AnchorKey, AnchorScorings] = {}
     with reading(ledger.engine) as connection:
         for row in connection.execute(query.order_by(_SCORE.scored_at_us)).mappings():

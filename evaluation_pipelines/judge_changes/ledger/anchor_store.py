@@ -1,12 +1,12 @@
 """Anchors of judge changes in the ledger."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, datetime
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.judge_changes.domain.drawing import Anchor, FrameSession
+from evaluation_pipelines.judge_changes.domain.drawing import Anchor, Drawing, FrameSession
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_ANCHORS, JUDGE_BRIDGES
@@ -15,27 +15,6 @@ from evaluation_pipelines.times import to_us
 _BRIDGE, _ANCHOR = JUDGE_BRIDGES.c, JUDGE_ANCHORS.c
 _SESSION = tuple(FrameSession.__slots__)
 _DRAWN = ("stratum_sessions", "stratum_anchors", "place", "replaced_because")
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A drawing of anchors.
-
-    Attributes:
-        change_id: The change.
-        frame_since: First session date of the sessions to draw from.
-        frame_until: Day after the last one.
-        frame_sessions: Number of these sessions.
-        drawn_at_us: Time of the drawing in microseconds since 1970.
-        refusal: Why a judge could not be called at the last attempt; ``None`` if it answered.
-    """
-
-    change_id: str
-    frame_since: date
-    frame_until: date
-    frame_sessions: int
-    drawn_at_us: int
-    refusal: str | None = None
 
 
 class AnchorStore:

@@ -11,7 +11,8 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.reporting.comparison_report import html_page, one_line
+from evaluation_pipelines.reporting.comparison_report import html_page
+from evaluation_pipelines.reporting.pages import one_line
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import trend
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import AxisScale, shortened
