@@ -55,7 +55,7 @@ def rows(
 
 
 def simulated(
-    judges_part: float, agents_part: float, *, people: int = 9, spread: float = 6.0, seed: int = 1
+    judges_part: float, agents_part: float, *, people: int = 9, spread: float = 6.0, seed: int = 3
 ) -> JudgeChange:
     """A measured change with 120 anchors, and 100 sessions before and after it."""
     random = np.random.default_rng(seed)

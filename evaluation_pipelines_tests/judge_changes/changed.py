@@ -1,6 +1,6 @@
 """Sessions before and after a change of the judge's model, judged by a scripted endpoint."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,33 @@ from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
 
-DAYS_BEFORE, DAYS_AFTER = 6, 4
+DAYS_BEFORE, DAYS_AFTER = 3, 2
 
 
 @contextmanager
-def changed_judge(folder: Path, judge: JudgeEndpoint, **settings: Any) -> Iterator[Judged]:
-    """Open stores with sessions of June 1 to 6 by judge-1 and of June 7 to 10 by judge-2.
+def changed_judge(
+    folder: Path,
+    judge: JudgeEndpoint,
+    former: Mapping[str, Any] | None = None,
+    between: Callable[[], None] = lambda: None,
+    **settings: Any,
+) -> Iterator[Judged]:
+    """Open stores with sessions of June 1 to 3 by judge-1 and of June 4 and 5 by judge-2.
 
     On each day each of six people has one session.
+
+    Args:
+        folder: Folder of the data.
+        judge: The endpoint.
+        former: Settings of the former judge.
+        between: Called between the two judges.
+        settings: Settings of the new judge.
     """
-    with open_judged(folder, judge.base_url) as former:
-        fill(former.workplace, *sessions(range(DAYS_BEFORE)))
-        former.run()
-        publish(former.workplace.stores)
+    with open_judged(folder, judge.base_url, **(former or {})) as before:
+        fill(before.workplace, *sessions(range(DAYS_BEFORE)))
+        before.run()
+        publish(before.workplace.stores)
+    between()
     with open_judged(folder, judge.base_url, **{"judge_model": "judge-2", **settings}) as new:
         fill(new.workplace, *sessions(range(DAYS_BEFORE, DAYS_BEFORE + DAYS_AFTER)))
         new.run()
