@@ -5,13 +5,29 @@ from datetime import datetime
 from pathlib import Path
 
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
+from evaluation_pipelines.judge_changes.write import write_judge_changes
 from evaluation_pipelines.reporting.comparison_report import Report
 from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import page_content
 from evaluation_pipelines.reporting.pages import render_page, write_page
 from evaluation_pipelines.storage.store import share
+from evaluation_pipelines.storage.stores import Stores
 
 NAME = "judge_changes"
+
+
+def refresh_judge_changes(stores: Stores, now: datetime) -> tuple[Sequence[JudgeChange], Report]:
+    """Measure all changes, and replace tables and report.
+
+    Raises:
+        LakeError: a file cannot be read or written.
+        RubricError: a rubric cannot be used.
+        LedgerError: the ledger cannot be used.
+        OSError: the report cannot be written.
+    """
+    found = write_judge_changes(stores, now)
+    folder, group_id = stores.settings.reports_dir, stores.group_id
+    return found, write_judge_changes_report(folder, found, now, group_id)
 
 
 def judge_changes_page(changes: Sequence[JudgeChange], now: datetime) -> str:

@@ -190,6 +190,8 @@ def _forget_texts(judged: Judged, which: pl.Expr) -> None:
     manifest = Manifest(judged.workplace.ledger)
     kept = lake.read(EVENT_TEXTS_LANDED, [day]).filter(~which)
     parts = [each.part_id for each in manifest.current(EVENT_TEXTS_LANDED.name, day)]
-    manifest.replace(parts, lake.write_part(kept, EVENT_TEXTS_LANDED, day, f"kept-{kept.height}"), judged.now)
+    manifest.replace(
+        parts, lake.write_part(kept, EVENT_TEXTS_LANDED, day, f"kept-{kept.height}"), judged.now
+    )
     if kept.is_empty():
         assert lake.read(EVENT_TEXTS_LANDED, [day]).is_empty()

@@ -37,10 +37,12 @@ from evaluation_pipelines.judge_changes.domain.words import (
 from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history
 from evaluation_pipelines.judge_changes.measure import judge_changes, measure
 from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
-from evaluation_pipelines.judge_changes.write import write_judge_changes
 from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import NO_CHANGE
-from evaluation_pipelines.reporting.judge_changes_report import judge_changes_page
+from evaluation_pipelines.reporting.judge_changes_report import (
+    judge_changes_page,
+    refresh_judge_changes,
+)
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
@@ -106,7 +108,8 @@ def score_anchors(
                 asked_by = by or getpass.getuser()
                 is_finished &= _score(stores, history, each, asked_by, max_cost_usd)
         if not estimate:
-            write_judge_changes(stores, datetime.now(UTC))
+            _, written = refresh_judge_changes(stores, datetime.now(UTC))
+            print_line(f"report {written.html}")
     if not is_finished:
         raise typer.Exit(1)
 

@@ -14,11 +14,10 @@ from evaluation_pipelines.judge_changes.domain.rows import (
     every_judge_change_is_measured,
 )
 from evaluation_pipelines.judge_changes.domain.words import title
-from evaluation_pipelines.judge_changes.write import write_judge_changes
 from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
 from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import answer
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import NO_CHANGE
-from evaluation_pipelines.reporting.judge_changes_report import write_judge_changes_report
+from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     JUDGE_ANCHORS,
@@ -65,9 +64,7 @@ def judge_changes(
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Find the changes of judges, measure them by their anchors, and write the page about them."""
     now = datetime.now(UTC)
-    found = write_judge_changes(stores, now)
-    folder, group_id = stores.settings.reports_dir, stores.group_id
-    report = write_judge_changes_report(folder, found, now, group_id)
+    found, report = refresh_judge_changes(stores, now)
     rows = change_rows(found, now)
     yield dg.MaterializeResult(
         asset_key=JUDGE_CHANGES.name,
