@@ -99,8 +99,9 @@ def _frames() -> list[str]:
 
 
 def _headings(found: JudgeChange, former: str, new: str) -> list[str]:
-    scored = len(found.counted)
-    middle = f"{scored} sessions, both judges" if scored else "no session yet"
+    anchors, scored = len(found.counted), sum(each.is_scored for each in found.counted)
+    middle = f"{anchors} sessions, both judges" if anchors == scored else f"{scored} of {anchors}"
+    middle = middle if anchors else "no session yet"
     rows = (
         (_BEFORE, "Before", shortened(former, _LONGEST_NAME + 6)),
         (_BRIDGE, "Bridge" if found.is_bridged else "No bridge", middle),
