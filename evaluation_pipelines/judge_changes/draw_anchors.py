@@ -52,8 +52,8 @@ def draw_anchors(
     if drawing is None:
         if not frame:
             raise NoAnchorsError(
-                f"The former judge of {change.profile_id} scored no session from {dates[0]} on "
-                f"(before {dates[1]}) whose texts are there: no bridge is possible."
+                f"the former judge of {change.profile_id} scored no session from {dates[0]} on "
+                f"(before {dates[1]}) whose texts are there"
             )
         store.add(change_id, (*dates, len(frame)), draw(frame, change_id), now)
     while True:

@@ -34,8 +34,11 @@ class JudgeHistory:
     changes: Sequence[Change]
 
 
-def read_history(stores: Stores) -> JudgeHistory:
+def read_history(stores: Stores, now: datetime) -> JudgeHistory:
     """Read the scores of the lake, and find the changes.
+
+    A change that has not begun counts if the former judge has scored sessions of the last 28 days:
+    a profile that is not in use has no trend to bridge.
 
     Raises:
         LakeError: A file cannot be read.
@@ -45,7 +48,13 @@ def read_history(stores: Stores) -> JudgeHistory:
     lake = stores.lake.snapshot()
     scores = lake.read(JUDGE_SCORES, lake.partitions(JUDGE_SCORES), SCORE_COLUMNS)
     first = first_judged(scores)
-    return JudgeHistory(first, find_changes(first, current_judges(stores)))
+    changes = find_changes(first, current_judges(stores))
+    is_used = [
+        each.changed_on is not None
+        or not sessions_of(first, each.former, *sides_of(each, now)[0]).is_empty()
+        for each in changes
+    ]
+    return JudgeHistory(first, [each for each, used in zip(changes, is_used, strict=True) if used])
 
 
 def sides_of(change: Change, now: datetime) -> tuple[tuple[date, date], tuple[date, date]]:

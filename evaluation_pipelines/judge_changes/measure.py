@@ -16,7 +16,12 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
 from evaluation_pipelines.judge_changes.domain.judges import Change, sessions_of
 from evaluation_pipelines.judge_changes.domain.split import split
 from evaluation_pipelines.judge_changes.domain.trend import points
-from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history, sides_of
+from evaluation_pipelines.judge_changes.frame import (
+    JudgeHistory,
+    read_frame,
+    read_history,
+    sides_of,
+)
 from evaluation_pipelines.judge_changes.ledger.anchor_scores import anchor_scorings
 from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
@@ -33,7 +38,7 @@ def judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
         RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
-    history = read_history(stores)
+    history = read_history(stores, now)
     return [measure(stores, history, each, now) for each in history.changes]
 
 
@@ -64,10 +69,12 @@ def measure(stores: Stores, history: JudgeHistory, change: Change, now: datetime
     if counted and all(each.is_scored for each in counted):
         parts = split(_anchor_rows(stores, counted), before, after)
         return replace(found, state="measured", split=parts)
-    return _unmeasured(stores, found)
+    return _unmeasured(stores, history, found, now)
 
 
-def _unmeasured(stores: Stores, found: JudgeChange) -> JudgeChange:
+def _unmeasured(
+    stores: Stores, history: JudgeHistory, found: JudgeChange, now: datetime
+) -> JudgeChange:
     """Return a change without a bridge, with the reason."""
     drawing, change, counted = found.drawing, found.change, found.counted
     if drawing is not None and drawing.refusal is not None:
@@ -78,11 +85,15 @@ def _unmeasured(stores: Stores, found: JudgeChange) -> JudgeChange:
         except NoSuchJudgeError as error:
             reason = f"the {name} judge cannot be asked again: {error}"
             return replace(found, state="impossible", reason=reason)
+    has_sessions = bool(counted)
+    if drawing is None:
+        dates = sides_of(change, now)[0]
+        has_sessions = bool(read_frame(stores, history, change, dates, now))
+    if not has_sessions:
+        reason = "no session that the former judge scored in the 28 days before has its texts"
+        return replace(found, state="impossible", reason=reason)
     if drawing is None:
         return replace(found, reason="no anchors have been drawn")
-    if not counted:
-        reason = "no session of the 28 days before the change has its texts"
-        return replace(found, state="impossible", reason=reason)
     done = sum(each.is_scored for each in counted)
     reason = f"both judges have scored {done} of {len(counted)} anchors"
     return replace(found, state="incomplete", reason=reason)

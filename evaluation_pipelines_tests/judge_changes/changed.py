@@ -11,6 +11,7 @@ from evaluation_pipelines.judge_changes.domain.judges import Change
 from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history
 from evaluation_pipelines.judge_changes.measure import measure
 from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
+from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
@@ -67,16 +68,19 @@ def publish(stores: Stores) -> None:
 
 def only_change(judged: Judged) -> tuple[JudgeHistory, Change]:
     """The only change, with all scores."""
-    history = read_history(judged.workplace.stores)
+    history = read_history(judged.workplace.stores, judged.now)
     (change,) = history.changes
     return history, change
 
 
-def run_anchors(judged: Judged, max_cost_usd: float | None = None) -> AnchorReport:
+def run_anchors(
+    judged: Judged, max_cost_usd: float | None = None, progress: Progress | None = None
+) -> AnchorReport:
     """Draw and score the anchors of the only change."""
     stores, clock = judged.workplace.stores, lambda: judged.now
-    run = AnchorRun(stores, *only_change(judged), "tests", max_cost_usd, clock=clock)
-    return run.run()
+    history, change = only_change(judged)
+    shown = progress or Silent()
+    return AnchorRun(stores, history, change, "tests", max_cost_usd, shown, clock).run()
 
 
 def measured(judged: Judged) -> JudgeChange:

@@ -1,6 +1,7 @@
 """Anchors from the drawing to the bridge, with an endpoint that answers over HTTP."""
 
 import re
+import signal
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -14,9 +15,12 @@ from evaluation_pipelines.judge_changes.ledger.anchor_scores import anchor_scori
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines_tests.judge_changes.changed import (
     changed_judge,
     measured,
@@ -84,6 +88,35 @@ def test_a_run_continues_where_the_budget_ended_the_last_one(
         assert run_anchors(judged).is_finished
         assert len(judge.requests) == requests
         assert estimate_cost(stores, history, change, judged.now).calls == 0
+
+
+class Interrupted(Silent):
+    """Progress that interrupts the run after some anchors, as a user would."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def advance(self, units: int) -> None:
+        """Count down."""
+        self.left -= units
+        if not self.left:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_continues_where_a_user_stopped_the_last_one(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge, judge_concurrency=2) as judged:
+        before = len(judge.requests)
+        with pytest.raises(KeyboardInterrupt):
+            run_anchors(judged, progress=Interrupted(after=8))
+        scores = ScoreStore(judged.workplace.ledger, ANCHOR_SCORES)
+        assert scores.lease_owners() == []
+        assert measured(judged).state == "incomplete"
+
+        assert run_anchors(judged).is_finished
+        # Replies that had arrived are not asked for again: at most the calls in flight are.
+        assert 108 <= len(judge.requests) - before <= 108 + 2
 
 
 def test_a_former_model_that_the_endpoint_refuses_cuts_the_trend(

@@ -34,6 +34,7 @@ from evaluation_pipelines.judge_changes.domain.words import (
     sentences,
     title,
 )
+from evaluation_pipelines.judge_changes.draw_anchors import NoAnchorsError
 from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history
 from evaluation_pipelines.judge_changes.measure import judge_changes, measure
 from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
@@ -78,7 +79,9 @@ def show_judge_changes(
 def score_anchors(
     change: Annotated[
         str | None,
-        typer.Argument(help="Id of the change (judge changes). Default: all that are open."),
+        typer.Argument(
+            help="Id of the change (judge changes). Default: all of the last 56 days that are open."
+        ),
     ] = None,
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only print what it would cost.")
@@ -99,12 +102,12 @@ def score_anchors(
     is_finished = True
     with open_stores(settings) as stores:
         now = datetime.now(UTC)
-        history = read_history(stores)
+        history = read_history(stores, now)
         for each in _chosen(stores, history, change, now):
             print_line(one_line(f"{each.change_id} {title(each)}: {judges_line(each)}"))
             cost = estimate_cost(stores, history, each, now)
             print_line(f"  {_estimate_line(cost)}")
-            if not estimate and cost.calls:
+            if not estimate and (cost.calls or not cost.anchors):
                 asked_by = by or getpass.getuser()
                 is_finished &= _score(stores, history, each, asked_by, max_cost_usd)
         if not estimate:
@@ -117,13 +120,14 @@ def score_anchors(
 def _chosen(
     stores: Stores, history: JudgeHistory, change_id: str | None, now: datetime
 ) -> list[Change]:
-    """Return the change with an id, or all that can be measured and are not yet."""
+    """Return the change with an id, or all recent ones that can be measured and are not yet."""
     if change_id is not None:
         found = [each for each in history.changes if each.change_id == change_id]
         if not found:
             raise typer.BadParameter(f"there is no change {one_line(change_id)}: judge changes")
         return found[:1]
-    by_id = {each.change_id: each for each in history.changes}
+    recent = [each for each in history.changes if each.is_recent(now.date())]
+    by_id = {each.change_id: each for each in reversed(recent)}
     states = {each: measure(stores, history, each, now).state for each in by_id.values()}
     open_ones = [each for each, state in states.items() if state in {"not drawn", "incomplete"}]
     if not open_ones:
@@ -139,7 +143,7 @@ def _score(
         with progress_bar() as progress:
             run = AnchorRun(stores, history, change, by, max_cost_usd, progress)
             report = run.run()
-    except NoSuchJudgeError as error:
+    except (NoSuchJudgeError, NoAnchorsError) as error:
         print_error(f"error: no bridge is possible: {one_line(str(error))}")
         return False
     print_line(f"  {_report_line(report)}")

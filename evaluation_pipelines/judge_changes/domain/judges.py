@@ -3,10 +3,13 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
-from datetime import date
+from datetime import date, timedelta
 from itertools import groupby, pairwise
 
 import polars as pl
+
+RECENT = timedelta(days=56)
+"""Older changes are on no trend any longer: 28 days before are compared with 28 days after."""
 
 JUDGE = (
     "judge_profile_id",
@@ -71,6 +74,10 @@ class Change:
     def profile_id(self) -> str:
         """The profile whose judge changed."""
         return self.former.profile_id
+
+    def is_recent(self, today: date) -> bool:
+        """Return whether people still compare scores from before and after it."""
+        return self.changed_on is None or today - self.changed_on <= RECENT
 
     @property
     def change_id(self) -> str:

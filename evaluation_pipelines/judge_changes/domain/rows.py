@@ -9,6 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.judge_changes.domain.clustered import Mean
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange, ScoredAnchor
+from evaluation_pipelines.judge_changes.domain.judges import RECENT
 from evaluation_pipelines.judge_changes.domain.words import why_cut
 from evaluation_pipelines.schemas import JUDGE_ANCHORS, JUDGE_CHANGES
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult
@@ -41,8 +42,13 @@ def anchor_rows(changes: Sequence[JudgeChange]) -> pl.DataFrame:
 
 
 def every_judge_change_is_measured(changes: pl.DataFrame) -> CheckResult:
-    """Both judges of every change have scored its anchors, or it is known that they cannot."""
-    open_ones = changes.filter(pl.col("state").is_in(["not drawn", "incomplete"]))
+    """Both judges of every change have scored its anchors, or it is known that they cannot.
+
+    Changes of more than 56 days ago are left out.
+    """
+    age = pl.col("computed_at").dt.date() - pl.col("changed_on")
+    is_open = pl.col("state").is_in(["not drawn", "incomplete"])
+    open_ones = changes.filter(is_open, age.is_null() | (age <= RECENT))
     return CheckResult(
         JUDGE_CHANGES.name,
         "every_judge_change_is_measured",

@@ -104,5 +104,8 @@ def test_a_change_without_a_bridge_is_a_warning() -> None:
 
     assert (failed.passed, failed.severity) == (False, "warning")
     assert failed.examples == (CHANGE.change_id,)
+    long_ago = change_rows([unmeasured(found)], datetime(2026, 7, 28, tzinfo=UTC))
+    # June 1 and 57 days.
+    assert every_judge_change_is_measured(long_ago).passed
     impossible = replace(unmeasured(found), state="impossible", reason="its rubric is gone")
     assert every_judge_change_is_measured(change_rows([impossible], NOW)).passed
