@@ -3,6 +3,7 @@
 import re
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -90,6 +91,14 @@ def test_a_run_continues_where_the_budget_ended_the_last_one(
         assert estimate_cost(stores, history, change, judged.now).calls == 0
 
 
+@pytest.fixture
+def interrupt() -> Iterator[None]:
+    """Handle Ctrl-C even if a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Interrupted(Silent):
     """Progress that interrupts the run after some anchors, as a user would."""
 
@@ -103,6 +112,7 @@ class Interrupted(Silent):
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("interrupt")
 def test_a_run_continues_where_a_user_stopped_the_last_one(
     tmp_path: Path, judge: JudgeEndpoint
 ) -> None:

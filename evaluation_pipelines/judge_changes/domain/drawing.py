@@ -95,7 +95,7 @@ class Drawing:
 
 
 def draw(frame: Sequence[FrameSession], change_id: str, wanted: int = ANCHORS) -> list[Anchor]:
-    """Draw the anchors of a change: all sessions if there are no more than ``wanted``."""
+    """Draw the anchors of a change: all sessions if there are at most ``wanted``."""
     strata = _ordered(frame, change_id)
     chosen = allocate({name: len(sessions) for name, sessions in strata.items()}, wanted)
     return [
@@ -144,10 +144,9 @@ def allocate(sizes: Mapping[Stratum, int], wanted: int) -> dict[Stratum, int]:
     by_remainder = sorted(
         sizes, key=lambda name: (int(shares[name]) - shares[name], name[0], name[1] or "")
     )
-    for name in by_remainder * 2:
-        if sum(chosen.values()) >= wanted:
-            break
-        chosen[name] += chosen[name] < sizes[name]
+    rounded_down = [name for name in by_remainder if chosen[name] < shares[name]]
+    for name in rounded_down[: max(wanted - sum(chosen.values()), 0)]:
+        chosen[name] += 1
     return chosen
 
 

@@ -65,7 +65,8 @@ def headline(found: JudgeChange) -> str:
         return _unmeasured(found)
     agents = parts.agents_part
     if agents is None:
-        return f"The new judge gives {_more(parts.judges_part)} to the same sessions."
+        differs = _with_interval(parts.judges_part)
+        return f"On the same sessions the new judge differs by {differs} points."
     if not found.is_bridged:
         return "The judges cannot be compared precisely enough: the trend is cut."
     return (
@@ -80,7 +81,7 @@ def sentences(found: JudgeChange) -> list[str]:
     if parts is None:
         return _next_step(found)
     return [
-        f"Both judges scored the same {parts.judges_part.sessions} sessions: {points_of(parts)}.",
+        f"Both judges scored the same {parts.judges_part.sessions} sessions: {_means(parts)}.",
         *_shift(found, parts),
         _cut_line(found),
         *(_precision(parts) if found.is_bridged else []),
@@ -101,7 +102,7 @@ def why_cut(found: JudgeChange) -> str | None:
     return f"the judge's part is known to within {points(half)} points only"
 
 
-def points_of(parts: Split) -> str:
+def _means(parts: Split) -> str:
     """Return the means of both judges over the anchors."""
     return (
         f"{points(parts.former.value)} points on average from the former, "
@@ -141,7 +142,8 @@ def _shift(found: JudgeChange, parts: Split) -> list[str]:
     low, high = agents.estimate.low, agents.estimate.high
     if low is None or high is None or low <= 0 <= high:
         return [line, "The agents' part may be chance: its range includes 0."]
-    return [line, f"The agents became {'better' if low > 0 else 'worse'}, whoever judges."]
+    became = "seem to have become" if agents.people < FEWEST_PEOPLE else "became"
+    return [line, f"The agents {became} {'better' if low > 0 else 'worse'}, whoever judges."]
 
 
 def _precision(parts: Split) -> list[str]:
@@ -177,7 +179,7 @@ def _anchors(found: JudgeChange) -> list[str]:
         )
     if replaced := len(found.anchors) - len(counted):
         reasons = sorted({each.anchor.replaced_because or "" for each in found.anchors} - {""})
-        lines.append(f"{replaced} drawn sessions were replaced: {'; '.join(reasons)}.")
+        lines.append(f"Drawn sessions that were replaced: {replaced} ({'; '.join(reasons)}).")
     if found.cost_usd is not None:
         lines.append(f"Scoring the anchors cost {usd(found.cost_usd)}.")
     return lines
@@ -189,10 +191,6 @@ def _judge(change: Change, *, is_new: bool) -> str:
         f"{judge.model}, rubric {judge.rubric} ({judge.prompt_hash[:7]}), "
         f"profile version {judge.profile_version}"
     )
-
-
-def _more(figure: Mean) -> str:
-    return f"{_with_interval(figure)} points"
 
 
 def _with_interval(figure: Mean) -> str:

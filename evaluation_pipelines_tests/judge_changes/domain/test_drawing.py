@@ -98,6 +98,13 @@ def test_a_replaced_anchor_is_followed_by_the_next_of_its_stratum() -> None:
     assert replacements([*noted, *more], MIXED, "change") == []
 
 
+def test_a_stratum_that_was_not_drawn_from_stays_out() -> None:
+    anchors = [replace(each, replaced_because="gone") for each in draw(MIXED[:3], "change")]
+
+    more = replacements(anchors, [*MIXED[:4], MIXED[399]], "change")
+    assert [each.session for each in more] == [MIXED[3]]
+
+
 def test_a_stratum_without_further_sessions_stays_smaller() -> None:
     sessions = [frame_session(number) for number in range(3)]
     anchors = [replace(each, replaced_because="gone") for each in draw(sessions, "change")]

@@ -148,3 +148,12 @@ def test_sessions_of_a_judge_are_those_of_the_dates() -> None:
 
     found = sessions_of(first, FORMER, date(2026, 6, 1), date(2026, 6, 3))
     assert found["session_key"].to_list() == ["s1", "s2"]
+
+
+def test_a_change_is_recent_for_56_days_and_until_it_has_begun() -> None:
+    change = Change(FORMER, NEW, JUNE)
+
+    # June has 30 days: June 1 and 56 days is July 27.
+    assert change.is_recent(date(2026, 7, 27))
+    assert not change.is_recent(date(2026, 7, 28))
+    assert Change(FORMER, NEW, None).is_recent(date(2036, 1, 1))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from evaluation_pipelines.judge_changes.domain.judge_change import AnchorScorings
 from evaluation_pipelines.judge_changes.domain.judges import Change
 from evaluation_pipelines.judge_changes.domain.rows import (
     anchor_rows,
@@ -62,6 +63,70 @@ def test_an_unmeasured_change_says_what_to_do() -> None:
         "Until then the trend is cut.",
         f"To measure it: evaluation-pipelines judge anchors {CHANGE.change_id}",
     ]
+
+
+def test_a_judge_without_sessions_of_its_own_is_only_compared() -> None:
+    found = simulated(4.0, 8.0)
+    assert found.split is not None
+    pending = replace(
+        found, change=Change(FORMER, NEW, None), split=replace(found.split, after=None), after=[]
+    )
+
+    assert headline(pending).startswith("On the same sessions the new judge differs by +")
+    assert "The new judge has scored no session of its own yet." in sentences(pending)
+    (row,) = change_rows([pending], NOW).to_dicts()
+    assert (row["changed_on"], row["agents_part"], row["after_sessions"]) == (None, None, 0)
+
+
+def test_agents_that_became_worse_and_a_rough_bridge_are_said() -> None:
+    said = " ".join(sentences(simulated(2.0, -9.0, spread=9.0)))
+
+    assert "The agents became worse, whoever judges." in said
+    assert "The judge's part is rough: known to within " in said
+
+
+def test_few_people_only_seem_to_change() -> None:
+    said = " ".join(sentences(simulated(0.0, 30.0, people=4, spread=3.0)))
+
+    assert "The agents seem to have become better, whoever judges." in said
+    assert "The sessions are of 4 people only" in said
+
+
+def test_few_and_replaced_anchors_are_said() -> None:
+    found = simulated(4.0, 8.0)
+    gone = "its texts are no longer there"
+    first, *others = found.anchors
+    replaced = replace(first, anchor=replace(first.anchor, replaced_because=gone))
+    fewer = replace(found, anchors=[replaced, *others], cost_usd=None)
+    said = sentences(fewer)
+
+    assert "Only 119 anchors of the 120 wanted: 200 sessions could be drawn." in said
+    assert f"Drawn sessions that were replaced: 1 ({gone})." in said
+    assert not any("cost" in each for each in said)
+
+
+def test_a_single_person_and_unknown_persons_are_said() -> None:
+    found = simulated(4.0, 8.0)
+    assert found.split is not None
+    alone = replace(found.split.judges_part, variance=None, people=1)
+    single = replace(found, split=replace(found.split, judges_part=alone))
+    assert "the anchors are of a single person" in " ".join(sentences(single))
+    unknown = replace(found, split=replace(found.split, clustered_by="session and day"))
+    assert "Persons are unknown for many sessions" in " ".join(sentences(unknown))
+
+
+def test_an_impossible_bridge_says_why_and_asks_for_nothing() -> None:
+    found = replace(unmeasured(simulated(4.0, 8.0)), state="impossible", reason="it is gone")
+
+    assert headline(found) == "No bridge is possible: the trend is cut."
+    assert sentences(found) == ["It is gone."]
+
+
+def test_an_anchor_that_failed_for_good_or_three_times_has_failed() -> None:
+    assert AnchorScorings(failures=1, is_final=True).has_failed
+    assert AnchorScorings(failures=3).has_failed
+    assert not AnchorScorings(failures=2).has_failed
+    assert not AnchorScorings([60], failures=3).has_failed
 
 
 def test_judges_are_named_by_what_differs() -> None:

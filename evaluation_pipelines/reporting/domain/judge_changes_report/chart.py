@@ -192,7 +192,7 @@ def _difference(parts: Split) -> list[str]:
 
 def _why_empty(found: JudgeChange) -> tuple[str, ...]:
     if found.state == "impossible":
-        return ("not possible:", "see below")
+        return ("not possible",)
     return ("not measured", "yet")
 
 

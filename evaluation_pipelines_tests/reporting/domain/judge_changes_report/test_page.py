@@ -61,6 +61,27 @@ def test_a_change_without_a_bridge_shows_a_gap() -> None:
     assert before_bridge_after(replace(BRIDGED, before=[], after=[])) is None
 
 
+def test_what_is_missing_is_left_out_of_the_picture() -> None:
+    pending = replace(BRIDGED, change=replace(CHANGE, changed_on=None), after=[])
+    svg = before_bridge_after(pending)
+    assert svg is not None
+    assert {"28 days ago", "today"} <= {*texts(svg)}
+    impossible = before_bridge_after(replace(unmeasured(BRIDGED), state="impossible", anchors=[]))
+    assert impossible is not None
+    assert {"not possible", "no session yet"} <= {*texts(impossible)}
+    assert BRIDGED.split is not None
+    alone = replace(BRIDGED.split.judges_part, variance=None)
+    single = before_bridge_after(replace(BRIDGED, split=replace(BRIDGED.split, judges_part=alone)))
+    assert single is not None
+    assert "No bridge" in texts(single)
+
+
+def test_a_change_without_scored_anchors_has_dashes() -> None:
+    said = markdown_report([unmeasured(BRIDGED), replace(BRIDGED, anchors=[])])
+
+    assert "| general | aspen\\-4 | 200 | 120 | \\- | \\- | \\- |" in said
+
+
 def test_the_page_answers_first_and_loads_nothing() -> None:
     page = judge_changes_page([BRIDGED, CUT], NOW)
 
