@@ -86,6 +86,19 @@ def test_the_newest_revision_is_known_without_alembic(ledger: Ledger) -> None:
         assert stored_revision(connection) == NEWEST_REVISION
 
 
+def test_a_ledger_from_before_judge_changes_gets_their_tables(url: str) -> None:
+    ledger = open_ledger(url)
+    with writing(ledger.engine) as connection:
+        for name in ("anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"):
+            METADATA.tables[name].drop(connection)
+    set_revision(ledger.engine, "identities")
+    ledger.close()
+
+    migrated = open_ledger(url)
+    assert differences(migrated.engine) == []
+    migrated.close()
+
+
 @pytest.mark.parametrize("revision", ["0007", "slots", "9999"])
 def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(url: str, revision: str) -> None:
     ledger = open_ledger(url)
