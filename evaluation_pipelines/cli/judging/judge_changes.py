@@ -131,7 +131,7 @@ def _chosen(
     states = {each: measure(stores, history, each, now).state for each in by_id.values()}
     open_ones = [each for each, state in states.items() if state in {"not drawn", "incomplete"}]
     if not open_ones:
-        print_line("No change of a judge waits for anchors: judge changes shows all.")
+        print_line("No recent change of a judge waits for anchors: judge changes shows all.")
     return open_ones
 
 
