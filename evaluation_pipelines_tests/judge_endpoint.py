@@ -52,6 +52,7 @@ class JudgeEndpoint:
     _next: deque[Scripted] = field(default_factory=deque)
     _by_turn: dict[str, deque[Scripted]] = field(default_factory=lambda: defaultdict(deque))
     _always: dict[str, Scripted] = field(default_factory=dict)
+    _by_model: dict[str, Scripted] = field(default_factory=dict)
     _tokens: TokenCounter = field(default_factory=TokenCounter)
     _arrival: threading.Condition = field(default_factory=threading.Condition)
 
@@ -66,6 +67,10 @@ class JudgeEndpoint:
     def always(self, answer: Scripted, turn: str = "") -> None:
         """Use ``answer`` for all requests without another script, or for those of one turn."""
         self._always[turn] = answer
+
+    def always_as(self, model: str, answer: Scripted) -> None:
+        """Use ``answer`` for all requests to a model without another script."""
+        self._by_model[model] = answer
 
     def turns(self) -> list[str]:
         """Return the turns in the order of their requests."""
@@ -103,7 +108,7 @@ class JudgeEndpoint:
             )
             return True
         received = self._record(request)
-        answer = self._choose(received.turn)
+        answer = self._choose(received.turn, request.body["model"])
         body = self._body(answer, received, request)
         await asyncio.sleep(self.latency_s + answer.delay_s)
         # Set before the answer is sent: a client that has it must find it recorded.
@@ -128,11 +133,12 @@ class JudgeEndpoint:
         self._journal("asked", received)
         return received
 
-    def _choose(self, turn: str) -> Scripted:
+    def _choose(self, turn: str, model: str) -> Scripted:
         for queue in (self._next, self._by_turn[turn]):
             if queue:
                 return queue.popleft()
-        return self._always.get(turn) or self._always.get("") or Scripted()
+        general = self._by_model.get(model) or self._always.get("")
+        return self._always.get(turn) or general or Scripted()
 
     def _body(self, answer: Scripted, received: Received, request: WireRequest) -> bytes:
         received.status = answer.status

@@ -13,6 +13,8 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVALUATION_BOOKS,
+    JUDGE_ANCHORS,
+    JUDGE_CHANGES,
     JUDGE_SCORES,
     MASQUE_LIFT,
     MISSING_TOOLS,
@@ -106,6 +108,20 @@ ASSETS = {
         {"agent_sessions", "judge_scores"},
         "One row per tool that judges say was missing, and period of 28 days.",
     ),
+    "judge_changes": (
+        "judging",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "judge_scores"},
+        "One row per change of the judge of a profile: its model, rubric or profile version.",
+    ),
+    "judge_anchors": (
+        "judging",
+        {"parquet", "polars"},
+        "1",
+        {"agent_sessions", "judge_scores"},
+        "One row per session that was drawn to be scored by both judges of a change.",
+    ),
     "model_comparison": (
         "comparison",
         {"parquet", "polars"},
@@ -191,6 +207,8 @@ ASSETS = {
             "evaluation_books",
             "masque_lift",
             "missing_tools",
+            "judge_changes",
+            "judge_anchors",
             *COMPARED,
             "external_signals",
             "reputation_scores",
@@ -211,7 +229,13 @@ DAILY = {
     "tool_reports": TOOL_REPORTS,
     "evaluation_books": EVALUATION_BOOKS,
 }
-TABLES = {**DAILY, "masque_lift": MASQUE_LIFT, "missing_tools": MISSING_TOOLS}
+TABLES = {
+    **DAILY,
+    "masque_lift": MASQUE_LIFT,
+    "missing_tools": MISSING_TOOLS,
+    "judge_changes": JUDGE_CHANGES,
+    "judge_anchors": JUDGE_ANCHORS,
+}
 
 COMPARED_TABLES = {
     each.name: each for each in (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
@@ -239,6 +263,7 @@ CHECKS = {
         "totals_are_in_range",
         "every_scoring_has_its_session",
     },
+    "judge_changes": {"every_judge_change_is_measured"},
     "scorecards": {
         "every_date_was_built",
         "keys_are_unique",

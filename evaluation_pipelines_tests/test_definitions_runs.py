@@ -23,6 +23,16 @@ NEEDS_CLICKHOUSE = (
 OWN_STEPS = {"judge_scores", "evaluation_books"}
 
 
+OF_NO_DATE = {
+    "agent_events_landed",
+    "judge_changes",
+    *OWN_STEPS,
+    *COMPARED,
+    *NEEDS_CLICKHOUSE,
+}
+"""Assets that a build of dates does not make."""
+
+
 OF_THE_WHOLE_LAKE = {"scores_match_sessions", "profiles_are_calibrated"}
 
 
@@ -87,8 +97,7 @@ def test_a_build_runs_the_checks_of_its_tables_and_no_check_of_the_whole_lake() 
         (asset, name)
         for asset, names in CHECKS.items()
         for name in names
-        if asset not in {"agent_events_landed", *OWN_STEPS, *COMPARED, *NEEDS_CLICKHOUSE}
-        and name not in OF_THE_WHOLE_LAKE
+        if asset not in OF_NO_DATE and name not in OF_THE_WHOLE_LAKE
     }
 
 

@@ -30,6 +30,7 @@ from evaluation_pipelines.judging.missing_tools import last_period, write_missin
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.comparison_report import Report, refresh_comparison
+from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings, load_settings
@@ -183,6 +184,7 @@ def publish_database(stores: Stores) -> None:
     are_made = [
         _is_made("masque_lift", lambda: write_masque_lift(stores, now)),
         _is_made("missing_tools", lambda: write_missing_tools(stores, last_period(now))),
+        _is_made("the changes of judges", lambda: refresh_judge_changes(stores, now)),
         _is_made(
             "the comparison of models",
             lambda: reports.append(refresh_comparison(stores, now)[1]),

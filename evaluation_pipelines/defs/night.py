@@ -26,6 +26,8 @@ ASSETS = (
     "agent_scores",
     "masque_lift",
     "missing_tools",
+    "judge_changes",
+    "judge_anchors",
     "model_comparison",
     "model_comparison_pairs",
     "model_regressions",

@@ -32,13 +32,14 @@ class Candidate:
     Attributes:
         window: The session window.
         plan: How it is judged.
-        known_scorings: Number of its scorings by the profile when it was selected.
+        known_scorings: Number of its scorings by the profile when it was selected; ``None`` if it
+            does not matter.
         unfinished: An unfinished scoring to resume with its replies; ``None`` to create one.
     """
 
     window: Window
     plan: JudgePlan
-    known_scorings: int
+    known_scorings: int | None
     unfinished: Score | None = None
 
     def new_score(self, score_id: str, triggered_by: str) -> NewScore:

@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.due import JudgeSetup, Window
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
+from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.profiles.domain.matching import assign, ranked
@@ -39,11 +40,15 @@ class JudgeNotReadyError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
-    """Setup, rubric and criteria for judging one session."""
+    """Setup, rubric and criteria for judging one session.
+
+    Without ``asks_missing_tools`` the conversation ends with the score.
+    """
 
     setup: JudgeSetup
     rubric: Rubric
     criteria: tuple[RubricCriterion, ...]
+    asks_missing_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,7 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
         raise JudgeNotReadyError(
             "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
         )
+    RubricTexts(stores.ledger).keep(rubrics.values(), now)
     registry = sync_profiles(stores, now).registry
     plans = {
         each.key: _profile_plan(each.profile, rubrics, model, overrides)
@@ -174,10 +180,10 @@ def _profile_plan(
 ) -> JudgePlan:
     rubric = _find_rubric(rubrics, profile.rubric or "", f"profile {profile.id}")
     setup = judge_setup(profile, rubric.prompt_hash, model)
-    return JudgePlan(_override(setup, overrides), rubric, _criteria(profile, rubric))
+    return JudgePlan(_override(setup, overrides), rubric, judged_criteria(profile, rubric))
 
 
-def _criteria(profile: JudgeProfile, rubric: Rubric) -> tuple[RubricCriterion, ...]:
+def judged_criteria(profile: JudgeProfile, rubric: Rubric) -> tuple[RubricCriterion, ...]:
     """Return the judged criteria of a profile with points of 100 by their weights."""
     described = {each.id: each.description for each in rubric.criteria}
     points = profile.judge_points

@@ -1,14 +1,8 @@
 """The report of a model comparison as an HTML page and as Markdown."""
 
-import base64
-import hashlib
-import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
@@ -16,18 +10,13 @@ from evaluation_pipelines.comparison.compare_models import (
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
-    LONGEST_SENTENCE,
-    markdown_report,
-)
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
+from evaluation_pipelines.reporting.pages import render_page, write_page
 from evaluation_pipelines.storage.store import share
 from evaluation_pipelines.storage.stores import Stores
 
 NAME = "model_comparison"
-
-_TEMPLATES = Path(__file__).parent / "templates"
-_LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +37,8 @@ def write_report(folder: Path, comparison: Comparison, group_id: int | None = No
     """
     folder.mkdir(parents=True, exist_ok=True)
     report = Report(folder / f"{NAME}.html", folder / f"{NAME}.md")
-    _write(report.html, html_page(comparison))
-    _write(report.markdown, markdown_report(comparison))
+    write_page(report.html, html_page(comparison))
+    write_page(report.markdown, markdown_report(comparison))
     for path in (folder, report.html, report.markdown):
         share(path, group_id)
     return report
@@ -69,60 +58,4 @@ def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Repor
 
 def html_page(comparison: Comparison) -> str:
     """Return the report as one self-contained page; every text in it is escaped."""
-    return (
-        _environment()
-        .get_template("comparison_report.html")
-        .render(
-            page_content(comparison),
-            css=_file("css"),
-            script=_file("js"),
-            policy=content_security_policy(),
-        )
-    )
-
-
-def content_security_policy() -> str:
-    """Return a policy that allows inline styles and our own script, and loads nothing."""
-    digest = base64.b64encode(hashlib.sha256(_file("js").encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:
-    """Return printable text on one line, cut at ``longest`` characters; it is not escaped."""
-    text = str(value)
-    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return "".join(each if each.isprintable() else " " for each in text)
-
-
-def _file(suffix: str) -> str:
-    return (_TEMPLATES / f"comparison_report.{suffix}").read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    environment.filters["line"] = one_line
-    environment.filters["sentence"] = _sentence
-    return environment
-
-
-def _sentence(value: object) -> str:
-    """Return a sentence on one line, without a line break between a number and its unit."""
-    return one_line(value, LONGEST_SENTENCE).replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _write(path: Path, text: str) -> None:
-    staged = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        staged.write_text(text, encoding="utf-8")
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
+    return render_page("comparison_report", page_content(comparison))

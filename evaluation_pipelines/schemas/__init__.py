@@ -11,7 +11,12 @@ from evaluation_pipelines.schemas.comparison import (
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
 )
-from evaluation_pipelines.schemas.judging import JUDGE_SCORES, MISSING_TOOLS
+from evaluation_pipelines.schemas.judging import (
+    JUDGE_ANCHORS,
+    JUDGE_CHANGES,
+    JUDGE_SCORES,
+    MISSING_TOOLS,
+)
 from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
 from evaluation_pipelines.schemas.reputation import (
     AGENT_EVALUATIONS,
@@ -52,6 +57,8 @@ TABLES = (
     SESSION_PERFORMANCE,
     JUDGE_SCORES,
     MISSING_TOOLS,
+    JUDGE_CHANGES,
+    JUDGE_ANCHORS,
     SCORECARDS,
     SESSION_EVALUATIONS,
     EVALUATION_BOOKS,
@@ -81,6 +88,8 @@ __all__ = [
     "EVENT_NAMES",
     "EVENT_TEXTS_LANDED",
     "EXTERNAL_SIGNALS",
+    "JUDGE_ANCHORS",
+    "JUDGE_CHANGES",
     "JUDGE_SCORES",
     "LIFT_MEASURES",
     "MASQUE_LIFT",

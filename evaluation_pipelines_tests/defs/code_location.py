@@ -43,6 +43,8 @@ DAILY_TABLES = (
 AGGREGATES = (
     "masque_lift",
     "missing_tools",
+    "judge_changes",
+    "judge_anchors",
     "model_comparison",
     "model_comparison_pairs",
     "model_regressions",

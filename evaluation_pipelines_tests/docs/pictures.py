@@ -21,12 +21,14 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
+from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
 from evaluation_pipelines.schemas import SESSION_PERFORMANCE
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
 from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate, generated
+from evaluation_pipelines_tests.judge_changes.change_builders import simulated
 
 PICTURES = FOLDER / "pictures"
 PAGES = {
@@ -62,6 +64,13 @@ def composites_svg() -> str:
     return histogram_svg(composites, "composite", limits=(0, 10), marks={"review": 4, "keep": 7})
 
 
+def judge_change_svg() -> str:
+    """A judge change that was simulated: the demo has no judge."""
+    svg = before_bridge_after(simulated(4.0, 8.0))
+    assert svg is not None
+    return svg
+
+
 def comparison_page() -> str:
     """The report that compares models, of all generated sessions."""
     end = datetime(DAY_OF_THE_DEMO.year, DAY_OF_THE_DEMO.month, DAY_OF_THE_DEMO.day, 6, tzinfo=UTC)
@@ -73,6 +82,7 @@ def main() -> None:
     """Make all of them anew."""
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "composites.svg").write_text(composites_svg(), encoding="utf-8")
+    (PICTURES / "judge-change.svg").write_text(judge_change_svg(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "report.html"
         report.write_text(comparison_page(), encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines_tests.docs.documents import documents, links
-from evaluation_pipelines_tests.docs.pictures import PAGES, PICTURES
+from evaluation_pipelines_tests.docs.pictures import PAGES, PICTURES, judge_change_svg
 
 SHOWN = sorted(PICTURES.iterdir())
 
@@ -24,4 +24,14 @@ def test_a_picture_is_small_and_shown_somewhere(picture: Path) -> None:
 
 
 def test_every_picture_is_one_that_the_project_makes() -> None:
-    assert {path.stem for path in SHOWN} == {*PAGES, "composites", "comparison"}
+    assert {path.stem for path in SHOWN} == {
+        *PAGES,
+        "composites",
+        "comparison",
+        "judge-change",
+    }
+
+
+def test_the_picture_of_a_judge_change_is_up_to_date() -> None:
+    # Refresh it with: .venv/bin/python -m evaluation_pipelines_tests.docs.pictures
+    assert (PICTURES / "judge-change.svg").read_text(encoding="utf-8") == judge_change_svg()

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
@@ -69,7 +70,8 @@ judge_app = typer.Typer(
     cls=JudgeGroup,
     no_args_is_help=True,
     help="Score sessions with the judge: judge SESSION, judge run. Show its scores: "
-    "judge show SESSION. List the tools that it found missing: judge missing-tools.",
+    "judge show SESSION. List the tools that it found missing: judge missing-tools. "
+    "Find out what another judge did to the scores: judge changes, judge anchors.",
 )
 
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
@@ -199,6 +201,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 judge_app.command("missing-tools")(show_missing_tools)
+judge_app.command("changes")(show_judge_changes)
+judge_app.command("anchors")(score_anchors)
 
 
 def _publish_scores(stores: Stores) -> None:

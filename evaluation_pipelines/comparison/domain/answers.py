@@ -22,9 +22,10 @@ from evaluation_pipelines.comparison.domain.money_sentences import (
     what_it_costs,
     which_for_money,
 )
-from evaluation_pipelines.comparison.domain.runs import GROUP, MIXED, MODEL
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, whole
+from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CAVEAT = (

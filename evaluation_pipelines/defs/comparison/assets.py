@@ -31,6 +31,7 @@ from evaluation_pipelines.defs.daily_tables import asset_spec, daily_tables, mat
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
+from evaluation_pipelines.defs.judging.judge_changes import judge_changes
 from evaluation_pipelines.defs.judging.missing_tools import missing_tools
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.metadata import column_schema, explaining_tables, frame_metadata
@@ -254,6 +255,7 @@ def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
         judge_scores,
         evaluation_books,
         missing_tools,
+        judge_changes,
         external_signals,
         reputation_scores,
         agent_scores,

@@ -11,10 +11,13 @@ import sqlalchemy as sa
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation, day_begin_us
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.storage.ledger.engine import lock_for_budget
-from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES, TOOL_PRIORITIES
+from evaluation_pipelines.storage.ledger.tables.judging import (
+    ANCHOR_SCORES,
+    SESSION_SCORES,
+    TOOL_PRIORITIES,
+)
 from evaluation_pipelines.times import to_us
 
-_SCORE = SESSION_SCORES.c
 _PRIORITY = TOOL_PRIORITIES.c
 
 
@@ -43,7 +46,7 @@ def reserve(
         reserved_usd: Amount that the scoring has reserved already.
 
     Returns:
-        Values for ``session_scores``; empty if the price is unknown.
+        Values for its row; empty if the price is unknown.
 
     Raises:
         DayBudgetReachedError: The reservation does not fit into the rest of the daily budget.
@@ -92,16 +95,29 @@ def _usage_of_others(
 
     A scoring that continues past midnight counts completely for the day on which it ends.
     """
-    is_leased = _SCORE.lease_expires_at_us > to_us(now)
-    counted = sa.func.coalesce(_SCORE.booked_cost_usd, 0.0) + sa.case(
-        (is_leased, sa.func.coalesce(_SCORE.reserved_cost_usd, 0.0)), else_=0.0
+    scorings = [
+        _usage_of_scorings(connection, table, score_id, now)
+        for table in (SESSION_SCORES, ANCHOR_SCORES)
+    ]
+    questions = sa.select(sa.func.coalesce(sa.func.sum(_PRIORITY.booked_cost_usd), 0.0)).where(
+        _PRIORITY.asked_at_us >= day_begin_us(now)
+    )
+    usd = sum(each for each, _ in scorings) + float(connection.scalar(questions) or 0.0)
+    return usd, any(is_leased for _, is_leased in scorings)
+
+
+def _usage_of_scorings(
+    connection: sa.Connection, table: sa.Table, score_id: str | None, now: datetime
+) -> tuple[float, bool]:
+    """Return the same for the other scorings of one table."""
+    score = table.c
+    is_leased = score.lease_expires_at_us > to_us(now)
+    counted = sa.func.coalesce(score.booked_cost_usd, 0.0) + sa.case(
+        (is_leased, sa.func.coalesce(score.reserved_cost_usd, 0.0)), else_=0.0
     )
     sums = sa.select(
         sa.func.coalesce(sa.func.sum(counted), 0.0),
         sa.func.coalesce(sa.func.sum(sa.case((is_leased, 1), else_=0)), 0),
-    ).where(_SCORE.booked_at_us >= day_begin_us(now), _SCORE.score_id.is_distinct_from(score_id))
+    ).where(score.booked_at_us >= day_begin_us(now), score.score_id.is_distinct_from(score_id))
     usd, leased = connection.execute(sums).one()
-    questions = sa.select(sa.func.coalesce(sa.func.sum(_PRIORITY.booked_cost_usd), 0.0)).where(
-        _PRIORITY.asked_at_us >= day_begin_us(now)
-    )
-    return float(usd) + float(connection.scalar(questions) or 0.0), leased > 0
+    return float(usd), leased > 0

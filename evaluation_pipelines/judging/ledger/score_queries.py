@@ -22,9 +22,7 @@ PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
 Subject: TypeAlias = tuple[str, str, str, str]
 """(organization_id, session_key, judge_profile_id, content_hash)"""
 
-_SCORE = SESSION_SCORES.c
 _EVENT = SCORING_EVENTS.c
-_OLDEST_FIRST = (_SCORE.scored_at_us, _SCORE.score_id)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -59,9 +57,12 @@ class WindowScorings:
 class ScoreQueries:
     """Reader of scores; every method sees one consistent state of the ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, table: sa.Table = SESSION_SCORES) -> None:
+        """Read from ``table``, which has the columns of ``session_scores``."""
         self._engine = ledger.engine
         self._as_of = ledger.as_of
+        self._table, self._score = table, table.c
+        self._oldest_first = (table.c.scored_at_us, table.c.score_id)
 
     def get(self, score_id: str) -> Score:
         """Return the current state of one scoring.
@@ -69,7 +70,7 @@ class ScoreQueries:
         Raises:
             UnknownScoreError: No scoring has this id.
         """
-        found = self._select(_SCORE.score_id == score_id)
+        found = self._select(self._score.score_id == score_id)
         if not found:
             raise UnknownScoreError(f"The ledger has no scoring {score_id}.")
         return found[0]
@@ -77,47 +78,47 @@ class ScoreQueries:
     def by_session(self, organization_id: str, session_key: str) -> list[Score]:
         """Return all scorings of a session window, oldest first."""
         return self._select(
-            _SCORE.session_key == session_key, _SCORE.organization_id == organization_id
+            self._score.session_key == session_key, self._score.organization_id == organization_id
         )
 
     def on_date(self, session_date: date) -> list[Score]:
         """Return all scorings of the sessions of a date, oldest first."""
-        return self._select(_SCORE.session_date == session_date)
+        return self._select(self._score.session_date == session_date)
 
     def by_window(self, session_date: date) -> list[WindowScorings]:
         """Return number and cost of all scorings of a date, sorted by session window."""
-        window = _SCORE.organization_id, _SCORE.session_key
-        unpriced = sa.func.count(_SCORE.latency_ms) - sa.func.count(_SCORE.judge_cost_usd)
-        cost = sa.func.coalesce(sa.func.sum(_SCORE.judge_cost_usd), 0.0)
+        window = self._score.organization_id, self._score.session_key
+        unpriced = sa.func.count(self._score.latency_ms) - sa.func.count(self._score.judge_cost_usd)
+        cost = sa.func.coalesce(sa.func.sum(self._score.judge_cost_usd), 0.0)
         query = sa.select(*window, sa.func.count(), sa.case((unpriced == 0, cost)))
-        query = query.where(_SCORE.session_date == session_date).group_by(*window)
+        query = query.where(self._score.session_date == session_date).group_by(*window)
         with reading(self._engine) as connection:
             return [WindowScorings(*row) for row in connection.execute(query.order_by(*window))]
 
     def dates(self) -> list[date]:
         """Return the dates that have scorings, oldest first."""
-        query = sa.select(_SCORE.session_date).distinct().order_by(_SCORE.session_date)
+        query = sa.select(self._score.session_date).distinct().order_by(self._score.session_date)
         with reading(self._engine) as connection:
             return list(connection.scalars(query))
 
     def newest_changes(self) -> dict[date, tuple[int, int | None]]:
         """Return number of scorings and time of the last change (microseconds) by date."""
         changed = sa.func.coalesce(
-            _SCORE.completed_at_us, _SCORE.started_at_us, _SCORE.scored_at_us
+            self._score.completed_at_us, self._score.started_at_us, self._score.scored_at_us
         )
-        query = sa.select(_SCORE.session_date, sa.func.count(), sa.func.max(changed))
+        query = sa.select(self._score.session_date, sa.func.count(), sa.func.max(changed))
         with reading(self._engine) as connection:
-            rows = connection.execute(query.group_by(_SCORE.session_date))
+            rows = connection.execute(query.group_by(self._score.session_date))
             return {day: (int(number), newest) for day, number, newest in rows}
 
     def open_scores(self) -> list[Score]:
         """Return all scorings that have not ended, leased or not, oldest first."""
-        return self._select(_SCORE.status.in_(OPEN))
+        return self._select(self._score.status.in_(OPEN))
 
     def past(self, session_dates: Collection[date]) -> PastByProfile:
         """Return the past scorings of the sessions of ``session_dates``."""
         columns = [
-            _SCORE[name]
+            self._score[name]
             for name in (
                 "organization_id",
                 "session_key",
@@ -134,8 +135,8 @@ class ScoreQueries:
         past: PastByProfile = defaultdict(list)
         with reading(self._engine) as connection:
             for chunk in chunks(session_dates):
-                query = sa.select(*columns).where(_SCORE.session_date.in_(chunk))
-                for row in connection.execute(query.order_by(*_OLDEST_FIRST)):
+                query = sa.select(*columns).where(self._score.session_date.in_(chunk))
+                for row in connection.execute(query.order_by(*self._oldest_first)):
                     *key, status, version, content, retriable, ended_us, error, prompt_hash = row
                     ended = None if ended_us is None else _EPOCH + timedelta(microseconds=ended_us)
                     past[key[0], key[1], key[2]].append(
@@ -150,26 +151,28 @@ class ScoreQueries:
             prompt_hashes: Current prompt hash by rubric; scores by a rubric that is not in it are
                 obsolete as well.
         """
-        return self._select(_SCORE.status == "completed", ~_has_prompt_hash(prompt_hashes))
+        return self._select(
+            self._score.status == "completed", ~self._has_prompt_hash(prompt_hashes)
+        )
 
     def scored_last(self, prompt_hashes: Mapping[str, str]) -> dict[Subject, int]:
         """Return the time of the last scoring with a current prompt hash (microseconds)."""
-        subject = _SCORE.organization_id, _SCORE.session_key, _SCORE.judge_profile_id
-        columns = (*subject, _SCORE.content_hash)
-        query = sa.select(*columns, sa.func.max(_SCORE.completed_at_us)).group_by(*columns)
-        query = query.where(_SCORE.status == "completed", _has_prompt_hash(prompt_hashes))
+        subject = self._score.organization_id, self._score.session_key, self._score.judge_profile_id
+        columns = (*subject, self._score.content_hash)
+        query = sa.select(*columns, sa.func.max(self._score.completed_at_us)).group_by(*columns)
+        query = query.where(self._score.status == "completed", self._has_prompt_hash(prompt_hashes))
         with reading(self._engine) as connection:
             return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
 
     def lease_owners(self) -> list[str]:
         """Return the lease owners of scorings that have not ended, expired leases included."""
         query = (
-            sa.select(_SCORE.lease_owner)
-            .where(_SCORE.status.in_(OPEN), _SCORE.lease_owner.is_not(None))
+            sa.select(self._score.lease_owner)
+            .where(self._score.status.in_(OPEN), self._score.lease_owner.is_not(None))
             .distinct()
         )
         with reading(self._engine) as connection:
-            return list(connection.scalars(query.order_by(_SCORE.lease_owner)))
+            return list(connection.scalars(query.order_by(self._score.lease_owner)))
 
     def events(self, score_id: str) -> list[ScoringEvent]:
         """Return the events of a scoring in order."""
@@ -180,10 +183,10 @@ class ScoreQueries:
         return self._events(_EVENT.event_id > event_id)
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[Score]:
-        query = sa.select(SESSION_SCORES).where(*conditions).order_by(*_OLDEST_FIRST)
+        query = sa.select(self._table).where(*conditions).order_by(*self._oldest_first)
         if self._as_of is not None:
             # The ledger does not keep earlier states of unfinished scorings.
-            query = query.where(_SCORE.completed_at_us <= to_us(self._as_of))
+            query = query.where(self._score.completed_at_us <= to_us(self._as_of))
         with reading(self._engine) as connection:
             return [score_of(row) for row in connection.execute(query).mappings()]
 
@@ -192,13 +195,12 @@ class ScoreQueries:
         with reading(self._engine) as connection:
             return [ScoringEvent(**row) for row in connection.execute(query).mappings()]
 
-
-def _has_prompt_hash(prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
-    of_rubrics = [
-        sa.and_(_SCORE.rubric == rubric, _SCORE.prompt_hash == prompt_hash)
-        for rubric, prompt_hash in prompt_hashes.items()
-    ]
-    return sa.or_(sa.false(), *of_rubrics)
+    def _has_prompt_hash(self, prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
+        of_rubrics = [
+            sa.and_(self._score.rubric == rubric, self._score.prompt_hash == prompt_hash)
+            for rubric, prompt_hash in prompt_hashes.items()
+        ]
+        return sa.or_(sa.false(), *of_rubrics)
 
 
 def score_of(row: sa.RowMapping) -> Score:

@@ -1,6 +1,5 @@
 """A judge run: find the due sessions, end unfinished scorings, judge within the budget."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,13 +14,15 @@ from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, ScoreLea
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
-from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
-from evaluation_pipelines.judging.runner.run_context import BudgetGate, RunContext
+from evaluation_pipelines.judging.runner.candidates import (
+    RunStores,
+    expire_leases_of_dead_processes,
+    judge_candidates,
+)
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.judging.runner.runner import Runner
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.stores import Stores
 
 _Number = TypeVar("_Number", int, float)
@@ -70,7 +71,7 @@ class JudgeRun:
         self._report.skip_reason = settings.why_no_judge
         if self._report.skip_reason is not None:
             return self._report
-        self._expire_leases_of_dead_processes(now)
+        expire_leases_of_dead_processes(ScoreStore(self.stores.ledger), now)
         request = self.request
         found = find_due(self.stores, self.plans, days, now, request.extra, request.window)
         self._report.states, self._report.unreadable = found.states, found.unreadable
@@ -81,26 +82,12 @@ class JudgeRun:
             self._judge_all(found, lease)
         return self._report
 
-    def _expire_leases_of_dead_processes(self, now: datetime) -> None:
-        """Make scorings of dead processes, and the money that they reserved, available now."""
-        scores = ScoreStore(self.stores.ledger)
-        for owner in filter(is_gone, scores.lease_owners()):
-            scores.expire(owner, now)
-
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:
-        stores = self.stores
-        ledger = LedgerWriter(ScoreStore(stores.ledger))
-        gate = BudgetGate(Budget(self._limits()))
-        context = RunContext(ledger, gate, stores.lake, stores.settings, lease, self.clock)
-        try:
-            runner = Runner(context, self._report, self.request.triggered_by, self.progress)
-            asyncio.run(runner.judge(found.candidates))
-        except BaseExceptionGroup as group:  # of tasks: the first one ended all others
-            raise _first(group) from group
-        finally:
-            ledger.close()
-            ScoreStore(stores.ledger).release(lease.owner)
-        self._report.booked_usd = gate.budget.spent_usd
+        budget = Budget(self._limits())
+        by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger)
+        run_stores = RunStores(self.stores, scores, lease, self.clock)
+        judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
+        self._report.booked_usd = budget.spent_usd
 
     def _limits(self) -> BudgetLimits:
         limits = judge_budget_limits(self.stores.settings)
@@ -122,11 +109,6 @@ class JudgeRun:
                 )
                 failed = scores.fail(score.score_id, lease.owner, failure, now)
                 self._report.count_discarded(failed, reason)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _tighter(one: _Number | None, other: _Number | None) -> _Number | None:

@@ -58,7 +58,8 @@ class PromptInput:
         requests = self.conversation.open_requests()
         sent = [estimated_message_tokens(each.messages) for each in requests]
         now = tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
-        if any(each.turn == MISSING_TOOLS_TURN for each in requests) or not requests:
+        is_last = any(each.turn == MISSING_TOOLS_TURN for each in requests)
+        if is_last or not requests or not self.candidate.plan.asks_missing_tools:
             return PlannedCalls(now)
         question = estimated_tokens(self.conversation.prompts.missing_tools)
         last = max(sent) + max_output_tokens + question
@@ -119,7 +120,9 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
         transcript.truncated,
         transcript.injection_suspected,
     )
-    conversation = _replay(Conversation(prompts, plan.criteria, samples), turns)
+    not_asked = None if plan.asks_missing_tools else "not asked"
+    conversation = Conversation(prompts, plan.criteria, samples, missing_tools_failure=not_asked)
+    conversation = _replay(conversation, turns)
     return PromptInput(candidate, score_id, conversation, facts)
 
 

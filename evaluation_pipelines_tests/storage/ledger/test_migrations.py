@@ -65,10 +65,10 @@ NEW_COLUMNS = {
         *("profile_version", "classification_label", "model", "inclusion_probability"),
     ],
 }
-NEW_TABLES = ["audit_steps"]
+NEW_TABLES = ["audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"]
 
 
-def test_a_ledger_without_reviews_and_probabilities_is_migrated(url: str) -> None:
+def test_a_ledger_of_before_is_migrated(url: str) -> None:
     ledger = open_ledger(url)
     with writing(ledger.engine) as connection:
         for name in NEW_TABLES:

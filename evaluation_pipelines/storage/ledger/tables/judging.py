@@ -13,85 +13,157 @@ def _known_later(name: str, type_: Any, doc: str) -> sa.Column[Any]:
     return column(name, type_, doc, nullable=True)
 
 
+def _scoring_columns() -> list[sa.Column[Any]]:
+    return [
+        column("score_id", sa.String, "UUID", primary_key=True),
+        column("organization_id", sa.String, "organization of the session"),
+        column("session_key", sa.String, "the session window"),
+        column("session_id", sa.String, "session.id as sent by the agent"),
+        column("content_hash", sa.String, "the content that is scored"),
+        _known_later("agent_id", sa.String, "whose work it is"),
+        _known_later("agent_model", sa.String, "model of the agent; the judge is never told"),
+        column("session_date", sa.Date, "UTC day the session began"),
+        column("judge_profile_id", sa.String, "judge profile"),
+        column("judge_profile_version", sa.Integer, "its version"),
+        column("judge_model", sa.String, "model that judges"),
+        column("rubric", sa.String, "name of the rubric"),
+        column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's two templates"),
+        column("samples", sa.Integer, "how many times the score turn is asked"),
+        column("status", sa.String, "pending, in_progress, completed or failed"),
+        column("score_triggered_by", sa.String, "a person, 'schedule', 'sensor' or a run id"),
+        column("scored_at_us", sa.BigInteger, "when it was asked for"),
+        column("attempt", sa.Integer, "which attempt at this content, from 1"),
+        _known_later("started_at_us", sa.BigInteger, "when work on it began"),
+        _known_later("completed_at_us", sa.BigInteger, "when it was completed or failed"),
+        _known_later("booked_at_us", sa.BigInteger, "when booked or reserved cost changed last"),
+        column("takeovers", sa.Integer, "how often it was taken over from one who died"),
+        _known_later("total_score", sa.Integer, "0-100"),
+        _known_later("criteria_scores", _JSON, "criterion -> points"),
+        _known_later("failure_tags", _JSON, "list of tags; null when the judge gave none"),
+        _known_later("sample_totals", _JSON, "totals of all samples"),
+        _known_later("sample_errors", _JSON, "why other samples gave no total"),
+        _known_later("score_spread", sa.Double, "standard deviation of the samples"),
+        _known_later("score_analysis", sa.Text, "what the judge says of the way of working"),
+        _known_later("missing_tools_analysis", sa.Text, "tools that should have been used"),
+        _known_later("missing_tools_error", sa.Text, "why there is no answer about missing tools"),
+        column("turn_log", _JSON, "every reply as soon as it arrived"),
+        _known_later("retriable", sa.Boolean, "whether another attempt may help, when failed"),
+        _known_later("error_message", sa.Text, "why it failed"),
+        _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
+        _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had cached"),
+        _known_later("output_tokens", sa.BigInteger, "tokens of all replies"),
+        _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
+        _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
+        _known_later("reserved_cost_usd", sa.Double, "added to it while the lease holds"),
+        _known_later("latency_ms", sa.Double, "time spent waiting for replies, all together"),
+        _known_later("content_level", sa.String, "how much text of the session was logged"),
+        _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
+        _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),
+        _known_later("injection_suspected", sa.Boolean, "text in it addresses the judge"),
+        _known_later("inconsistent_total", sa.Boolean, "total and criteria do not add up"),
+        _known_later("lease_owner", sa.String, "who is at work on it"),
+        _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
+    ]
+
+
+def _scorings(name: str, *indexes: sa.Index) -> sa.Table:
+    """Return a table of scorings with the indexes that every one of them needs."""
+    return sa.Table(
+        name,
+        METADATA,
+        *_scoring_columns(),
+        sa.Index(f"{name}_by_session", "session_key"),
+        # Covers the sum of a day: the rows have long texts.
+        sa.Index(
+            f"{name}_by_booking",
+            "booked_at_us",
+            "score_id",
+            "booked_cost_usd",
+            "reserved_cost_usd",
+            "lease_expires_at_us",
+        ),
+        *indexes,
+    )
+
+
+def _one_open(name: str, *columns: str) -> sa.Index:
+    """Return a unique index: at most one unfinished scoring has the same values."""
+    is_open = sa.text("status IN ('pending', 'in_progress')")
+    return sa.Index(
+        f"{name}_one_open", *columns, unique=True, sqlite_where=is_open, postgresql_where=is_open
+    )
+
+
 # Scorings of sessions: one row each, from the request to its end.
-SESSION_SCORES = sa.Table(
+SESSION_SCORES = _scorings(
     "session_scores",
-    METADATA,
-    column("score_id", sa.String, "UUID", primary_key=True),
-    column("organization_id", sa.String, "organization of the session"),
-    column("session_key", sa.String, "the session window"),
-    column("session_id", sa.String, "session.id as sent by the agent"),
-    column("content_hash", sa.String, "the content that is scored"),
-    _known_later("agent_id", sa.String, "whose work it is"),
-    _known_later("agent_model", sa.String, "model of the agent; the judge is never told"),
-    column("session_date", sa.Date, "UTC day the session began"),
-    column("judge_profile_id", sa.String, "judge profile"),
-    column("judge_profile_version", sa.Integer, "its version"),
-    column("judge_model", sa.String, "model that judges"),
-    column("rubric", sa.String, "name of the rubric"),
-    column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's two templates"),
-    column("samples", sa.Integer, "how many times the score turn is asked"),
-    column("status", sa.String, "pending, in_progress, completed or failed"),
-    column("score_triggered_by", sa.String, "a person, 'schedule', 'sensor' or a run id"),
-    column("scored_at_us", sa.BigInteger, "when it was asked for"),
-    column("attempt", sa.Integer, "which attempt at this content, from 1"),
-    _known_later("started_at_us", sa.BigInteger, "when work on it began"),
-    _known_later("completed_at_us", sa.BigInteger, "when it was completed or failed"),
-    _known_later("booked_at_us", sa.BigInteger, "when booked or reserved cost changed last"),
-    column("takeovers", sa.Integer, "how often it was taken over from one who died"),
-    _known_later("total_score", sa.Integer, "0-100"),
-    _known_later("criteria_scores", _JSON, "criterion -> points"),
-    _known_later("failure_tags", _JSON, "list of tags; null when the judge gave none"),
-    _known_later("sample_totals", _JSON, "totals of all samples"),
-    _known_later("sample_errors", _JSON, "why other samples gave no total"),
-    _known_later("score_spread", sa.Double, "standard deviation of the samples"),
-    _known_later("score_analysis", sa.Text, "what the judge says of the way of working"),
-    _known_later("missing_tools_analysis", sa.Text, "tools that should have been used"),
-    _known_later("missing_tools_error", sa.Text, "why there is no answer about missing tools"),
-    column("turn_log", _JSON, "every reply as soon as it arrived"),
-    _known_later("retriable", sa.Boolean, "whether another attempt may help, when failed"),
-    _known_later("error_message", sa.Text, "why it failed"),
-    _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
-    _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had in its cache"),
-    _known_later("output_tokens", sa.BigInteger, "tokens of all replies"),
-    _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
-    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
-    _known_later("reserved_cost_usd", sa.Double, "added to it while the lease holds"),
-    _known_later("latency_ms", sa.Double, "time spent waiting for replies, all together"),
-    _known_later("content_level", sa.String, "how much text of the session was logged"),
-    _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
-    _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),
-    _known_later("injection_suspected", sa.Boolean, "text in it addresses the judge"),
-    _known_later("inconsistent_total", sa.Boolean, "total and criteria do not add up"),
-    _known_later("lease_owner", sa.String, "who is at work on it"),
-    _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
-    sa.Index("session_scores_by_session", "session_key"),
     sa.Index("session_scores_by_prompt", "prompt_hash"),
     sa.Index("session_scores_by_total", "total_score"),
     sa.Index("session_scores_by_status", "status"),
     sa.Index("session_scores_by_session_status", "session_key", "status"),
     sa.Index("session_scores_by_status_start", "status", "started_at_us"),
     sa.Index("session_scores_by_date", "session_date"),
-    # Covers the sum of a day: the rows have long texts.
-    sa.Index(
-        "session_scores_by_booking",
-        "booked_at_us",
-        "score_id",
-        "booked_cost_usd",
-        "reserved_cost_usd",
-        "lease_expires_at_us",
-    ),
     # No session is scored twice at the same time by one profile and model.
-    sa.Index(
-        "session_scores_one_open",
+    _one_open(
+        "session_scores", "organization_id", "session_key", "judge_profile_id", "judge_model"
+    ),
+)
+
+# Scorings of anchor sessions by the judges of a change. They are no scores of the session: no
+# scorecard, list or average reads them.
+ANCHOR_SCORES = _scorings(
+    "anchor_scores",
+    _one_open(
+        "anchor_scores",
         "organization_id",
         "session_key",
         "judge_profile_id",
+        "judge_profile_version",
         "judge_model",
-        unique=True,
-        sqlite_where=sa.text("status IN ('pending', 'in_progress')"),
-        postgresql_where=sa.text("status IN ('pending', 'in_progress')"),
+        "prompt_hash",
     ),
+)
+
+# Changes of a judge for which anchors were drawn.
+JUDGE_BRIDGES = sa.Table(
+    "judge_bridges",
+    METADATA,
+    column("change_id", sa.String, "hash of profile, former and new judge", primary_key=True),
+    column("frame_since", sa.Date, "first session date of the sessions to draw from"),
+    column("frame_until", sa.Date, "day after the last one"),
+    column("frame_sessions", sa.Integer, "number of these sessions"),
+    column("drawn_at_us", sa.BigInteger, "when the anchors were drawn"),
+    _known_later("refusal", sa.Text, "why a judge could not be called; null if it answered"),
+)
+
+# Anchors of a change: sessions that its former and its new judge score.
+JUDGE_ANCHORS = sa.Table(
+    "judge_anchors",
+    METADATA,
+    column("change_id", sa.String, "the change", primary_key=True),
+    column("organization_id", sa.String, "organization", primary_key=True),
+    column("session_key", sa.String, "the session window", primary_key=True),
+    column("session_id", sa.String, "session.id as sent by the agent"),
+    column("session_date", sa.Date, "UTC day the session began"),
+    column("content_hash", sa.String, "the content that both judges score"),
+    column("classification_label", sa.String, "label: part of the stratum"),
+    _known_later("agent_model", sa.String, "model of the agent: part of the stratum"),
+    column("stratum_sessions", sa.Integer, "sessions of the stratum to draw from"),
+    column("stratum_anchors", sa.Integer, "anchors drawn from them"),
+    column("place", sa.Integer, "place in the random order of the stratum, from 0"),
+    _known_later("replaced_because", sa.Text, "why the next session took its place"),
+)
+
+# Texts of rubrics that judged: a changed rubric can still be asked again.
+RUBRIC_TEXTS = sa.Table(
+    "rubric_texts",
+    METADATA,
+    column("prompt_hash", sa.CHAR(64), "SHA-256 of the two templates", primary_key=True),
+    column("rubric", sa.String, "name of the rubric"),
+    column("score_template", sa.Text, "template of the score turn"),
+    column("missing_tools_template", sa.Text, "template of the second turn"),
+    column("criteria", _JSON, "list of criteria: id, name, description, points"),
+    column("first_used_at_us", sa.BigInteger, "when it was first seen"),
 )
 
 # History of each scoring.

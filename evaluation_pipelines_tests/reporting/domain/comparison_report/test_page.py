@@ -14,7 +14,7 @@ from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.comparison.domain.answers import answers_of, overview
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.reporting.comparison_report import html_page, one_line
+from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import trend
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import AxisScale, shortened
@@ -24,6 +24,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
 )
 from evaluation_pipelines.reporting.domain.comparison_report.page import colors
 from evaluation_pipelines.reporting.domain.comparison_report.sections import quoted, span_line
+from evaluation_pipelines.reporting.pages import one_line
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     SINCE,

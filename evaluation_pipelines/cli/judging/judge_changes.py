@@ -1,0 +1,206 @@
+"""Commands ``judge changes`` and ``judge anchors``: what another judge did to the scores."""
+
+import getpass
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evaluation_pipelines.cli.output import (
+    OUTPUT_FILE,
+    OutputFormat,
+    csv_text,
+    format_option,
+    json_text,
+    one_line,
+    print_error,
+    print_line,
+    print_table,
+    progress_bar,
+    write_output,
+)
+from evaluation_pipelines.formatting import interval, points, signed, usd
+from evaluation_pipelines.judge_changes.cost import CostEstimate, estimate_cost
+from evaluation_pipelines.judge_changes.current import NoSuchJudgeError
+from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
+from evaluation_pipelines.judge_changes.domain.judges import Change
+from evaluation_pipelines.judge_changes.domain.rows import anchor_rows, change_rows
+from evaluation_pipelines.judge_changes.domain.words import (
+    headline,
+    judges_line,
+    names,
+    sentences,
+    title,
+)
+from evaluation_pipelines.judge_changes.draw_anchors import NoAnchorsError
+from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history
+from evaluation_pipelines.judge_changes.measure import judge_changes, measure
+from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
+from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import markdown_report
+from evaluation_pipelines.reporting.domain.judge_changes_report.page import NO_CHANGE
+from evaluation_pipelines.reporting.judge_changes_report import (
+    judge_changes_page,
+    refresh_judge_changes,
+)
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+_COLUMNS = (
+    *("change", "profile", "since", "former", "new", "trend"),
+    *("judge's part #", "95 % interval", "agents' part #", "anchors #", "state"),
+)
+
+
+def show_judge_changes(
+    form: Annotated[
+        OutputFormat,
+        format_option(
+            OutputFormat.TABLE,
+            OutputFormat.JSON,
+            OutputFormat.CSV,
+            OutputFormat.HTML,
+            OutputFormat.MARKDOWN,
+        ),
+    ] = OutputFormat.TABLE,
+    output: Annotated[Path | None, OUTPUT_FILE] = None,
+) -> None:
+    """Show the changes of judges, and how much of a shift of the scores is theirs."""
+    now = datetime.now(UTC)
+    with read_stores(load_settings()) as stores:
+        changes = judge_changes(stores, now)
+    if form is OutputFormat.TABLE and output is None:
+        _print(changes)
+        return
+    write_output(_encode(changes, form, now), output)
+
+
+def score_anchors(
+    change: Annotated[
+        str | None,
+        typer.Argument(
+            help="Id of the change (judge changes). Default: all of the last 56 days that are open."
+        ),
+    ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only print what it would cost.")
+    ] = False,
+    max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Name of the requester. Default: the login name.")
+    ] = None,
+) -> None:
+    """Let the former and the new judge score the same sessions, to bridge their scores.
+
+    Draws the sessions first. Run it again to go on after an interruption: what is scored stays.
+    """
+    settings = load_settings()
+    if settings.why_no_judge is not None:
+        print_error(f"error: {settings.why_no_judge}")
+        raise typer.Exit(1)
+    is_finished = True
+    with open_stores(settings) as stores:
+        now = datetime.now(UTC)
+        history = read_history(stores, now)
+        for each in _chosen(stores, history, change, now):
+            print_line(one_line(f"{each.change_id} {title(each)}: {judges_line(each)}"))
+            cost = estimate_cost(stores, history, each, now)
+            print_line(f"  {_estimate_line(cost)}")
+            if not estimate and (cost.calls or not cost.anchors):
+                asked_by = by or getpass.getuser()
+                is_finished &= _score(stores, history, each, asked_by, max_cost_usd)
+        if not estimate:
+            _, written = refresh_judge_changes(stores, datetime.now(UTC))
+            print_line(f"report {written.html}")
+    if not is_finished:
+        raise typer.Exit(1)
+
+
+def _chosen(
+    stores: Stores, history: JudgeHistory, change_id: str | None, now: datetime
+) -> list[Change]:
+    """Return the change with an id, or all recent ones that can be measured and are not yet."""
+    if change_id is not None:
+        found = [each for each in history.changes if each.change_id == change_id]
+        if not found:
+            raise typer.BadParameter(f"there is no change {one_line(change_id)}: judge changes")
+        return found[:1]
+    recent = [each for each in history.changes if each.is_recent(now.date())]
+    by_id = {each.change_id: each for each in reversed(recent)}
+    states = {each: measure(stores, history, each, now).state for each in by_id.values()}
+    open_ones = [each for each, state in states.items() if state in {"not drawn", "incomplete"}]
+    if not open_ones:
+        print_line("No recent change of a judge waits for anchors: judge changes shows all.")
+    return open_ones
+
+
+def _score(
+    stores: Stores, history: JudgeHistory, change: Change, by: str, max_cost_usd: float | None
+) -> bool:
+    """Score the anchors of one change, and print the outcome; return whether it is finished."""
+    try:
+        with progress_bar() as progress:
+            run = AnchorRun(stores, history, change, by, max_cost_usd, progress)
+            report = run.run()
+    except (NoSuchJudgeError, NoAnchorsError) as error:
+        print_error(f"error: no bridge is possible: {one_line(str(error))}")
+        return False
+    print_line(f"  {_report_line(report)}")
+    for problem in (report.refusal, *report.problems):
+        if problem is not None:
+            print_error(f"warning: {one_line(problem)}")
+    if report.is_finished:
+        print_line(f"  {one_line(headline(measure(stores, history, change, datetime.now(UTC))))}")
+    return report.is_finished
+
+
+def _estimate_line(cost: CostEstimate) -> str:
+    if not cost.calls:
+        return f"{cost.anchors} anchors, nothing left to score"
+    about = "at an unknown price" if cost.cost_usd is None else f"about {usd(cost.cost_usd)}"
+    return f"{cost.anchors} anchors, {cost.calls} calls left, {about}"
+
+
+def _report_line(report: AnchorReport) -> str:
+    done = f"{report.finished} of {report.anchors} anchors scored by both judges"
+    return f"{done}, {report.calls} calls, {usd(report.cost_usd)}"
+
+
+def _print(changes: Sequence[JudgeChange]) -> None:
+    if not changes:
+        print_line(NO_CHANGE)
+        return
+    print_table("Changes of judges, the newest first", _COLUMNS, map(_row, changes), essential=6)
+    for each in changes:
+        print_line(f"\n{one_line(title(each.change))}")
+        print_line(f"  {one_line(headline(each))}")
+        for sentence in sentences(each):
+            print_line(f"  {one_line(sentence)}")
+
+
+def _row(found: JudgeChange) -> tuple[object, ...]:
+    change, parts = found.change, found.split
+    judges = None if parts is None else parts.judges_part.estimate
+    agents = None if parts is None or parts.agents_part is None else parts.agents_part.value
+    return (
+        *(change.change_id, change.profile_id, change.changed_on, *names(change)),
+        "bridged" if found.is_bridged else "cut",
+        None if judges is None else signed(judges.value),
+        None if judges is None else interval(points(judges.low), points(judges.high)),
+        None if agents is None else signed(agents),
+        len(found.counted),
+        found.state,
+    )
+
+
+def _encode(changes: Sequence[JudgeChange], form: OutputFormat, now: datetime) -> str:
+    if form is OutputFormat.HTML:
+        return judge_changes_page(changes, now)
+    if form is OutputFormat.MARKDOWN:
+        return markdown_report(changes)
+    rows = change_rows(changes, now)
+    if form is OutputFormat.JSON:
+        tables = {"judge_changes": rows, "judge_anchors": anchor_rows(changes)}
+        return json_text({name: table.to_dicts() for name, table in tables.items()})
+    return csv_text(rows)

@@ -1,0 +1,100 @@
+"""Changes of judges as assets: two tables with a check, and the page that shows them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.check_results import asset_check_result
+from evaluation_pipelines.defs.metadata import column_schema, frame_metadata, picture
+from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
+from evaluation_pipelines.judge_changes.domain.rows import (
+    change_rows,
+    every_judge_change_is_measured,
+)
+from evaluation_pipelines.judge_changes.domain.words import title
+from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
+from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import answer
+from evaluation_pipelines.reporting.domain.judge_changes_report.page import NO_CHANGE
+from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    JUDGE_ANCHORS,
+    JUDGE_CHANGES,
+    JUDGE_SCORES,
+    Table,
+)
+from evaluation_pipelines.storage.stores import Stores
+
+_SHOWN = 3
+_PREVIEW = (
+    *("change_id", "judge_profile_id", "changed_on", "former_model", "new_model"),
+    *("trend", "judges_part", "agents_part", "state"),
+)
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        table.name,
+        deps=[AGENT_SESSIONS.name, JUDGE_SCORES.name],
+        description=f"{table.grain[0].upper()}{table.grain[1:]}.\n\n"
+        "`evaluation-pipelines judge anchors` lets both judges score the anchors.",
+        group_name="judging",
+        kinds={"polars", "parquet"},
+        owners=["team:evaluation"],
+        code_version="1",
+        metadata={"dagster/column_schema": column_schema(table)},
+        automation_condition=WHEN_INPUTS_SETTLED,
+    )
+
+
+@dg.multi_asset(
+    specs=[_spec(JUDGE_CHANGES), _spec(JUDGE_ANCHORS)],
+    check_specs=[
+        dg.AssetCheckSpec(
+            every_judge_change_is_measured.__name__,
+            asset=JUDGE_CHANGES.name,
+            description=(every_judge_change_is_measured.__doc__ or "").splitlines()[0],
+        )
+    ],
+)
+def judge_changes(
+    stores: dg.ResourceParam[Stores],
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+    """Find the changes of judges, measure them by their anchors, and write the page about them."""
+    now = datetime.now(UTC)
+    found, report = refresh_judge_changes(stores, now)
+    rows = change_rows(found, now)
+    yield dg.MaterializeResult(
+        asset_key=JUDGE_CHANGES.name,
+        metadata={
+            "dagster/row_count": rows.height,
+            "preview": frame_metadata(rows.select(_PREVIEW).head(20)),
+            "answer": dg.MetadataValue.md("\n\n".join(map(answer, found[:_SHOWN])) or NO_CHANGE),
+            **_pictures(found),
+            "report": dg.MetadataValue.path(str(report.html.absolute())),
+            "markdown": dg.MetadataValue.path(str(report.markdown.absolute())),
+            "path": dg.MetadataValue.path(str(stores.lake.folder(JUDGE_CHANGES, None))),
+        },
+    )
+    yield dg.MaterializeResult(
+        asset_key=JUDGE_ANCHORS.name,
+        metadata={
+            "dagster/row_count": sum(len(each.anchors) for each in found),
+            "path": dg.MetadataValue.path(str(stores.lake.folder(JUDGE_ANCHORS, None))),
+        },
+    )
+    yield asset_check_result(every_judge_change_is_measured(rows))
+
+
+def _pictures(found: Sequence[JudgeChange]) -> dict[str, dg.MetadataValue]:
+    shown = {
+        each.change.change_id: (before_bridge_after(each), title(each.change))
+        for each in found[:_SHOWN]
+    }
+    return {
+        f"before, bridge, after ({change_id})": picture(svg, said)
+        for change_id, (svg, said) in shown.items()
+        if svg is not None
+    }

@@ -1,0 +1,155 @@
+"""Judges as scores name them, and the dates on which another judge took over."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from datetime import date, timedelta
+from itertools import groupby, pairwise
+
+import polars as pl
+
+RECENT = timedelta(days=56)
+"""Older changes are on no trend any longer: 28 days before are compared with 28 days after."""
+
+JUDGE = (
+    "judge_profile_id",
+    "judge_profile_version",
+    "judge_model",
+    "rubric",
+    "prompt_hash",
+)
+"""Columns of ``judge_scores`` that say which judge made a score."""
+
+_SCORING = ("organization_id", "session_key", "judge_profile_id")
+
+SCORE_COLUMNS = (
+    *("score_id", "organization_id", "session_key", "session_id", "session_date"),
+    *("content_hash", "agent_model", *JUDGE),
+    *("status", "total_score", "sample_totals", "completed_at"),
+    *("input_tokens", "cached_tokens", "output_tokens"),
+)
+"""Columns of ``judge_scores`` that this feature reads."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Judge:
+    """A judge: profile, version of the profile, model, rubric, and the wording of the rubric."""
+
+    profile_id: str
+    profile_version: int
+    model: str
+    rubric: str
+    prompt_hash: str
+
+    def differences(self, other: "Judge") -> list[str]:
+        """Return what differs from another judge of the same profile, as words."""
+        pairs = {
+            "model": (self.model, other.model),
+            "rubric": (self.rubric, other.rubric),
+            "wording of the rubric": (self.prompt_hash, other.prompt_hash),
+            "profile version": (self.profile_version, other.profile_version),
+        }
+        changed = [name for name, (mine, its) in pairs.items() if mine != its]
+        # Another rubric always has another wording.
+        return [each for each in changed if not ("rubric" in changed and "wording" in each)]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the judge of one profile.
+
+    Attributes:
+        former: Judge of the sessions before.
+        new: Judge of the sessions from then on.
+        changed_on: First session date of the new judge; ``None`` if it has not scored yet.
+        until: First session date of the judge after it; ``None`` if there is none.
+    """
+
+    former: Judge
+    new: Judge
+    changed_on: date | None
+    until: date | None = None
+
+    @property
+    def profile_id(self) -> str:
+        """The profile whose judge changed."""
+        return self.former.profile_id
+
+    def is_recent(self, today: date) -> bool:
+        """Return whether people still compare scores from before and after it."""
+        return self.changed_on is None or today - self.changed_on <= RECENT
+
+    @property
+    def change_id(self) -> str:
+        """Hash of both judges: a later change between the same two uses the same anchors."""
+        said = "\0".join(map(str, (*astuple(self.former), *astuple(self.new))))
+        return hashlib.sha256(said.encode()).hexdigest()[:12]
+
+
+def first_judged(scores: pl.DataFrame) -> pl.DataFrame:
+    """Return the scores that the trend of a profile is made of.
+
+    A session counts once per profile, for the judge that scored it first: a history that is scored
+    again does not move the date of a change. Its score is the newest one by that judge.
+
+    Args:
+        scores: SCORE_COLUMNS of ``judge_scores``.
+    """
+    done = scores.filter(pl.col("status") == "completed", pl.col("total_score").is_not_null())
+    done = done.sort("completed_at", "score_id")
+    first = done.unique(_SCORING, keep="first", maintain_order=True).select(*_SCORING[:2], *JUDGE)
+    by_first = done.join(first, on=[*_SCORING[:2], *JUDGE], how="semi", nulls_equal=True)
+    newest = by_first.unique(_SCORING, keep="last", maintain_order=True)
+    return newest.sort("session_date", "organization_id", "session_key", "judge_profile_id")
+
+
+def find_changes(first: pl.DataFrame, current: Mapping[str, Judge]) -> list[Change]:
+    """Return the changes of all profiles, the newest first.
+
+    The judge of a session date is the one with the most sessions on it, so that a single session
+    scored by another model for a trial is no change.
+
+    Args:
+        first: ``first_judged`` scores.
+        current: Judge that would score the next session, by profile; profiles may be missing.
+    """
+    changes: list[Change] = []
+    for profile_id, spells in groupby(_spells(first), key=lambda each: each[0].profile_id):
+        known: list[tuple[Judge, date | None]] = [*spells]
+        newest = known[-1][0]
+        if current.get(profile_id, newest) != newest:
+            known.append((current[profile_id], None))
+        ends = [begun for _, begun in known[2:]] + [None]
+        changes += [
+            Change(former, new, begun, until)
+            for ((former, _), (new, begun)), until in zip(pairwise(known), ends, strict=False)
+        ]
+    return sorted(changes, key=_newest_first)
+
+
+def sessions_of(first: pl.DataFrame, judge: Judge, since: date, until: date) -> pl.DataFrame:
+    """Return the scores by a judge of sessions of some dates (half-open)."""
+    is_judge = pl.all_horizontal(
+        pl.col(name) == value for name, value in zip(JUDGE, astuple(judge), strict=True)
+    )
+    return first.filter(is_judge, pl.col("session_date").is_between(since, until, closed="left"))
+
+
+def _spells(first: pl.DataFrame) -> Iterator[tuple[Judge, date]]:
+    """Yield each judge of each profile with the first of the dates in a row that it judged."""
+    counted = first.group_by("session_date", *JUDGE).agg(
+        pl.len().alias("sessions"), pl.col("completed_at").max()
+    )
+    order = ("judge_profile_id", "session_date", "sessions", "completed_at", *JUDGE)
+    by_date = counted.sort(order).unique(
+        ["judge_profile_id", "session_date"], keep="last", maintain_order=True
+    )
+    rows: Iterable[tuple[object, ...]] = by_date.select(*JUDGE, "session_date").iter_rows()
+    judged = [(Judge(*row[:-1]), row[-1]) for row in rows]  # type: ignore[arg-type]
+    for judge, dates in groupby(judged, key=lambda each: each[0]):
+        yield judge, next(dates)[1]  # type: ignore[misc]
+
+
+def _newest_first(change: Change) -> tuple[bool, int, str]:
+    begun = change.changed_on
+    return begun is not None, 0 if begun is None else -begun.toordinal(), change.profile_id

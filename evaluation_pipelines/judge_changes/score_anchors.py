@@ -1,0 +1,292 @@
+"""Scoring of the anchors of a change by its former and its new judge."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from evaluation_pipelines.judge_changes.current import anchor_plan
+from evaluation_pipelines.judge_changes.domain.judge_change import AnchorScorings
+from evaluation_pipelines.judge_changes.domain.judges import Change, Judge
+from evaluation_pipelines.judge_changes.draw_anchors import DrawnAnchors, draw_anchors
+from evaluation_pipelines.judge_changes.frame import JudgeHistory
+from evaluation_pipelines.judge_changes.ledger.anchor_scores import AnchorKey, anchor_scorings
+from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
+from evaluation_pipelines.judging.find_due import Candidate, is_abandoned
+from evaluation_pipelines.judging.judge import utc_now
+from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import JudgePlan
+from evaluation_pipelines.judging.runner.candidates import (
+    RunStores,
+    expire_leases_of_dead_processes,
+    judge_candidates,
+)
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
+from evaluation_pipelines.storage.stores import Stores
+
+_PROBES = 3
+"""Anchors by which a judge that has scored none yet is tried."""
+
+
+@dataclass(slots=True)
+class AnchorReport:
+    """What a run did.
+
+    Attributes:
+        anchors: Anchors that count.
+        finished: Those that both judges have scored.
+        reports: Report of each step.
+        refusal: Why one of the judges cannot be called; ``None`` if both answer.
+    """
+
+    anchors: int = 0
+    finished: int = 0
+    reports: list[JudgeReport] = field(default_factory=list)
+    refusal: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether both judges have scored all anchors."""
+        return 0 < self.anchors == self.finished
+
+    @property
+    def calls(self) -> int:
+        """Replies of the judges."""
+        return sum(each.calls for each in self.reports)
+
+    @property
+    def cost_usd(self) -> float:
+        """Cost of the replies with a known cost."""
+        return sum(each.cost_usd for each in self.reports)
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the run did not finish, each reason once."""
+        reasons = [
+            reason
+            for each in self.reports
+            for reason in (each.stop_reason, *each.explanations.values(), *each.failed)
+            if reason
+        ]
+        return list(dict.fromkeys(reasons))
+
+
+@dataclass(slots=True)
+class AnchorRun:
+    """One run over the anchors of a change; a later one continues where it ended."""
+
+    stores: Stores
+    history: JudgeHistory
+    change: Change
+    triggered_by: str
+    max_cost_usd: float | None = None
+    progress: Progress = field(default_factory=Silent)
+    clock: Callable[[], datetime] = utc_now
+    _report: AnchorReport = field(default_factory=AnchorReport)
+    _tried: set[tuple[Judge, AnchorKey]] = field(default_factory=set)
+
+    def run(self) -> AnchorReport:
+        """Draw anchors if there are none, and score what is not scored yet, within the budget.
+
+        Raises:
+            NoSuchJudgeError: A judge cannot be asked again.
+            NoAnchorsError: There is no session to draw.
+            LakeError: A file cannot be read.
+            LedgerError: The ledger cannot be used.
+        """
+        stores, change = self.stores, self.change
+        judges = (change.former, change.new)
+        plans = {judge: anchor_plan(stores, judge) for judge in judges}
+        limits = judge_budget_limits(stores.settings)
+        amounts = [each for each in (limits.max_run_usd, self.max_cost_usd) if each is not None]
+        money = min(amounts, default=None)
+        budget = Budget(replace(limits, max_sessions=None, max_run_usd=money))
+        expire_leases_of_dead_processes(ScoreStore(stores.ledger, ANCHOR_SCORES), self.clock())
+        drawn = draw_anchors(stores, self.history, change, self.clock())
+        paced = PacedProgress(self.progress)
+        paced.begin("scoring anchors", len(self._open(drawn, judges)))
+        while self._round(drawn, plans, budget, paced):
+            drawn = draw_anchors(stores, self.history, change, self.clock())
+        self._count(drawn)
+        return self._report
+
+    def _round(
+        self,
+        drawn: DrawnAnchors,
+        plans: dict[Judge, JudgePlan],
+        budget: Budget,
+        progress: Progress,
+    ) -> bool:
+        """Score the anchors by both judges; return whether another round may do more."""
+        todo = {judge: list(self._candidates(drawn, judge, plan)) for judge, plan in plans.items()}
+        if not any(todo.values()):
+            return False
+        for judge, candidates in todo.items():
+            if not self._score_by(judge, candidates, budget, progress):
+                self._note_refusal(judge, todo, budget, progress)
+                return False
+        AnchorStore(self.stores.ledger).note_refusal(self.change.change_id, None)
+        return True
+
+    def _score_by(
+        self, judge: Judge, candidates: Sequence[Candidate], budget: Budget, progress: Progress
+    ) -> bool:
+        """Score all candidates by one judge; return False if the run cannot go on.
+
+        A judge that has not scored any anchor yet is tried on a few first.
+        """
+        if self._has_scored(judge):
+            return self._score(judge, candidates, budget, progress)
+        first, rest = candidates[:_PROBES], candidates[_PROBES:]
+        if not self._score(judge, first, budget, progress):
+            return False
+        if first and not self._has_scored(judge):
+            return False
+        return self._score(judge, rest, budget, progress)
+
+    def _note_refusal(
+        self,
+        judge: Judge,
+        todo: Mapping[Judge, Sequence[Candidate]],
+        budget: Budget,
+        progress: Progress,
+    ) -> None:
+        """Note that the endpoint refuses a judge, if the other judge is answered."""
+        last = self._report.reports[-1]
+        reason = last.stop_reason if last.is_endpoint_down else next(iter(last.failed), None)
+        (other,) = (each for each in todo if each != judge)
+        untried = [each for each in todo[other] if (other, _key(each)) not in self._tried]
+        if reason is None or not untried:
+            return
+        self._score(other, untried[:1], budget, progress)
+        if self._report.reports[-1].totals:
+            which = "former" if judge == self.change.former else "new"
+            self._report.refusal = f"the {which} judge, {judge.model}, was refused: {reason}"
+            store = AnchorStore(self.stores.ledger)
+            store.note_refusal(self.change.change_id, self._report.refusal)
+
+    def _score(
+        self, judge: Judge, candidates: Sequence[Candidate], budget: Budget, progress: Progress
+    ) -> bool:
+        """Score candidates by one judge; return False if the run was stopped."""
+        if not candidates:
+            return True
+        settings = self.stores.settings
+        lease = Lease(new_owner(), settings.judge_lease_seconds)
+        scores = ScoreStore(self.stores.ledger, ANCHOR_SCORES)
+        report = JudgeReport(candidates=len(candidates))
+        self._report.reports.append(report)
+        self._tried |= {(judge, _key(each)) for each in candidates}
+        run = RunStores(self.stores, scores, lease, self.clock)
+        step = _OneStep(progress)
+        judge_candidates(run, budget, report, candidates, self.triggered_by, step)
+        return report.stop_reason is None and not report.deferred
+
+    def _candidates(
+        self, drawn: DrawnAnchors, judge: Judge, plan: JudgePlan
+    ) -> Iterator[Candidate]:
+        """Yield the anchors that a judge has not scored, those in progress first."""
+        unfinished = self._unfinished(judge)
+        taken, now = {}, self.clock()
+        for key, score in unfinished.items():
+            taken[key] = None if is_abandoned(score, now) else score
+        wanted = self._open(drawn, (judge,))
+        ordered = sorted(wanted, key=lambda pair: pair[1] not in unfinished)
+        for _, key in ordered:
+            window = drawn.windows.get(key[:2])
+            is_taken = taken.get(key) is not None
+            if window is not None and not is_taken and (judge, key) not in self._tried:
+                yield Candidate(window, plan, None, unfinished.get(key))
+
+    def _unfinished(self, judge: Judge) -> dict[AnchorKey, Score]:
+        open_scores = ScoreStore(self.stores.ledger, ANCHOR_SCORES).open_scores()
+        return {
+            (each.organization_id, each.session_key, each.content_hash): each
+            for each in open_scores
+            if _judge(each) == judge
+        }
+
+    def _open(self, drawn: DrawnAnchors, judges: Sequence[Judge]) -> list[tuple[Judge, AnchorKey]]:
+        """Return the anchors that judges have not scored."""
+        scorings = {judge: self._scorings(judge) for judge in judges}
+        keys = [(*each.session.key, each.session.content_hash) for each in drawn.anchors]
+        return [
+            (judge, key) for judge in judges for key in keys if not _is_scored(scorings[judge], key)
+        ]
+
+    def _has_scored(self, judge: Judge) -> bool:
+        return any(each.totals for each in self._scorings(judge).values())
+
+    def _scorings(self, judge: Judge) -> dict[AnchorKey, AnchorScorings]:
+        return anchor_scorings(self.stores.ledger, judge)
+
+    def _count(self, drawn: DrawnAnchors) -> None:
+        unscored = {key for _, key in self._open(drawn, (self.change.former, self.change.new))}
+        self._report.anchors = len(drawn.anchors)
+        self._report.finished = len(drawn.anchors) - len(unscored)
+
+
+class PacedProgress:
+    """Progress of all steps together, which adds the rate to every detail."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown, self._done, self._began = shown, 0, time.monotonic()
+
+    def begin(self, what: str, total: int) -> None:
+        """Start the only bar."""
+        self._shown.begin(what, total)
+
+    def advance(self, units: int) -> None:
+        """Advance by ``units``."""
+        self._done += units
+        self._shown.advance(units)
+
+    def tell(self, detail: str) -> None:
+        """Show a detail and the rate."""
+        rate = self._done / max(time.monotonic() - self._began, 1e-9)
+        self._shown.tell(f"{detail}, {60 * rate:.0f} a minute")
+
+
+class _OneStep:
+    """Progress of one step of several: the bar has begun already."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+
+    def begin(self, what: str, total: int) -> None:
+        """Do nothing."""
+
+    def advance(self, units: int) -> None:
+        """Advance by ``units``."""
+        self._shown.advance(units)
+
+    def tell(self, detail: str) -> None:
+        """Show a detail."""
+        self._shown.tell(detail)
+
+
+def _key(candidate: Candidate) -> AnchorKey:
+    window = candidate.window
+    return window.organization_id, window.session_key, window.content_hash
+
+
+def _judge(score: Score) -> Judge:
+    return Judge(
+        score.judge_profile_id,
+        score.judge_profile_version,
+        score.judge_model,
+        score.rubric,
+        score.prompt_hash,
+    )
+
+
+def _is_scored(scorings: dict[AnchorKey, AnchorScorings], key: AnchorKey) -> bool:
+    found = scorings.get(key)
+    return found is not None and bool(found.totals)

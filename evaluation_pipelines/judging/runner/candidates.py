@@ -1,0 +1,67 @@
+"""Scoring of candidates by one event loop, and the end of leases of processes that have ended."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.find_due import Candidate
+from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
+from evaluation_pipelines.judging.runner.run_context import BudgetGate, RunContext
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.runner import Runner
+from evaluation_pipelines.progress import Progress
+from evaluation_pipelines.storage.lease_owner import is_gone
+from evaluation_pipelines.storage.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class RunStores:
+    """Where a run reads sessions and writes scorings, and the lease that it holds on them."""
+
+    stores: Stores
+    scores: ScoreStore
+    lease: Lease
+    clock: Callable[[], datetime]
+
+
+def judge_candidates(
+    run: RunStores,
+    budget: Budget,
+    report: JudgeReport,
+    candidates: Sequence[Candidate],
+    triggered_by: str,
+    progress: Progress,
+) -> None:
+    """Judge ``candidates`` within the budget and count the results in ``report``.
+
+    After an error or an interruption their scorings are released, with the replies received so far.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    stores, lease = run.stores, run.lease
+    ledger = LedgerWriter(run.scores)
+    gate = BudgetGate(budget)
+    context = RunContext(ledger, gate, stores.lake, stores.settings, lease, run.clock)
+    try:
+        asyncio.run(Runner(context, report, triggered_by, progress).judge(candidates))
+    except BaseExceptionGroup as group:  # of tasks: the first one ended all others
+        raise _first(group) from group
+    finally:
+        ledger.close()
+        run.scores.release(lease.owner)
+
+
+def expire_leases_of_dead_processes(scores: ScoreStore, now: datetime) -> None:
+    """Make scorings of dead processes, and the money that they reserved, available now."""
+    for owner in filter(is_gone, scores.lease_owners()):
+        scores.expire(owner, now)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,84 @@
+"""Content of the page about judge changes, prepared for its template."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from statistics import fmean
+from typing import Any
+
+from evaluation_pipelines.formatting import DASH, points, signed
+from evaluation_pipelines.judge_changes.domain.drawing import Stratum
+from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange, ScoredAnchor
+from evaluation_pipelines.judge_changes.domain.words import (
+    METHOD,
+    headline,
+    judges_line,
+    sentences,
+    title,
+)
+from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
+
+TITLE = "Did the agents change, or the judge?"
+NO_CHANGE = "The judge has not changed: all scores of a profile are of one judge."
+
+STRATUM_HEADINGS = (
+    "Label",
+    "Model",
+    "Sessions #",
+    "Anchors #",
+    "Former judge #",
+    "New judge #",
+    "Difference #",
+)
+
+
+def page_content(changes: Sequence[JudgeChange], now: datetime) -> dict[str, Any]:
+    """Return the values of the template by name; texts are not escaped yet."""
+    return {
+        "title": TITLE,
+        "made": f"As of {now:%Y-%m-%d %H:%M} UTC. Scores of judges, 0-100.",
+        "no_change": None if changes else NO_CHANGE,
+        "changes": [_change(each) for each in changes],
+        "headings": STRATUM_HEADINGS,
+        "method": METHOD,
+    }
+
+
+def stratum_rows(found: JudgeChange) -> list[tuple[str, ...]]:
+    """Return sessions, anchors and mean scores by label and model, as texts."""
+    strata: dict[Stratum, list[ScoredAnchor]] = {}
+    for each in found.counted:
+        strata.setdefault(each.anchor.session.stratum, []).append(each)
+    return [
+        (
+            label,
+            model or "unknown",
+            str(scored[0].anchor.stratum_sessions),
+            str(len(scored)),
+            *_means(scored),
+        )
+        for (label, model), scored in strata.items()
+    ]
+
+
+def _means(scored: Sequence[ScoredAnchor]) -> tuple[str, str, str]:
+    totals = [
+        (each.former.score, each.new.score)
+        for each in scored
+        if each.former.score is not None and each.new.score is not None
+    ]
+    if not totals:
+        return DASH, DASH, DASH
+    former, new = (fmean(each) for each in zip(*totals, strict=True))
+    return points(former), points(new), signed(new - former)
+
+
+def _change(found: JudgeChange) -> dict[str, Any]:
+    return {
+        "title": title(found.change),
+        "judges": judges_line(found.change),
+        "headline": headline(found),
+        "sentences": sentences(found),
+        "is_bridged": found.is_bridged,
+        "picture": before_bridge_after(found),
+        "strata": stratum_rows(found),
+    }

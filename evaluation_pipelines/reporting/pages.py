@@ -1,0 +1,76 @@
+"""Self-contained HTML pages: templates, the policy of their content, and files."""
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import LONGEST_SENTENCE
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_LONGEST_TEXT = 200
+
+
+def render_page(name: str, content: Mapping[str, object]) -> str:
+    """Return a template with its content and the common style and script; texts are escaped."""
+    return (
+        _environment()
+        .get_template(f"{name}.html")
+        .render(content, css=_file("css"), script=_file("js"), policy=content_security_policy())
+    )
+
+
+def content_security_policy() -> str:
+    """Return a policy that allows inline styles and our own script, and loads nothing."""
+    digest = base64.b64encode(hashlib.sha256(_file("js").encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:
+    """Return printable text on one line, cut at ``longest`` characters; it is not escaped."""
+    text = str(value)
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Replace a page as a whole.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    staged = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        staged.write_text(text, encoding="utf-8")
+        staged.replace(path)
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def _file(suffix: str) -> str:
+    return (_TEMPLATES / f"comparison_report.{suffix}").read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters["line"] = one_line
+    environment.filters["sentence"] = _sentence
+    return environment
+
+
+def _sentence(value: object) -> str:
+    """Return a sentence on one line, without a line break between a number and its unit."""
+    return one_line(value, LONGEST_SENTENCE).replace(" %", "\N{NO-BREAK SPACE}%")

@@ -1,0 +1,99 @@
+"""``judge changes`` and ``judge anchors``."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import says, score_reply
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.program import Program
+
+
+@pytest.fixture
+def judge(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
+    """Six sessions of February 6, 2025 by judge-1 (60 points), and the settings of judge-2 (70)."""
+    land(program, "first.jsonl", 0)
+    with open_judge_endpoint() as endpoint:
+        endpoint.always_as("judge-1", says(score_reply(60)))
+        endpoint.always_as("judge-2", says(score_reply(70)))
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        assert program("judge", "run").code == 0
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-2")
+        yield endpoint
+
+
+def land(program: Program, name: str, day: int) -> None:
+    """Land, ingest and build a session of each of six people."""
+    lines = [
+        session_with_texts(
+            f"s{day}-{person}",
+            (day - 480) * DAY_S + 60 * person,
+            user__email=f"p{person}@example.com",
+        )
+        for person in range(6)
+    ]
+    program.land(name, b"".join(lines))
+    program("ingest")
+    program("build")
+
+
+def test_a_change_is_announced_measured_and_shown(program: Program, judge: JudgeEndpoint) -> None:
+    land(program, "second.jsonl", 1)
+    assert program("judge", "run").code == 0
+    shown = program("judge", "changes")
+    assert shown.code == 0
+    assert "default: another model since 2025-02-07" in shown.out
+    assert "Not measured yet: scores before and after must not be compared." in shown.out
+
+    # These sessions are of 2025: a change of so long ago is measured by its id only.
+    assert "No recent change of a judge waits" in program("judge", "anchors").out
+    change_id = re.findall(r"^[0-9a-f]{12}", shown.out, re.MULTILINE)[0]
+    requests = len(judge.requests)
+    estimated = program("judge", "anchors", change_id, "--estimate")
+    assert (estimated.code, len(judge.requests)) == (0, requests)
+    # Six sessions, two judges, three samples.
+    assert "6 anchors, 36 calls left, at an unknown price" in estimated.out
+
+    scored = program("judge", "anchors", change_id)
+    assert (scored.code, scored.err) == (0, "")
+    assert "6 of 6 anchors scored by both judges, 36 calls, $0.00" in scored.out
+    assert "the judge makes +10.0 (+10.0 to +10.0) and the agents +0.0" in scored.out
+    (record,) = json.loads(program("judge", "changes", "--format", "json").out)["judge_changes"]
+    assert (record["trend"], record["judges_part"], record["agents_part"]) == ("bridged", 10, 0)
+    page = program("judge", "changes", "--format", "html").out
+    assert "Did the agents change, or the judge?" in page
+    assert "| general |" in program("judge", "changes", "--format", "markdown").out
+    assert program("judge", "changes", "--format", "csv").out.count("\n") == 2
+    again = program("judge", "anchors", change_id)
+    assert "6 anchors, nothing left to score" in again.out
+
+
+@pytest.mark.usefixtures("judge")
+def test_an_unknown_change_is_refused(program: Program) -> None:
+    refused = program("judge", "anchors", "0123456789ab")
+
+    assert refused.code == 2
+    assert "there is no change 0123456789ab" in refused.err
+
+
+def test_a_judge_that_never_changed_is_said(
+    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+
+    assert program("judge", "changes").out == (
+        "The judge has not changed: all scores of a profile are of one judge.\n"
+    )
+    assert "No recent change of a judge waits for anchors" in program("judge", "anchors").out
+    assert judge.requests
+
+
+def test_without_an_endpoint_nothing_is_drawn(program: Program) -> None:
+    asked = program("judge", "anchors")
+
+    assert (asked.code, asked.err.startswith("error: no judge")) == (1, True)

@@ -1,0 +1,87 @@
+"""Weighted means with errors of people, by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
+from evaluation_pipelines.judge_changes.domain.clustered import Mean, weighted_mean
+
+
+def array(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.asarray(values, dtype=np.float64)
+
+
+def test_one_value_a_person_is_students_interval() -> None:
+    found = weighted_mean(array(1, 2, 6), np.ones(3), np.arange(3))
+
+    # Mean 3, squares 4 + 1 + 9 = 14, variance 14 / 2 / 3 = 7 / 3, 2 degrees of freedom: t = 4.3027.
+    assert (found.value, found.people, found.sessions) == (3, 3, 3)
+    assert found.variance == pytest.approx(7 / 3)
+    assert found.freedom == pytest.approx(2)
+    assert found.half_width == pytest.approx(4.3027 * (7 / 3) ** 0.5, abs=1e-3)
+
+
+def test_people_with_as_many_sessions_count_by_their_means() -> None:
+    values, people = array(0, 2, 3, 5, 9, 11), np.asarray([0, 0, 1, 1, 2, 2])
+    found = weighted_mean(values, np.ones(6), people)
+
+    # Means 1, 4 and 10: mean 5, squares 16 + 1 + 25 = 42, variance 42 / 2 / 3 = 7.
+    assert found.value == pytest.approx(5)
+    assert found.variance == pytest.approx(7)
+    assert found.freedom == pytest.approx(2)
+
+
+def test_weights_are_those_of_the_sessions() -> None:
+    found = weighted_mean(array(10, 20), array(3, 1), np.arange(2))
+
+    # (3 * 10 + 20) / 4. With one session a person, people are alike by nothing but themselves:
+    # shares 3/4 and 1/4, sum of squares 10/16; residuals -2.5 and 7.5.
+    # 9/16 * 6.25 / (1 - 3/2 + 5/8) + 1/16 * 56.25 / (1 - 1/2 + 5/8) = 28.125 + 3.125.
+    assert found.value == pytest.approx(12.5)
+    assert found.variance == pytest.approx(31.25)
+    # Two people leave one degree of freedom, whatever their shares.
+    assert found.freedom == pytest.approx(1)
+
+
+def test_a_person_with_most_of_the_sessions_leaves_few_degrees_of_freedom() -> None:
+    random = np.random.default_rng(3)
+    people = np.repeat(np.arange(5), [60, 15, 15, 15, 15])
+    values = random.normal(0, 1, 120) + random.normal(0, 4, 5)[people]
+
+    # Half of the weight is one person's: less than 2 instead of 4.
+    assert weighted_mean(values, np.ones(120), people).freedom < 2
+
+
+def test_a_single_person_has_no_error() -> None:
+    found = weighted_mean(array(1, 3), np.ones(2), np.zeros(2, dtype=np.int64))
+
+    assert (found.value, found.variance, found.half_width) == (2, None, None)
+    assert (found.estimate.low, found.estimate.high) == (None, None)
+
+
+def test_unknown_persons_are_one_unit_and_no_person() -> None:
+    people = np.asarray([UNKNOWN_PERSON, UNKNOWN_PERSON, 1, 2])
+    found = weighted_mean(array(1, 3, 2, 2), np.ones(4), people)
+
+    assert (found.people, found.sessions) == (2, 4)
+    assert found.variance is not None
+
+
+def test_equal_values_have_no_error() -> None:
+    found = weighted_mean(np.full(4, 7.0), np.ones(4), np.asarray([0, 0, 1, 1]))
+
+    assert (found.value, found.variance, found.half_width) == (7, 0, 0)
+
+
+def test_a_difference_adds_the_variances() -> None:
+    one, other = Mean(5, 4.0, 8, 9, 50), Mean(3, 2.0, 4, 5, 40)
+    found = one.minus(other)
+
+    # Degrees of freedom after Welch: the square of 6 over the sum of 16 / 8 and 4 / 4.
+    assert (found.value, found.variance, found.freedom) == (2, 6, 12)
+    assert (found.people, found.sessions) == (5, 40)
+    assert found.half_width == pytest.approx(stats.t.ppf(0.975, 12) * 6**0.5)
+    assert one.minus(Mean(3, None, 0, 1, 2)).variance is None
+    exact = Mean(1, 0.0, 4, 5, 10)
+    assert exact.minus(exact).half_width == 0

@@ -1,0 +1,240 @@
+"""Anchors from the drawing to the bridge, with an endpoint that answers over HTTP."""
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.judge_scores import unpublished_dates
+from evaluation_pipelines.judge_changes.cost import estimate_cost
+from evaluation_pipelines.judge_changes.ledger.anchor_scores import anchor_scorings
+from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
+from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.progress import Silent
+from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED
+from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
+from evaluation_pipelines_tests.judge_changes.changed import (
+    changed_judge,
+    measured,
+    only_change,
+    run_anchors,
+)
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
+from evaluation_pipelines_tests.judged import Judged
+
+
+def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        before = len(judge.requests)
+        _, change = only_change(judged)
+        assert (change.former.model, change.new.model) == ("judge-1", "judge-2")
+        assert change.changed_on == date(2026, 6, 4)
+        assert measured(judged).state == "not drawn"
+
+        report = run_anchors(judged)
+        # 18 sessions of three days, two judges, three samples; missing tools are not asked for.
+        assert (report.anchors, report.finished, report.calls) == (18, 18, 108)
+        asked = judge.requests[before:]
+        assert Counter((each.body["model"], each.turn) for each in asked) == {
+            ("judge-1", "score"): 54,
+            ("judge-2", "score"): 54,
+        }
+        found = measured(judged)
+
+    assert (found.state, found.is_bridged) == ("measured", True)
+    parts = found.split
+    assert parts is not None
+    # 60 and 70 points from every judgment: all of the shift is the judge's, without any error.
+    assert (parts.former.value, parts.new.value) == (60, 70)
+    assert parts.judges_part.estimate.value == pytest.approx(10)
+    assert parts.judges_part.half_width == pytest.approx(0)
+    assert parts.shift is not None
+    assert parts.shift.value == pytest.approx(10)
+    assert parts.agents_part is not None
+    assert parts.agents_part.value == pytest.approx(0)
+    assert (parts.judges_part.people, parts.clustered_by) == (6, "person")
+    assert (parts.before is not None and parts.before.sessions) == 18
+    assert (parts.after is not None and parts.after.sessions) == 12
+
+
+def test_a_run_continues_where_the_budget_ended_the_last_one(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        history, change = only_change(judged)
+        stores = judged.workplace.stores
+        estimate = estimate_cost(stores, history, change, judged.now)
+        assert (estimate.anchors, estimate.calls) == (18, 108)
+        # judge-1 has no list price: its cost, and with it the sum, is unknown.
+        assert estimate.cost_usd is None
+
+        first = run_anchors(judged, max_cost_usd=0.0)
+        assert (first.calls, first.finished) == (0, 0)
+        assert "the price of the model is unknown" in first.problems[0]
+        assert measured(judged).state == "incomplete"
+        assert run_anchors(judged).is_finished
+        requests = len(judge.requests)
+        assert run_anchors(judged).is_finished
+        assert len(judge.requests) == requests
+        assert estimate_cost(stores, history, change, judged.now).calls == 0
+
+
+@pytest.fixture
+def interrupt() -> Iterator[None]:
+    """Handle Ctrl-C even if a shell has started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Interrupted(Silent):
+    """Progress that interrupts the run after some anchors, as a user would."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def advance(self, units: int) -> None:
+        """Count down."""
+        self.left -= units
+        if not self.left:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("interrupt")
+def test_a_run_continues_where_a_user_stopped_the_last_one(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge, judge_concurrency=2) as judged:
+        before = len(judge.requests)
+        with pytest.raises(KeyboardInterrupt):
+            run_anchors(judged, progress=Interrupted(after=8))
+        scores = ScoreStore(judged.workplace.ledger, ANCHOR_SCORES)
+        assert scores.lease_owners() == []
+        assert measured(judged).state == "incomplete"
+
+        assert run_anchors(judged).is_finished
+        # Replies that had arrived are not asked for again: at most the calls in flight are.
+        assert 108 <= len(judge.requests) - before <= 108 + 2
+
+
+def test_a_former_model_that_the_endpoint_refuses_cuts_the_trend(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        judge.always_as("judge-1", http_error(404, "no such model"))
+        report = run_anchors(judged)
+        assert report.refusal is not None
+        assert report.refusal.startswith("the former judge, judge-1, was refused: ")
+        found = measured(judged)
+        assert (found.state, found.is_bridged) == ("impossible", False)
+        assert found.reason == report.refusal
+
+        judge.always_as("judge-1", says(score_reply(60)))
+        again = run_anchors(judged)
+        assert (again.refusal, again.is_finished) == (None, True)
+        assert measured(judged).is_bridged
+
+
+def test_an_endpoint_that_is_down_refuses_no_judge(tmp_path: Path, judge: JudgeEndpoint) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        for model in ("judge-1", "judge-2"):
+            judge.always_as(model, http_error(401, "bad key"))
+        report = run_anchors(judged)
+        assert (report.refusal, report.calls) == (None, 0)
+        assert "bad key" in report.problems[0]
+        assert measured(judged).state == "incomplete"
+
+
+def test_a_session_that_cannot_be_scored_is_replaced_or_left_out(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        # The first judgment of all is refused by the content filter, for good.
+        assert run_anchors(judged, max_cost_usd=0.0).calls == 0
+        judge.script(http_error(400, "content_filter"))
+        report = run_anchors(judged)
+
+        # All 18 sessions are anchors: there is none to take its place.
+        assert (report.anchors, report.finished) == (17, 17)
+        found = measured(judged)
+        (replaced,) = (each for each in found.anchors if each.anchor.replaced_because)
+        assert "content_filter" in (replaced.anchor.replaced_because or "")
+        assert found.is_bridged
+
+
+def test_sessions_whose_texts_are_gone_are_no_anchors(tmp_path: Path, judge: JudgeEndpoint) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        run_anchors(judged, max_cost_usd=0.0)
+        _forget_texts(judged, pl.col("session_id") == "s0-3")
+        report = run_anchors(judged)
+
+        assert (report.anchors, report.finished) == (17, 17)
+        (gone,) = (each for each in measured(judged).anchors if each.anchor.replaced_because)
+        assert gone.anchor.session.session_key == "s0-3#baseline-1"
+        assert gone.anchor.replaced_because == "its texts are no longer there"
+        # What both judges have scored counts, whatever becomes of the texts.
+        _forget_texts(judged, pl.lit(value=True))
+        assert run_anchors(judged).anchors == 17
+
+
+def test_anchor_scores_are_no_scores_of_their_sessions(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        before = judged.scores("s0-0#baseline-1")
+        run_anchors(judged)
+        stores = judged.workplace.stores
+
+        assert judged.scores("s0-0#baseline-1") == before
+        assert unpublished_dates(stores) == set()
+        assert judged.run().states == {"scored": 30}
+
+
+def test_money_for_anchors_counts_against_the_day(tmp_path: Path, judge: JudgeEndpoint) -> None:
+    with changed_judge(tmp_path, judge) as judged:
+        _, change = only_change(judged)
+        ledger = judged.workplace.ledger
+        before = _left(judged)
+        run_anchors(judged)
+        costs = [each.cost_usd for each in anchor_scorings(ledger, change.new).values()]
+        spent = sum(each or 0.0 for each in costs)
+
+        assert spent > 0
+        assert before - _left(judged) == pytest.approx(spent, abs=1e-4)
+
+
+def _left(judged: Judged) -> float:
+    """Return what is left of 100 dollars of the day."""
+    with reading(judged.workplace.ledger.engine) as connection:
+        try:
+            check_day_budget(connection, DayReservation(100.0, max_day_usd=100.0), judged.now)
+        except DayBudgetReachedError as error:
+            found = re.search(r"\$([0-9.]+) spent or reserved", error.refused.reason)
+            assert found is not None
+            return 100.0 - float(found[1])
+    return 100.0
+
+
+def _forget_texts(judged: Judged, which: pl.Expr) -> None:
+    """Delete texts of June 1; figures stay."""
+    day, lake = date(2026, 6, 1), judged.workplace.lake
+    manifest = Manifest(judged.workplace.ledger)
+    kept = lake.read(EVENT_TEXTS_LANDED, [day]).filter(~which)
+    parts = [each.part_id for each in manifest.current(EVENT_TEXTS_LANDED.name, day)]
+    manifest.replace(
+        parts, lake.write_part(kept, EVENT_TEXTS_LANDED, day, f"kept-{kept.height}"), judged.now
+    )
+    if kept.is_empty():
+        assert lake.read(EVENT_TEXTS_LANDED, [day]).is_empty()
