@@ -20,7 +20,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
 from evaluation_pipelines.storage.store import refuse_link, share
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Changes when a table or column is renamed, removed or changes its meaning."""
 
 _READABLE_FROM = "v1.0.0"

@@ -58,8 +58,14 @@ def put_regressions(workplace: Workplace, **states: str) -> None:
             "recent_score": 70.0,
             "before_score": 80.0,
             "change": -10.0,
+            "change_low": -15.0,
+            "change_high": -5.0,
+            "window_since": NOW - timedelta(days=7),
             "recent_runs": 30,
             "before_runs": 90,
+            "before_days": 90,
+            "people": 3,
+            "worst_sessions": ["s1#baseline-1"],
         }
         for model, state in states.items()
     ]
