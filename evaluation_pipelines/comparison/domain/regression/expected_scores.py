@@ -75,9 +75,16 @@ class ExpectedScores:
         return np.asarray(self.inverse @ self.levels.counts(self.runs, self.runs.scores))
 
     @cached_property
-    def parameters(self) -> float:
-        """Effective number of levels that were estimated."""
-        return float(np.sum(self.inverse * self.products))
+    def by_day(self) -> Numbers:
+        """How many runs of each day (rows, from the first one on) have each level."""
+        of, days = self.levels, self.runs.days - self.runs.days.min()
+        number, sizes = int(days.max()) + 1, (1, of.classes, of.people)
+        codes = (np.zeros_like(days), self.runs.classes, self.runs.people)
+        parts = [
+            np.bincount(days * size + code, minlength=number * size).reshape(number, size)
+            for size, code in zip(sizes, codes, strict=True)
+        ]
+        return np.concatenate(parts, axis=1).astype(np.float64)
 
     def of_runs(self, runs: Arm) -> Numbers:
         """Return the expected score of each run."""
@@ -87,9 +94,9 @@ class ExpectedScores:
         """Return how the mean expected score of some runs was made.
 
         Returns:
-            The weight of each run of the days before, and the variance of the mean in units of the
+            The weight of all runs of each day, and the variance of the mean in units of the
             variance of a run: that of the estimates, and that of people and classes not seen.
         """
         shares = self.levels.counts(runs) / len(runs)
         solved = self.inverse @ shares
-        return self.levels.of_runs(self.runs, solved), float(shares @ solved)
+        return self.by_day @ solved, float(shares @ solved)

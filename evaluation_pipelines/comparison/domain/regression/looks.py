@@ -99,7 +99,7 @@ def shortage_of_window(window: Arm) -> str | None:
     """Return what a window lacks; None if it has enough."""
     if len(window) < SMALLEST_WINDOW:
         return f"{len(window)} of {SMALLEST_WINDOW} runs in the last {LONGEST_WINDOW} days"
-    days = len(np.unique(window.days))
+    days = _number_of_days(window)
     if days < SMALLEST_WINDOW_DAYS:
         return f"runs on {days} of {SMALLEST_WINDOW_DAYS} days in the last {LONGEST_WINDOW} days"
     return None
@@ -108,15 +108,19 @@ def shortage_of_window(window: Arm) -> str | None:
 def shortage_of_baseline(before: Arm, since: int) -> str | None:
     """Return what the days before a window lack; None if they have enough."""
     if len(before) < SMALLEST_BASELINE:
-        return f"{len(before)} of {SMALLEST_BASELINE} runs before them"
-    span, days = since - int(before.days[0]), len(np.unique(before.days))
+        return f"{len(before)} of {SMALLEST_BASELINE} runs before the recent weeks"
+    span, days = since - int(before.days[0]), _number_of_days(before)
     if span < SMALLEST_SPAN:
-        return f"{span} of {SMALLEST_SPAN} days of history before them"
+        return f"{span} of {SMALLEST_SPAN} days of history before the recent weeks"
     if days < SMALLEST_DAYS:
-        return f"runs on {days} of {SMALLEST_DAYS} days before them"
+        return f"runs on {days} of {SMALLEST_DAYS} days before the recent weeks"
     if np.ptp(before.scores) == 0 and failed_below(before.scores) is None:
-        return "scores that vary: all before them are the same"
+        return "scores that vary: all before the recent weeks are the same"
     return None
+
+
+def _number_of_days(runs: Arm) -> int:
+    return 1 + int(np.count_nonzero(np.diff(runs.days)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +154,4 @@ def _before(runs: Arm, since: int, levels: Levels) -> _Before | None:
         return None
     below = failed_below(before.scores)
     scored = before if below is None else before.only(before.scores >= below)
-    return _Before(since, before, levels, ScoresBefore(scored, since, levels), below)
+    return _Before(since, before, levels, ScoresBefore(scored, levels), below)

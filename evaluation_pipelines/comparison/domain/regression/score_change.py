@@ -55,12 +55,10 @@ class ScoresBefore:
 
     Attributes:
         runs: The runs.
-        end: The day after the last one: the first day of the window.
         levels: Which task classes and people are told apart.
     """
 
     runs: Arm
-    end: int
     levels: Levels
 
     @cached_property
@@ -71,8 +69,7 @@ class ScoresBefore:
     @cached_property
     def spread(self) -> DaySpread:
         """How much their days and runs vary."""
-        errors = self.runs.scores - self.expected.of_runs(self.runs)
-        return DaySpread.of(errors, self.runs.days, self.end, self.expected.parameters)
+        return DaySpread.of(self.expected)
 
     @property
     def varies(self) -> bool:
@@ -86,7 +83,7 @@ class ScoresBefore:
         spread = self.spread
         variance = (
             spread.of_mean(window.days)
-            + spread.of_days(weights, self.runs.days)
+            + spread.of_days(weights)
             + spread.by_week * spread.within * estimated
         )
         error = max(math.sqrt(variance), _TINY)

@@ -93,7 +93,7 @@ def test_a_new_model_says_what_it_lacks() -> None:
     row = watched(daily(lower(0, 0), range(1, 21)))
     assert (row["state"], row["missing"]) == (
         "insufficient",
-        "13 of 28 days of history before them",
+        "13 of 28 days of history before the recent weeks",
     )
     row = watched([*daily(lower(0, 0), range(40, 120)), *daily(lower(0, 0), range(3, 4), runs=5)])
     assert row["missing"] == "5 of 10 runs in the last 28 days"
@@ -106,7 +106,7 @@ def test_scores_that_never_vary_are_steady_or_not_watched() -> None:
     ]
     assert watched(same)["state"] == "steady"  # near 100 failures are watched
     same = [each | {"score": 40.0} for each in same]
-    assert watched(same)["missing"] == "scores that vary: all before them are the same"
+    assert watched(same)["missing"] == "scores that vary: all before the recent weeks are the same"
 
 
 def test_failures_near_100_are_a_channel_of_their_own() -> None:
