@@ -112,6 +112,17 @@ def test_a_regression_is_reported_once_and_again_when_it_returns(
     ]
 
 
+def test_a_row_of_an_earlier_version_waits_for_the_next_comparison(workplace: Workplace) -> None:
+    put_regressions(workplace, aspen="alert")
+    old = workplace.lake.read_whole(MODEL_REGRESSIONS)
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 1}
+    empty = pl.lit(None).cast(old["window_since"].dtype).alias("window_since")
+    workplace.lake.write_whole(old.with_columns(empty), MODEL_REGRESSIONS)
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    put_regressions(workplace, aspen="alert")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}  # it was never over
+
+
 def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
     workplace: Workplace,
 ) -> None:
