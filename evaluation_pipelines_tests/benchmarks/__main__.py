@@ -21,6 +21,7 @@ from evaluation_pipelines_tests.benchmarks import (
     reputation,
     speed,
     tool_reports,
+    watch,
 )
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Section
@@ -40,6 +41,7 @@ SECTIONS = {
     "tools": tool_reports.run,
     "reputation": reputation.run,
     "coverage": coverage.run,
+    "watch": watch.run,
 }
 
 

@@ -91,10 +91,10 @@ def _count_drop(measured: Watched, runs: Arm) -> None:
     first = max(
         (each for each in raised if each.night == night), key=lambda look: -look.change.deviates
     )
-    measured.nights.append(night - kind.worse_from)
-    measured.off.append(abs(first.since - kind.worse_from))
+    measured.nights.append(night - kind.before)
+    measured.off.append(abs(first.since - kind.before))
     if kind.drop:
-        share = float((first.window.days >= kind.worse_from).mean())
-        share -= float((first.before.days >= kind.worse_from).mean())
+        share = float((first.window.days >= kind.before).mean())
+        share -= float((first.before.days >= kind.before).mean())
         low, high = first.change.ends(boundary(ALPHA, first.weeks, ALONE))
         measured.covered.add(is_hit=low <= -kind.drop * share <= high)
