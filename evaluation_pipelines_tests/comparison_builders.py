@@ -103,6 +103,20 @@ def three_models() -> list[Row]:
     ]
 
 
+def worse_lately() -> list[Row]:
+    """Runs of seven weeks of ``a``, six a day; in the last week they are 30 points lower."""
+    return [
+        each
+        for ago in range(1, 50)
+        for each in sample(
+            "a",
+            scores(60 if ago > 7 else 30, 6, 10, seed=ago),
+            100 * ago,
+            started_at=UNTIL - timedelta(days=ago),
+        )
+    ]
+
+
 def arm(
     values: Sequence[float],
     classes: Sequence[int] | None = None,

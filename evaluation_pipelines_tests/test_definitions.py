@@ -141,7 +141,7 @@ ASSETS = {
         {"parquet", "polars"},
         "1",
         {"agent_sessions", "session_evaluations"},
-        "One row per model scored alike within a label: its last 7 days against the 28 before.",
+        "One row per model scored alike within a label: its last weeks against the days before.",
     ),
     "model_comparison_report": (
         "comparison",

@@ -58,8 +58,14 @@ def put_regressions(workplace: Workplace, **states: str) -> None:
             "recent_score": 70.0,
             "before_score": 80.0,
             "change": -10.0,
+            "change_low": -15.0,
+            "change_high": -5.0,
+            "window_since": NOW - timedelta(days=7),
             "recent_runs": 30,
             "before_runs": 90,
+            "before_days": 90,
+            "people": 3,
+            "worst_sessions": ["s1#baseline-1"],
         }
         for model, state in states.items()
     ]
@@ -104,6 +110,17 @@ def test_a_regression_is_reported_once_and_again_when_it_returns(
     assert titles(workplace) == [
         f"{name} got worse at code" for name in ("aspen", "birch", "aspen")
     ]
+
+
+def test_a_row_of_an_earlier_version_waits_for_the_next_comparison(workplace: Workplace) -> None:
+    put_regressions(workplace, aspen="alert")
+    old = workplace.lake.read_whole(MODEL_REGRESSIONS)
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 1}
+    empty = pl.lit(None).cast(old["window_since"].dtype).alias("window_since")
+    workplace.lake.write_whole(old.with_columns(empty), MODEL_REGRESSIONS)
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    put_regressions(workplace, aspen="alert")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}  # it was never over
 
 
 def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(

@@ -1,7 +1,8 @@
 """``make bench``: the program against its peers, every contestant in a new process.
 
 A run of all parts writes ``results.json`` and the table of ``docs/performance.md``; some parts
-alone are only printed.
+alone are only printed. The simulations of the statistics take longer, run only when they are named,
+and write the tables of their documents.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from evaluation_pipelines_tests.benchmarks import (
     reputation,
     speed,
     tool_reports,
+    watch,
 )
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Section
@@ -40,8 +42,11 @@ SECTIONS = {
     "backfill-small": backfill.small,
     "tools": tool_reports.run,
     "reputation": reputation.run,
+}
+SIMULATIONS = {
     "coverage": coverage.run,
     "estimators": estimators.run,
+    "watch": watch.run,
 }
 
 
@@ -59,7 +64,8 @@ def main() -> None:
     sections: dict[str, Section] = {}
     for name in arguments.only:
         tell(f"{name}:")
-        sections[name] = SECTIONS[name](options)
+        run = SECTIONS.get(name) or SIMULATIONS[name]
+        sections[name] = run(options)
     report.print_outcomes([each for section in sections.values() for each in section.outcomes])
     if list(sections) == list(SECTIONS):
         report.write(report.results(sections, options))
@@ -71,7 +77,7 @@ def _arguments() -> argparse.Namespace:
         "--only",
         type=lambda text: text.split(","),
         default=list(SECTIONS),
-        help=f"parts, by comma: {', '.join(SECTIONS)}",
+        help=f"parts, by comma: {', '.join((*SECTIONS, *SIMULATIONS))}",
     )
     parser.add_argument("--size-mb", type=int, default=1200, help="size of the large file")
     parser.add_argument("--rounds", type=int, default=3)
@@ -79,7 +85,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--days", type=int, default=90, help="dates of the backfill")
     parser.add_argument("--sessions-a-day", type=int, default=1000, help="sessions a date of it")
     arguments = parser.parse_args()
-    if unknown := set(arguments.only) - SECTIONS.keys():
+    if unknown := set(arguments.only) - SECTIONS.keys() - SIMULATIONS.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     return arguments
 

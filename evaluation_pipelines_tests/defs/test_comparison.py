@@ -98,11 +98,11 @@ def test_a_comparison_that_fails_a_check_keeps_the_previous_one(
 
 def test_a_model_that_got_worse_is_a_warning_that_names_it(location: CodeLocation) -> None:
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    for ago, mean, start in ((3, 60.0, 0), (20, 85.0, 500)):
+    for ago in range(1, 50):
         started = midnight - timedelta(days=ago)
         rows = [
-            evaluation(start + at, score, model="model-a", started_at=started)
-            for at, score in enumerate(scores(mean, 30, 5, ago))
+            evaluation(100 * ago + at, score, model="model-a", started_at=started)
+            for at, score in enumerate(scores(30.0 if ago <= 7 else 60.0, 6, 10, ago))
         ]
         put_sessions(location.workplace, rows, started.date())
     result = location.execute_assets(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+
 OPEN_BOOKS, PARKED = "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 
@@ -92,10 +94,9 @@ def regression_alert(row: Mapping[str, Any]) -> Alert:
         REGRESSION,
         regression_cause(row),
         f"{model} got worse at {label}"[:_LONGEST_TITLE],
-        f"Its mean score of the last 7 days is {row['recent_score']:.1f} "
-        f"({row['recent_runs']} sessions), {abs(row['change']):.1f} points below the 28 days "
-        f"before ({row['before_score']:.1f}, {row['before_runs']} sessions).\n"
-        "See its worst sessions in the model_comparison_report.",
+        f"{alert_sentences(row)}\n"
+        f"Look at: {', '.join(sanitize(key, 80) for key in row['worst_sessions'])}\n"
+        "To see one: evaluation-pipelines scorecards query --session SESSION",
     )
 
 

@@ -70,10 +70,10 @@ def no_model_got_worse(found: Comparison) -> CheckResult:
         table="model_regressions",
         severity="warning",
         passed=not alerts,
-        expected="no model that is lower by 3 points than in the 28 days before",
+        expected="no model that is lower by 3 points than the 90 days before let expect",
         found=f"{listed(named)} got worse" if alerts else "none",
         examples=tuple(
-            f"{name}: {signed(row['change'])} points"
+            f"{name}: {signed(row['change'])} points since {row['window_since']:%Y-%m-%d}"
             for name, row in zip(named, alerts, strict=True)
         ),
     )

@@ -11,7 +11,7 @@ from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.models import Row, mark_frontier, model_rows
 from evaluation_pipelines.comparison.domain.money import judge_money
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, Limits, pair_rows
-from evaluation_pipelines.comparison.domain.regression import BEFORE, RECENT, regression_rows
+from evaluation_pipelines.comparison.domain.regression.rows import HISTORY, regression_rows
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.schemas import (
     MODEL_COMPARISON,
@@ -56,8 +56,8 @@ class Question:
 
     @property
     def watched_since(self) -> datetime:
-        """Start of the runs that are needed: the regression watch looks back 35 days."""
-        return min(self.since, self.until - RECENT - BEFORE)
+        """Start of the runs that are needed: the regression watch looks back four months."""
+        return min(self.since, self.until - HISTORY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,19 @@ REGRESSED = {
     "profile_version": None,
     "model": "aspen-4",
     "provider": "orchard",
+    "channel": "scores",
+    "window_since": datetime(2026, 5, 18, tzinfo=UTC),
     "recent_score": 71.2,
     "before_score": 80.0,
     "change": -8.8,
+    "change_low": -14.4,
+    "change_high": -3.2,
     "recent_runs": 40,
     "before_runs": 160,
+    "before_days": 90,
+    "people": 3,
+    "change_without_one": -7.0,
+    "worst_sessions": ["s7#baseline-1", "s9#baseline-1"],
 }
 
 
@@ -66,7 +74,14 @@ def test_sanitized_text_is_plain_and_short(value: str, shown: str) -> None:
         parked_date_alert(DAY, 4, HOSTILE),
         unjudged_alert(DAY, HOSTILE),
         quality_risk_alert("7", [risk(session_key=HOSTILE, model=HOSTILE)] * 100),
-        regression_alert({**REGRESSED, "model": HOSTILE, "classification_label": HOSTILE}),
+        regression_alert(
+            {
+                **REGRESSED,
+                "model": HOSTILE,
+                "classification_label": HOSTILE,
+                "worst_sessions": [HOSTILE] * 5,
+            }
+        ),
         failed_run_alert("job", [HOSTILE] * 100, "run", HOSTILE, DAY),
         open_books_alert(DAY, HOSTILE),
         stale_source_alert(HOSTILE, datetime(2026, 6, 1, tzinfo=UTC), timedelta(hours=96)),
@@ -97,13 +112,13 @@ def test_risks_are_listed_up_to_five_and_counted_beyond() -> None:
     assert "and 3 more" in many.text
 
 
-def test_the_alert_about_a_regression_has_the_change_and_the_numbers_of_sessions() -> None:
+def test_the_alert_about_a_regression_says_since_when_how_much_and_where_to_look() -> None:
     alert = regression_alert(REGRESSED)
     assert alert.title == "aspen-4 got worse at code"
     assert alert.text.startswith(
-        "Its mean score of the last 7 days is 71.2 (40 sessions), 8.8 points below the 28 days "
-        "before (80.0, 160 sessions)."
+        "Since 2026-05-18 8.8 points lower (3.2 to 14.4). 40 runs score 71.2; after the 90 days"
     )
+    assert "Look at: s7#baseline-1, s9#baseline-1\n" in alert.text
     assert alert.cause == "code / None / None / aspen-4 / orchard"
 
 

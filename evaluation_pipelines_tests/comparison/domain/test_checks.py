@@ -1,7 +1,6 @@
 """Rules of the comparison: each breaks when what it guards against is there."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import polars as pl
 import pytest
@@ -15,12 +14,10 @@ from evaluation_pipelines.comparison.domain.checks import (
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines_tests.comparison_builders import (
-    UNTIL,
     compared,
     run,
-    sample,
-    scores,
     three_models,
+    worse_lately,
 )
 
 
@@ -61,10 +58,7 @@ def test_a_session_that_is_nowhere_is_found(found: Comparison) -> None:
 
 
 def test_a_model_that_got_worse_is_a_warning() -> None:
-    rows = [
-        *sample("a", scores(70, 25, 4, 1), 0, started_at=UNTIL - timedelta(days=3)),
-        *sample("a", scores(85, 40, 4, 2), 100, started_at=UNTIL - timedelta(days=20)),
-    ]
-    result = no_model_got_worse(compared(rows))
+    result = no_model_got_worse(compared(worse_lately()))
     assert (result.passed, result.severity) == (False, "warning")
     assert result.found == "a (provider-a) (code) got worse"
+    assert result.examples[0].endswith("points since 2026-11-14")

@@ -2,7 +2,7 @@
 
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
-from evaluation_pipelines.comparison.domain.regression import ALERT_POINTS, SMALLEST_SIDE
+from evaluation_pipelines.comparison.domain.regression.rows import ALERT_POINTS
 from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 
 
@@ -53,8 +53,8 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             f"{SMALLEST_SURE} runs is rough."
         ),
         (
-            "The 5 % hold for looking once. Whoever looks every night, and stops at the first "
-            "verdict, is wrong more often."
+            "The 5 % of these verdicts hold for looking once. Whoever looks every night, and stops "
+            "at the first verdict, is wrong more often."
         ),
         (
             f"Runs that settle it: this number of runs of each model shows a difference of "
@@ -63,8 +63,9 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         "A beats B: the probability that a random run of A scores higher than one of B.",
         "Frontier: no ranked model has both a lower mean cost and a higher mean score.",
         (
-            f"Alert: the last 7 days are lower than the 28 before by at least {ALERT_POINTS:g} "
-            f"points, with {SMALLEST_SIDE} runs on each side, and chance is ruled out as above."
+            "Alert: the last one to four weeks are lower than the 90 days before let expect for "
+            f"the same tasks and people, by at least {ALERT_POINTS:g} points. However often one "
+            "looks, the chance of a false alert about any model is about 5 % in a quarter."
         ),
         (
             "These are observations, not an experiment: people choose a model for a task. What "

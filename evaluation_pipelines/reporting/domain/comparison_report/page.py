@@ -9,6 +9,7 @@ from evaluation_pipelines.comparison.domain.answers import answers_of, overview,
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
+from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
 from evaluation_pipelines.reporting.domain.comparison_report.details import (
     worst_cards,
@@ -99,8 +100,8 @@ def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:
 def _alerts(comparison: Comparison) -> Iterator[str]:
     for row in comparison.regressions.filter(pl.col("state") == "alert").iter_rows(named=True):
         yield (
-            f"{name_of(row)} ({row['classification_label']}): {row['recent_score']:.1f} points in "
-            f"the last 7 days, {row['before_score']:.1f} before"
+            f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)} "
+            f"Look at: {', '.join(row['worst_sessions'])}"
         )
 
 

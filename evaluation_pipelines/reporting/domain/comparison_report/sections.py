@@ -10,6 +10,7 @@ from evaluation_pipelines.comparison.domain.coverage import CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
+from evaluation_pipelines.comparison.domain.regression.looks import FAILURES
 from evaluation_pipelines.formatting import (
     DASH,
     interval,
@@ -51,7 +52,7 @@ PAIR_HEADINGS = (
     "Hedges g #",
     "Runs that settle it #",
 )
-WATCH_HEADINGS = ("Model", "State", "Change #", "Last 7 days #", "28 days before #", "p (Holm) #")
+WATCH_HEADINGS = ("Model", "State", "Change #", "Since", "Recent #", "Before, same tasks #")
 WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #")
 ACCOUNT_HEADINGS = ("Where", "Why", "Sessions #", "For example")
 
@@ -182,10 +183,19 @@ def watch_cells(row: Row) -> list[Cell]:
             row["change"],
             interval(signed(row["change_low"]), signed(row["change_high"])),
         ),
-        number_cell(points(row["recent_score"]), row["recent_score"], f"{row['recent_runs']} runs"),
-        number_cell(points(row["before_score"]), row["before_score"], f"{row['before_runs']} runs"),
-        number_cell(probability(row["p_holm"]), row["p_holm"]),
+        Cell(f"{row['window_since']:%Y-%m-%d}", kind="time"),
+        _watched_cell(row, "recent"),
+        _watched_cell(row, "before"),
     ]
+
+
+def _watched_cell(row: Row, side: str) -> Cell:
+    """Return the mean score of a side, and how many of its runs failed where that is watched."""
+    runs = f"{whole(row[f'{side}_runs'])} runs"
+    if row["channel"] == FAILURES:
+        runs = f"{runs}, {row[f'{side}_failed']} failed"
+    score = row[f"{side}_score"]
+    return number_cell(points(score), score, runs)
 
 
 def worst_cells(row: Row, link: str = "") -> list[Cell]:

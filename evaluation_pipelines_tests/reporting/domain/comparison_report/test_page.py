@@ -35,6 +35,7 @@ from evaluation_pipelines_tests.comparison_builders import (
     sample,
     scores,
     three_models,
+    worse_lately,
 )
 
 
@@ -185,13 +186,11 @@ def test_an_empty_comparison_is_a_page_too() -> None:
 
 
 def test_an_alert_stands_above_the_answer() -> None:
-    rows = [
-        *sample("a", scores(70, 25, 4, 1), 0, started_at=UNTIL - timedelta(days=3)),
-        *sample("a", scores(85, 40, 4, 2), 100, started_at=UNTIL - timedelta(days=20)),
-    ]
-    found = compared(rows)
+    found = compared(worse_lately())
     html = html_page(found)
     assert html.index("Got worse") < html.index("only a (provider-a) has 30 sessions")
+    assert "a (provider-a) (code): Since 2026-11-14 " in html
+    assert "Look at: s" in html
     assert "Did a model get worse?" in markdown_report(found)
     assert '<span class="tag bad">alert</span>' in html
 

@@ -1,0 +1,203 @@
+"""Rows of ``model_regressions``: does a model score lower than before?"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.models import Row, counted, parts, state_of
+from evaluation_pipelines.comparison.domain.people import Arm
+from evaluation_pipelines.comparison.domain.regression.boundary import (
+    ALONE,
+    boundary,
+    chance_in_quarter,
+)
+from evaluation_pipelines.comparison.domain.regression.day_spread import WEEK
+from evaluation_pipelines.comparison.domain.regression.looks import (
+    BASELINE,
+    FAILURES,
+    LONGEST_WINDOW,
+    PASSES,
+    WINDOWS,
+    Look,
+    baseline,
+    looks,
+    of_days,
+    shortage_of_baseline,
+    shortage_of_window,
+)
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA
+from evaluation_pipelines.numerics.estimates import Numbers
+
+NIGHTS = 7
+"""Nights for which an alert stays: a change that lies at the boundary is reported once."""
+
+HISTORY = timedelta(days=BASELINE + LONGEST_WINDOW + NIGHTS - 1)
+"""How far the watch looks back."""
+
+ALERT_POINTS = 3.0
+"""3 % of the scale: a smaller drop is no alert, however certain."""
+
+SESSIONS = 5
+"""How many of the lowest sessions of a window are named."""
+
+_NO_LOOK = (
+    *("window_since", "window_until", "channel", "recent_runs", "before_runs", "before_days"),
+    *("recent_score", "before_score", "change", "change_low", "change_high", "p_quarter"),
+    *("people", "change_without_one", "recent_failed", "before_failed", "worst_sessions"),
+)
+
+ALERT, LOWER, HIGHER, STEADY = "alert", "lower", "higher", "steady"
+INSUFFICIENT = "insufficient"
+"""States of a row."""
+
+
+def verdict(look: Look, channels: int) -> str:
+    """Return what one look says, if a number of channels is watched."""
+    if _chance(look, channels) >= ALPHA:
+        return STEADY
+    if look.change.value > 0:
+        return HIGHER
+    return ALERT if look.change.value <= -ALERT_POINTS else LOWER
+
+
+def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
+    """Return the rows of ``model_regressions``, without ``computed_at``.
+
+    A pure function of the runs: the same night gives the same rows, whenever it is computed.
+
+    Args:
+        runs: RUNS with a score, from ``HISTORY`` before ``until`` on.
+        until: End of the last day; days are those of 24 hours before it.
+    """
+    watched = [
+        each
+        for key, part in parts(runs)
+        if state_of(key[len(GROUP)], part.height, 0) == "ranked"
+        and (each := _Watched.of(key, counted(part), until)).is_used
+    ]
+    seen = [list(each.looks()) for each in watched]
+    channels = sum(len({look.channel for look in each}) for each in seen)
+    return [each.row(found, channels) for each, found in zip(watched, seen, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """Runs of one model; day 0 is the first of the history, ``tonight`` the day after the last."""
+
+    key: tuple[Any, ...]
+    frame: pl.DataFrame
+    runs: Arm
+    until: datetime
+
+    @classmethod
+    def of(cls, key: tuple[Any, ...], used: pl.DataFrame, until: datetime) -> "_Watched":
+        start = pl.col("started_at")
+        frame = (
+            used.filter(start >= until - HISTORY, start < until)
+            .with_columns(watch_day=(start - (until - HISTORY)).dt.total_days())
+            .sort("started_at", "session_key")
+        )
+        _, classes = np.unique(frame["class_number"].to_numpy(), return_inverse=True)
+        people = frame["person_number"].to_numpy()
+        _, codes = np.unique(people, return_inverse=True)
+        runs = Arm(frame["score"].to_numpy(), codes, classes, frame["watch_day"].to_numpy())
+        return cls(key, frame, runs, until)
+
+    @property
+    def tonight(self) -> int:
+        return HISTORY.days
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it has a run in the longest window."""
+        return len(of_days(self.runs, self.tonight - LONGEST_WINDOW, self.tonight)) > 0
+
+    def looks(self) -> Iterable[Look]:
+        """Return what is seen on each of the last nights."""
+        return looks(self.runs, range(self.tonight - NIGHTS + 1, self.tonight + 1))
+
+    def row(self, found: Sequence[Look], channels: int) -> Row:
+        """Return the row: the strongest change if one counts, else the longest window tonight."""
+        row: Row = dict(zip((*GROUP, *MODEL), self.key, strict=True))
+        tonight = [each for each in found if each.night == self.tonight]
+        if not tonight:
+            return row | dict.fromkeys(_NO_LOOK) | {"state": INSUFFICIENT, "missing": self.lacks()}
+        said = [(each, verdict(each, channels)) for each in found]
+        for state in (ALERT, LOWER, HIGHER):
+            crossed = [each for each, what in said if what == state]
+            if crossed:
+                shown = max(crossed, key=lambda each: abs(each.change.deviates))
+                break
+        else:
+            state, shown = STEADY, max(tonight, key=lambda each: each.weeks)
+        return row | self._figures(shown, channels) | {"state": state, "missing": None}
+
+    def lacks(self) -> str:
+        """Return what is missing for the smallest window that has enough runs."""
+        for weeks in WINDOWS:
+            since = self.tonight - weeks * WEEK
+            lack = shortage_of_window(of_days(self.runs, since, self.tonight))
+            if lack is None:
+                return shortage_of_baseline(baseline(self.runs, since), since) or ""
+        return lack or ""
+
+    def _figures(self, look: Look, channels: int) -> Row:
+        change, window = look.change, look.window
+        shown = self.frame.filter(pl.col("watch_day").is_between(look.since, look.night - 1))
+        if look.channel == PASSES:
+            shown = shown.filter(pl.col("score") >= look.failed_below)
+        low, high = change.ends(boundary(ALPHA, look.weeks, ALONE))
+        recent = float(window.scores.mean())
+        return {
+            "window_since": self._time(look.since),
+            "window_until": self._time(look.night),
+            "channel": look.channel,
+            "recent_runs": len(window),
+            "before_runs": len(look.before),
+            "before_days": look.since - int(look.before.days[0]),
+            "recent_score": recent,
+            "before_score": recent - change.value,
+            "change": change.value,
+            "change_low": low,
+            "change_high": high,
+            "p_quarter": _chance(look, channels),
+            "people": shown["person"].n_unique() - int(shown["person"].has_nulls()),
+            "change_without_one": _without_one(look),
+            "recent_failed": _failed(window, look),
+            "before_failed": _failed(look.before, look),
+            "worst_sessions": _lowest(shown["session_key"], change.errors),
+        }
+
+    def _time(self, day: int) -> datetime:
+        return self.until - HISTORY + timedelta(days=day)
+
+
+def _chance(look: Look, channels: int) -> float:
+    counted_as = max(channels, ALONE)
+    return chance_in_quarter(look.change.deviates, look.weeks, counted_as)
+
+
+def _failed(runs: Arm, look: Look) -> int | None:
+    if look.channel != FAILURES or look.failed_below is None:
+        return None
+    return int((runs.scores < look.failed_below).sum())
+
+
+def _without_one(look: Look) -> float | None:
+    """Return the change without the person who moves it most; None for a single person."""
+    errors, value = look.change.errors, look.change.value
+    people, codes, sizes = np.unique(look.window.people, return_inverse=True, return_counts=True)
+    if len(people) < 2:
+        return None
+    left = (errors.sum() - np.bincount(codes, errors)) / (len(errors) - sizes)
+    return float(left.max() if value < 0 else left.min())
+
+
+def _lowest(keys: pl.Series, errors: Numbers) -> list[str]:
+    """Return the sessions that are lowest for their task class and person, the worst first."""
+    return [str(keys[int(place)]) for place in np.argsort(errors, kind="stable")[:SESSIONS]]

@@ -1,0 +1,35 @@
+"""An alert of the watch in words; nothing in them comes from telemetry."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evaluation_pipelines.comparison.domain.regression.looks import FAILURES, PASSES
+from evaluation_pipelines.formatting import points, signed, whole
+
+_ONE_PERSON = 0.5
+"""If less than this share of a drop is left without one person, that is said."""
+
+
+def alert_sentences(row: Mapping[str, Any]) -> str:
+    """Return since when a model is lower, and by how much; ``row`` is in state "alert"."""
+    down = -row["change"]
+    ends = f"{points(-row['change_high'])} to {points(-row['change_low'])}"
+    said = [f"Since {row['window_since']:%Y-%m-%d} {points(down)} points lower ({ends})."]
+    if row["channel"] == FAILURES:
+        said.append(
+            f"{row['recent_failed']} of {whole(row['recent_runs'])} runs failed, and "
+            f"{row['before_failed']} of {whole(row['before_runs'])} in the "
+            f"{row['before_days']} days before."
+        )
+    else:
+        runs = "runs that passed" if row["channel"] == PASSES else "runs"
+        said.append(
+            f"{whole(row['recent_runs'])} {runs} score {points(row['recent_score'])}; after the "
+            f"{row['before_days']} days before, {points(row['before_score'])} was to be expected "
+            "for the same tasks and people."
+        )
+    if row["people"] == 1:
+        said.append("They are all of one person.")
+    elif row["change_without_one"] is not None and row["change_without_one"] > -_ONE_PERSON * down:
+        said.append(f"Without one of its people it is {signed(row['change_without_one'])}.")
+    return " ".join(said)

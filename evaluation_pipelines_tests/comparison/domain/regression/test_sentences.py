@@ -1,0 +1,47 @@
+"""An alert in words."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+
+ROW: dict[str, Any] = {
+    "window_since": datetime(2026, 11, 2, tzinfo=UTC),
+    "change": -8.8,
+    "change_low": -14.4,
+    "change_high": -3.2,
+    "channel": "scores",
+    "recent_runs": 84,
+    "before_runs": 1480,
+    "before_days": 90,
+    "recent_score": 71.2,
+    "before_score": 80.0,
+    "recent_failed": 12,
+    "before_failed": 5,
+    "people": 3,
+    "change_without_one": -7.0,
+}
+
+
+def test_scores() -> None:
+    assert alert_sentences(ROW) == (
+        "Since 2026-11-02 8.8 points lower (3.2 to 14.4). 84 runs score 71.2; after the 90 days "
+        "before, 80.0 was to be expected for the same tasks and people."
+    )
+    assert "84 runs that passed score" in alert_sentences(ROW | {"channel": "passes"})
+
+
+def test_failures() -> None:
+    assert alert_sentences(ROW | {"channel": "failures"}) == (
+        "Since 2026-11-02 8.8 points lower (3.2 to 14.4). 12 of 84 runs failed, and 5 of 1,480 in "
+        "the 90 days before."
+    )
+
+
+def test_a_drop_of_one_person_says_so() -> None:
+    assert alert_sentences(ROW | {"change_without_one": -4.0}).endswith(
+        "Without one of its people it is -4.0."
+    )
+    assert alert_sentences(ROW | {"people": 1, "change_without_one": None}).endswith(
+        "They are all of one person."
+    )
