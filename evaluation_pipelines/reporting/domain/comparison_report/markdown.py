@@ -31,6 +31,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     model_cells,
     pair_cells,
     span_line,
+    unwatched_lines,
     watch_cells,
     worst_cells,
 )
@@ -60,9 +61,10 @@ def markdown_report(comparison: Comparison) -> str:
             parts += [f"### Every two models of {escaped(each.label)}", pairs_table(each)]
         parts += [_bullets(judge_lines(each))]
     watched = comparison.regressions.filter(pl.col("state") != "insufficient").rows(named=True)
-    if watched:
-        cells = map(watch_cells, watched)
-        parts += ["## Did a model get worse?", _table(WATCH_HEADINGS, cells)]
+    unwatched = unwatched_lines(comparison)
+    if watched or unwatched:
+        table = _table(WATCH_HEADINGS, map(watch_cells, watched)) if watched else ""
+        parts += ["## Did a model get worse?", table, _bullets(unwatched)]
     parts += ["## The worst sessions", _worst(comparison)]
     lines = map(account_cells, coverage(comparison))
     parts += ["## What was left out, and why", _table(ACCOUNT_HEADINGS, lines)]

@@ -32,6 +32,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     model_cells,
     pair_cells,
     span_line,
+    unwatched_lines,
     watch_cells,
 )
 
@@ -64,6 +65,7 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
             for each in compared
         ],
         "others": [_group(each) for each in found if not _is_compared(each)],
+        "unwatched": unwatched_lines(comparison),
         "watched": [watch_cells(row) for row in watched.iter_rows(named=True)],
         "worst": worst_rows(comparison),
         "cards": worst_cards(comparison),

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import polars as pl
+
 from evaluation_pipelines.comparison.domain.arms import PEOPLE
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import CoverageLine
@@ -11,6 +13,7 @@ from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
 from evaluation_pipelines.comparison.domain.regression.looks import FAILURES
+from evaluation_pipelines.comparison.domain.regression.rows import INSUFFICIENT
 from evaluation_pipelines.formatting import (
     DASH,
     interval,
@@ -189,6 +192,15 @@ def watch_cells(row: Row) -> list[Cell]:
     ]
 
 
+def unwatched_lines(comparison: Comparison) -> list[str]:
+    """Return which models are not watched, and what it would take."""
+    rows = comparison.regressions.filter(pl.col("state") == INSUFFICIENT).iter_rows(named=True)
+    return [
+        f"{name_of(row)} ({row['classification_label']}) cannot be watched yet: {row['missing']}."
+        for row in rows
+    ]
+
+
 def _watched_cell(row: Row, side: str) -> Cell:
     """Return the mean score of a side, and how many of its runs failed where that is watched."""
     runs = f"{whole(row[f'{side}_runs'])} runs"
@@ -238,9 +250,17 @@ def judge_lines(finding: Finding) -> list[str]:
         ends = interval(points(row["corrected_score_low"]), points(row["corrected_score_high"]))
         lines.append(
             f"{naive}, corrected by {row['audited']} audited sessions "
-            f"{points(row['corrected_score'])} ({ends})."
+            f"{points(row['corrected_score'])} ({ends}).{_unanswered(row)}"
         )
     return lines
+
+
+def _unanswered(row: Row) -> str:
+    """Return what the interval would be whatever people said of the sessions without an answer."""
+    if not row["unanswered"]:
+        return ""
+    ends = interval(points(row["corrected_score_lowest"]), points(row["corrected_score_highest"]))
+    return f" {row['unanswered']} others were drawn and have no answer: {ends}, whatever it is."
 
 
 def errors_line(rows: Sequence[Row]) -> str:

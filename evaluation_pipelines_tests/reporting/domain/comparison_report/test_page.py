@@ -195,6 +195,15 @@ def test_an_alert_stands_above_the_answer() -> None:
     assert '<span class="tag bad">alert</span>' in html
 
 
+def test_a_model_that_cannot_be_watched_yet_is_named_with_what_it_takes() -> None:
+    found = compared(three_models())
+    lacks = found.regressions.filter(pl.col("model") == "aspen")["missing"].item()
+    told = f"aspen (provider-a) (code) cannot be watched yet: {lacks}."
+    assert lacks
+    assert told in html_page(found)
+    assert told in markdown_report(found).replace("\\", "")
+
+
 def test_judged_models_show_what_people_would_have_said() -> None:
     judged: dict[str, Any] = {
         "effective_source": "scorecard",
@@ -221,6 +230,15 @@ def test_judged_models_show_what_people_would_have_said() -> None:
     why = "not corrected: 0 of the 30 audited sessions that it takes."
     assert f"b (provider-a): automatic mean 60.0; {why}" in html
     assert "by people 72.0 (n = 40)" in html
+    # Two of 37 that were drawn have no answer.
+    asked: list[Row] = [
+        {**said[0], "session_key": row["session_key"], "label": None} for row in rows[35:37]
+    ]
+    (row, *_) = compared(rows, audits=audits(*said, *asked)).models.rows(named=True)
+    ends = f"{row['corrected_score_lowest']:.1f} to {row['corrected_score_highest']:.1f}"
+    assert row["corrected_score_lowest"] < 72 < row["corrected_score_highest"]
+    html = html_page(compared(rows, audits=audits(*said, *asked)))
+    assert f" 2 others were drawn and have no answer: {ends}, whatever it is." in html
     alone = html_page(compared(rows[:40], audits=audits(*said)))
     assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in alone
 
