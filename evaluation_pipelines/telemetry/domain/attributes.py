@@ -271,10 +271,18 @@ def json_object(document: str | None) -> dict[str, Any]:
     if not document:
         return {}
     try:
-        parsed = json.loads(document)
-    except (ValueError, RecursionError):
-        return {}
+        parsed = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        parsed = _with_what_json_allows(document)
     return parsed if isinstance(parsed, dict) else {}
+
+
+def _with_what_json_allows(document: str) -> Any:
+    """Parse a text with NaN, halves of characters or huge numbers; None if it is no JSON."""
+    try:
+        return json.loads(document)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _number(value: Any) -> int | float | None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.attributes import (
@@ -255,6 +255,29 @@ def test_json_text_of_each_record_stays_with_its_record() -> None:
 )
 def test_what_is_no_json_object_is_empty(document: str | None, parsed: dict[str, object]) -> None:
     assert json_object(document) == parsed
+
+
+@given(
+    st.dictionaries(st.text(), ANYTHING, max_size=3),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 60), st.sampled_from('{}[]",:019.eE-+NaI\\u \ud800\t'))),
+)
+@example(values={"a": 2**64}, ascii_only=True, changes=[])
+@example(values={"a": -(2**63) - 1}, ascii_only=True, changes=[])
+@example(values={"a": "\ud800"}, ascii_only=False, changes=[])
+@example(values={"a": 1e308}, ascii_only=True, changes=[(9, "9")])
+def test_an_object_is_what_the_json_of_python_says(
+    values: dict[str, object], ascii_only: bool, changes: list[tuple[int, str]]
+) -> None:
+    document = json.dumps(values, ensure_ascii=ascii_only)
+    for place, letter in changes:
+        document = document[:place] + letter + document[place + 1 :]
+    try:
+        parsed = json.loads(document)
+    except ValueError:
+        parsed = {}
+    # Not ==: nan differs from itself, and 1 equals 1.0.
+    assert repr(json_object(document)) == repr(parsed if isinstance(parsed, dict) else {})
 
 
 @pytest.mark.parametrize(
