@@ -58,7 +58,8 @@ _SUMMARIES = {
     "demo": "Run all steps on recorded and generated telemetry and show the results.",
     "judge": (
         "Score sessions with the judge: judge SESSION, judge run. Show its scores: judge show "
-        "SESSION. List the tools that it found missing: judge missing-tools."
+        "SESSION. List the tools that it found missing: judge missing-tools. Find out what another "
+        "judge did to the scores: judge changes, judge anchors."
     ),
     "judges": "Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
     "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",
