@@ -45,7 +45,7 @@ def test_without_a_judge_there_is_no_change(location: CodeLocation) -> None:
     metadata, checks = asked(location)
 
     assert metadata["dagster/row_count"] == "0"
-    assert metadata["answer"].startswith("The judge has not changed")
+    assert metadata["answer"].startswith("No judge has changed")
     assert checks == {"every_judge_change_is_measured": True}
 
 

@@ -87,7 +87,7 @@ def test_a_judge_that_never_changed_is_said(
     monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
 
     assert program("judge", "changes").out == (
-        "The judge has not changed: all scores of a profile are of one judge.\n"
+        "No judge has changed: no profile has scores of two judges.\n"
     )
     assert "No recent change of a judge waits for anchors" in program("judge", "anchors").out
     assert judge.requests

@@ -90,7 +90,7 @@ def test_the_page_answers_first_and_loads_nothing() -> None:
     assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
     assert "default-src 'none'" in page
     assert "All scores" not in page
-    assert "The judge has not changed" in judge_changes_page([], NOW)
+    assert "No judge has changed" in judge_changes_page([], NOW)
 
 
 def test_names_of_models_are_escaped() -> None:
@@ -105,4 +105,4 @@ def test_markdown_has_the_same_answer() -> None:
 
     assert "the judge makes" in said
     assert "| general | aspen\\-4 | 200 | 120 |" in said
-    assert "The judge has not changed" in markdown_report([])
+    assert "No judge has changed" in markdown_report([])
