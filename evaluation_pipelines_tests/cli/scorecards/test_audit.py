@@ -67,13 +67,19 @@ def terminal(program: Program) -> Iterator[int]:
             os.close(screen)
 
 
-def read_until(screen: int, text: bytes) -> None:
-    """Read what is printed up to a text; fail when nothing comes for a minute."""
+def read_until(screen: int, text: bytes, pressed: bytes = b"") -> None:
+    """Read what is printed up to a text, and press keys again; fail when nothing comes in a minute.
+
+    A signal in the moment before a program waits for input is seen only after the input.
+    """
     printed = b""
-    while text not in printed:
-        ready, _, _ = select.select([screen], [], [], 60)
-        assert ready, printed
-        printed += os.read(screen, 4096)
+    for _ in range(30):
+        os.write(screen, pressed)
+        while text not in printed and select.select([screen], [], [], 2)[0]:
+            printed += os.read(screen, 65536)
+        if text in printed:
+            return
+    pytest.fail(repr(printed))
 
 
 def to_review(program: Program) -> list[str]:
@@ -160,8 +166,7 @@ def test_ctrl_c_stops_at_once_and_a_closed_terminal_loses_nothing(sampled: Progr
         read_until(screen, b"q = stop): ")
         os.write(screen, b"7\n")
         read_until(screen, b"(Enter = none): ")
-        os.write(screen, b"\x03")
-        read_until(screen, b"Nothing is lost")
+        read_until(screen, b"Nothing is lost", pressed=b"\x03")
     with terminal(sampled) as screen:
         read_until(screen, b"q = stop): ")
 
