@@ -40,7 +40,7 @@ AGENT_SESSIONS = Table(
         ("service_version", pl.String, "newest version of the agent program in the window"),
         ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
         ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
-        ("models", pl.List(pl.String), "all models that answered, else those that failed; sorted"),
+        ("models", pl.List(pl.String), "all models that answered, sorted"),
         ("classification_label", pl.String, "newest label sent, else 'general'"),
         ("task_class", pl.String, "kind of task by the tool mix alone"),
         ("started_at", UTC_TIME, "don time, else the first event"),

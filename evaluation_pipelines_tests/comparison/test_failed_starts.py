@@ -48,7 +48,7 @@ def test_it_counts_as_0_in_the_row_of_the_model_that_it_asked(tmp_path: Path) ->
         said = dict(evaluations.select("session_id", "effective_100").rows())
         found = compare_models(place.stores, QUESTION, NOW)
     names = ("status", "model", "models", "provider", "cost_usd")
-    assert [stored["failed"][name] for name in names[:3]] == ["failed", "aspen-4", ["aspen-4"]]
+    assert [stored["failed"][name] for name in names[:3]] == ["failed", "aspen-4", []]
     (failed,) = (row for row in scored if row["session_id"] == "failed")
     assert {name: failed[name] for name in names} == {
         name: stored["failed"][name] for name in names

@@ -169,7 +169,8 @@ select
     tokens.cost_known_calls,
     tokens.api_ms,
     tokens.api_ms / tokens.timed_requests as mean_api_ms,
-    models.models,
+    -- Those that answered.
+    case when tokens.api_requests > 0 then models.models end as models,
     case when models.models is not null then coalesce(models.main_model, 'mixed') end as model,
     case
         when len(providers.providers) = 1 then providers.providers[1]
