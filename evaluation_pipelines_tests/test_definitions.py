@@ -49,7 +49,7 @@ ASSETS = {
     "agent_sessions": (
         "sessions",
         {"parquet", "duckdb"},
-        "2",
+        "3",
         {"agent_events"},
         "One row per session window (one masque worn once, or the baseline).",
     ),

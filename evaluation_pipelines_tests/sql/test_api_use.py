@@ -173,6 +173,48 @@ def test_there_is_no_model_where_no_request_names_one() -> None:
     assert picked(only_window(rows), "model", "models") == (None, [])
 
 
+def test_where_no_request_was_answered_the_failed_ones_name_model_and_provider() -> None:
+    failed = [api_error(second, model="a", provider="p") for second in (1, 2)]
+    window = only_window([prompt(0), *failed])
+
+    assert picked(window, "status", "model", "models", "provider") == ("failed", "a", [], "p")
+
+
+def test_where_all_tries_over_the_wire_failed_they_name_the_model() -> None:
+    window = only_window([prompt(0), wire_try(1, success=False, model="a", provider="p")])
+
+    assert picked(window, "status", "model", "models", "provider") == ("failed", "a", [], "p")
+
+
+def test_several_models_that_all_failed_are_mixed_whatever_tokens_they_claim() -> None:
+    rows = [
+        api_error(0, model="b", provider="q"),
+        api_error(1, model="a", provider="p", output_tokens=100),
+    ]
+
+    assert picked(only_window(rows), "model", "models", "provider") == (
+        "mixed",
+        [],
+        "mixed",
+    )
+
+
+def test_an_answered_request_alone_names_model_and_provider() -> None:
+    rows = [api_request(0), api_error(1, model="b", provider="q")]
+
+    assert picked(only_window(rows), "model", "models", "provider") == (
+        "model-a",
+        ["model-a"],
+        "provider-a",
+    )
+
+
+def test_a_window_of_failed_requests_takes_no_model_from_the_window_before() -> None:
+    rows = [prompt(0), api_request(1), don("A", 2), prompt(3), api_error(4, model="b")]
+
+    assert [row["model"] for row in windows(rows).values()] == ["model-a", "b"]
+
+
 @pytest.mark.parametrize(("tokens_of_a", "expected"), [(80, "model-a"), (79, "mixed")])
 def test_of_several_models_the_one_with_80_percent_of_the_output_counts(
     tokens_of_a: int, expected: str

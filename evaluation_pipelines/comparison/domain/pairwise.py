@@ -174,24 +174,30 @@ def _without_failed(first: pl.DataFrame, second: pl.DataFrame, found: Difference
     """Return the difference without runs that failed at the start; None if there are none."""
     if found.value is None or not any(side["failed_at_start"].any() for side in (first, second)):
         return None
-    kept = [side.filter(~pl.col("failed_at_start")) for side in (first, second)]
+    kept = _without_failed_starts(first, second)
     if not all(map(len, kept)):
         return None
     return difference(*arms_of(kept).sides).value
 
 
+def _without_failed_starts(*sides: pl.DataFrame) -> list[pl.DataFrame]:
+    return [side.filter(~pl.col("failed_at_start")) for side in sides]
+
+
 def _cost_ratio(first: pl.DataFrame, second: pl.DataFrame) -> Row:
     """Return what a run costs with A as a multiple of B: geometric means for the same tasks.
 
-    The logarithms of the costs are compared like scores, people weighing alike. None where a cost
-    is 0 or fewer than 80 % of a side are known.
+    The logarithms of the costs are compared like scores, people weighing alike, without runs that
+    failed at the start: they cost next to nothing. None where another cost is 0 or fewer than 80 %
+    of a side are known.
     """
     names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
-    for side in (first, second):
+    sides = _without_failed_starts(first, second)
+    for side in sides:
         number = side.height - side["cost_usd"].null_count()
         if number < max(SMALLEST_COVERAGE * side.height, 1) or (side["cost_usd"] <= 0).any():
             return dict.fromkeys(names)
-    known = [side.filter(pl.col("cost_usd").is_not_null()) for side in (first, second)]
+    known = [side.filter(pl.col("cost_usd").is_not_null()) for side in sides]
     logs = [part.with_columns(score=pl.col("cost_usd").log()) for part in known]
     found = difference(*arms_of(logs).sides)
     ends = (found.value, found.low, found.high)

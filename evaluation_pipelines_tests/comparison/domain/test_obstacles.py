@@ -193,6 +193,30 @@ def test_costs_are_compared_for_the_same_tasks_by_geometric_means() -> None:
     assert pair(rows)["cost_ratio"] is None
 
 
+@pytest.mark.parametrize("cost", [0.0, 0.0001, None])
+def test_runs_that_failed_at_the_start_are_in_the_mean_bill_but_not_in_the_ratio(
+    cost: float | None,
+) -> None:
+    rows = [row | {"cost_usd": 0.3 if row["model"] == "a" else 0.1} for row in two()]
+    failed = [
+        run(900 + at, 0.0, model="a", person=f"user {at}", cost_usd=cost, failed_at_start=True)
+        for at in range(8)
+    ]
+    found = compared([*rows, *failed])
+    assert found.pairs["cost_ratio"].to_list() == [pytest.approx(3)]
+    # 40 runs at 0.3 and 8 at the cost of a failure, where that is known.
+    mean = 0.3 if cost is None else (40 * 0.3 + 8 * cost) / 48
+    assert model(found, "a")["avg_cost_usd"] == pytest.approx(mean)
+
+
+def test_a_model_that_only_failed_at_the_start_has_no_ratio() -> None:
+    rows = [
+        row | ({"score": 0.0, "failed_at_start": True} if row["model"] == "a" else {})
+        for row in two()
+    ]
+    assert pair(rows)["cost_ratio"] is None
+
+
 def test_a_mean_cost_of_few_runs_is_called_rough() -> None:
     few = [row | {"cost_usd": (1 + at % 7) / 10} for at, row in enumerate(two())]
     assert ", rough<" in html_page(compared(few))

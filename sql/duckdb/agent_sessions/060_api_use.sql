@@ -70,16 +70,27 @@ totals as (
         window_no
 ),
 
+-- Those that name the model: the answered requests; where there is none, what failed.
+naming_events as (
+    select api_events.*
+    from api_events
+    inner join totals
+        on
+            api_events.session_no = totals.session_no
+            and api_events.window_no = totals.window_no
+    where
+        api_events.is_request
+        or totals.api_requests = 0
+),
+
 tokens_by_model as (
     select
         session_no,
         window_no,
         model,
-        coalesce(sum(output_tokens), 0)::hugeint as output_tokens
-    from api_events
-    where
-        is_request
-        and model is not null
+        coalesce(sum(output_tokens) filter (where is_request), 0)::hugeint as output_tokens
+    from naming_events
+    where model is not null
     group by
         session_no,
         window_no,
@@ -105,23 +116,21 @@ models as (
 
 providers as (
     select
-        api_events.session_no,
-        api_events.window_no,
-        list(distinct api_events.provider) as providers,
-        list(distinct api_events.provider) filter (
-            where models.main_model is null or api_events.model = models.main_model
+        naming_events.session_no,
+        naming_events.window_no,
+        list(distinct naming_events.provider) as providers,
+        list(distinct naming_events.provider) filter (
+            where models.main_model is null or naming_events.model = models.main_model
         ) as main_providers
-    from api_events
+    from naming_events
     left join models
         on
-            api_events.session_no = models.session_no
-            and api_events.window_no = models.window_no
-    where
-        api_events.is_request
-        and api_events.provider is not null
+            naming_events.session_no = models.session_no
+            and naming_events.window_no = models.window_no
+    where naming_events.provider is not null
     group by
-        api_events.session_no,
-        api_events.window_no
+        naming_events.session_no,
+        naming_events.window_no
 ),
 
 -- Some sources say 0 where they do not know: nothing went in and yet something came out.
@@ -160,7 +169,8 @@ select
     tokens.cost_known_calls,
     tokens.api_ms,
     tokens.api_ms / tokens.timed_requests as mean_api_ms,
-    models.models,
+    -- Those that answered.
+    case when tokens.api_requests > 0 then models.models end as models,
     case when models.models is not null then coalesce(models.main_model, 'mixed') end as model,
     case
         when len(providers.providers) = 1 then providers.providers[1]
