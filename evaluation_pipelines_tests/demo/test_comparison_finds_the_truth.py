@@ -10,7 +10,8 @@ import pytest
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED, Limits, pair_rows
-from evaluation_pipelines.demo.landing import put_telemetry
+from evaluation_pipelines.demo.landing import put_identities, put_telemetry
+from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines_tests.telemetry_generator.team import ASPEN, BIRCH, CEDAR
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -24,6 +25,9 @@ pytestmark = pytest.mark.slow
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
     with open_workplace(tmp_path_factory.mktemp("models")) as workplace:
         put_telemetry(workplace.landing.root, END, lambda _days: None)
+        # Some of the twelve send several ids.
+        put_identities(workplace.settings.identities_path)
+        sync_identities(workplace.stores, NOW)
         workplace.ingest()
         workplace.build()
         yield workplace
