@@ -64,7 +64,7 @@ def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
     score: Annotated[
         float | None,
         typer.Option(
-            parser=_score, metavar="NUMBER", help="The correct score, on the profile's scale."
+            parser=_score, metavar="FLOAT", help="The correct score, on the profile's scale."
         ),
     ] = None,
     confirm: Annotated[
