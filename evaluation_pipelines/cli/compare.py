@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -110,7 +110,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
             "--organization": organization,
             "--as-of": as_of,
         }
-        _check_runs_options(others, form)
+        _check_runs_options(others, which, form)
         found = compare_file(runs, now, min_runs, alone=alone, margin=points, within=within)
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
@@ -132,9 +132,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     _write(found, form, output, (span_line(found), None))
 
 
-def _check_runs_options(others: dict[str, str | None], form: OutputFormat) -> None:
+def _check_runs_options(
+    others: dict[str, str | None], which: SessionFilter, form: OutputFormat
+) -> None:
     """Raise BadParameter for options that say nothing about a file of runs."""
-    if given := [name for name, value in others.items() if value is not None]:
+    given = [name for name, value in others.items() if value is not None]
+    if given := given + option_names(which):
         raise typer.BadParameter(f"--runs compares all runs of the file: leave {given[0]} out")
     if form in (OutputFormat.HTML, OutputFormat.MARKDOWN):
         raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")

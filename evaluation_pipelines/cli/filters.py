@@ -69,6 +69,18 @@ def with_session_filter(command: Callable[..., Result]) -> Callable[..., Result]
     return filtered
 
 
+def option_names(which: SessionFilter) -> list[str]:
+    """Return the options that were given."""
+    given = {**which.columns, "attribute": which.attributes or None}
+    return [f"--{name}" for name, value in given.items() if value is not None]
+
+
+def options_text(which: SessionFilter) -> str:
+    """Return the options as they were given: ``--team x, --attribute a=b``."""
+    given = [f"--{name} {value}" for name, value in which.columns.items() if value is not None]
+    return ", ".join([*given, *(f"--attribute {name}={value}" for name, value in which.attributes)])
+
+
 def _session_filter(attribute: list[str] | None = None, **names: str | None) -> SessionFilter:
     which = SessionFilter(**names, attributes=tuple(map(_attribute, attribute or ())))
     _refuse_hidden_people(which)

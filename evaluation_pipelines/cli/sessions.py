@@ -14,7 +14,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.filters import options_text, with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -134,7 +134,10 @@ def sessions(
         usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
         hidden = hidden_columns(settings.people_view)
         names = [name for name in _NAMES if name not in hidden]
-        _print_stored_sessions(lake, rows, limit or usual or 1, form, names)
+        _print_stored_sessions(rows, limit or usual or 1, form, names)
+        if not rows:
+            print_remark = print_line if form is OutputFormat.TABLE else print_error
+            print_remark(_no_sessions(lake, which, has_dates=dates is not None))
 
 
 def stored_sessions(
@@ -194,7 +197,7 @@ def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
 
 
 def _print_stored_sessions(
-    lake: Lake, rows: Sequence[SessionRow], limit: int, form: OutputFormat, names: Sequence[str]
+    rows: Sequence[SessionRow], limit: int, form: OutputFormat, names: Sequence[str]
 ) -> None:
     """Print the newest sessions; with JSON and CSV, remarks go to standard error.
 
@@ -208,14 +211,18 @@ def _print_stored_sessions(
         write_output(csv_text(_flat(newest, names)))
     elif newest:
         print_sessions(newest)
-    if not rows:
-        is_empty = not lake.partitions(AGENT_SESSIONS)
-        advice = " yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR"
-        when = advice if is_empty else " on these dates"
-        print_remark(f"There are no sessions in {lake.root.absolute()}{when}.")
-    elif len(rows) > limit:
+    if len(rows) > limit:
         older = pluralize(len(rows) - limit, "older session")
         print_remark(f"{older} not shown: use --limit or --date")
+
+
+def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
+    """Say what there are no sessions of: a lake, some dates, or a filter."""
+    said = f"There are no sessions in {lake.root.absolute()}"
+    if not lake.partitions(AGENT_SESSIONS):
+        return f"{said} yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR."
+    chosen = "" if which.is_empty else f" with {one_line(options_text(which))}"
+    return f"{said}{chosen}{' on these dates' if has_dates else ''}."
 
 
 def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:

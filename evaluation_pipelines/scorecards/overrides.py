@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +36,7 @@ OPTIONAL_CSV_COLUMNS = ("organization", "profile", "criterion")
 """Columns of an import that may be missing; all others are ignored."""
 
 _TOLERANCE = 1e-9
+_PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _CONTENT_FIELDS = (
     *(*SESSION_KEY, "profile_id", "content_hash"),
     *("override_score", "annotator", "reason", "criterion_id"),
@@ -44,6 +46,10 @@ _CONTENT_FIELDS = (
 
 class OverrideError(UserError, ValueError):
     """An override is not valid; the message says why and what is allowed."""
+
+
+class CriterionError(OverrideError):
+    """Only the criterion of an override is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,19 @@ class ImportResult:
     stored: int
     known: int
     bad: tuple[tuple[int, str], ...]
+
+
+def plain_number(text: str) -> float:
+    """Return a decimal number as people write it: ASCII digits, no exponent, no underscores.
+
+    Python reads ``1_0`` as 10, which is more likely a slip of the keys.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if _PLAIN_NUMBER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a plain decimal number")
+    return float(text)
 
 
 def override(
@@ -205,11 +224,11 @@ def _criterion(target: Target, verdict: HumanVerdict) -> str | None:
     if name is None:
         return None
     if verdict.score is None:
-        raise OverrideError("a confirmation says that the score is right: it names no criterion")
+        raise CriterionError("a confirmation says that the score is right: it names no criterion")
     if name not in profile.criterion_ids:
         near = get_close_matches(name, profile.criterion_ids, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else "."
-        raise OverrideError(
+        raise CriterionError(
             f"{profile.id} version {profile.version} has no criterion {name}{hint} "
             f"Its criteria: {', '.join(profile.criterion_ids)}."
         )
@@ -261,7 +280,7 @@ def _from_row(lookup: SessionLookup, row: dict[str | None, object]) -> NewOverri
         raise OverrideError("the row has more cells than the heading")
     texts = {str(name): str(value or "").strip() for name, value in row.items()}
     try:
-        score = float(texts["score"])
+        score = plain_number(texts["score"])
     except ValueError:
         raise OverrideError(f"score {texts['score']!r} is not a number") from None
     if not texts["session"]:

@@ -165,6 +165,11 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     ("options", "code", "message"),
     [
         (("--label", "code"), 2, "leave --label out"),
+        (("--team", "core"), 2, "leave --team out"),
+        (("--repository", "shop"), 2, "leave --repository out"),
+        (("--branch", "main"), 2, "leave --branch out"),
+        (("--environment", "ci"), 2, "leave --environment out"),
+        (("--attribute", "squad=x"), 2, "leave --attribute out"),
         (("--format", "html"), 2, "table, json and csv"),
         ((), 1, "runs.csv: row 1: score is outside 0-100 (101.0)"),
     ],

@@ -36,6 +36,17 @@ def test_sessions_of_some_dates(three_days: Program) -> None:
     assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
 
 
+def test_a_filter_without_sessions_is_named(three_days: Program) -> None:
+    three_days("build")
+    lake = three_days.folder / "data" / "lake"
+    said = f"There are no sessions in {lake} with"
+    where = ("--repository", "nosuch", "--attribute", "squad=x")
+    filtered = f"{said} --repository nosuch, --attribute squad=x"
+    assert three_days("sessions", *where).out == f"{filtered}.\n"
+    both = three_days("sessions", *where, "--date", "2026-06-02")
+    assert both.out == f"{filtered} on these dates.\n"
+
+
 def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
     program: Program,
 ) -> None:

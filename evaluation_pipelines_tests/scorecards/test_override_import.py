@@ -8,6 +8,7 @@ from evaluation_pipelines.scorecards.overrides import (
     OverrideError,
     import_overrides,
     overrides_with_states,
+    plain_number,
 )
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.otlp_builders import session
@@ -48,7 +49,9 @@ BAD = {
     "s9,20,Ada,x,": "There is no session s9",
     "s1,many,Ada,x,": "score 'many' is not a number",
     "s1,,Ada,x,": "score '' is not a number",
-    "s1,nan,Ada,x,": "is not on the scale of general-performance, 0 to 100",
+    "s1,nan,Ada,x,": "score 'nan' is not a number",
+    "s1,1_0,Ada,x,": "score '1_0' is not a number",
+    "s1,\uff17,Ada,x,": "is not a number",  # a fullwidth 7
     "s1,101,Ada,x,": "score 101 is not on the scale",
     "s1,20,,x,": "annotator is empty",
     "s1,20,Ada, ,": "reason is empty",
@@ -137,3 +140,16 @@ def test_other_organizations_and_profiles_can_be_named(two_sessions: Workplace) 
 
     assert done.stored == 1
     assert "There is no session s1" in done.bad[0][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("7", 7.0), ("07.50", 7.5), ("+1.", 1.0), (".5", 0.5), ("-3", -3.0)]
+)
+def test_plain_numbers(text: str, value: float) -> None:
+    assert plain_number(text) == value
+
+
+@pytest.mark.parametrize("text", ["", ".", "1e1", "inf", "0x1", "1,5", "7 ", "7\n", "\u0667"])
+def test_what_is_no_plain_number(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a plain decimal number"):
+        plain_number(text)

@@ -29,7 +29,7 @@ from evaluation_pipelines.scorecards.audit_review import (
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
 from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
-from evaluation_pipelines.scorecards.overrides import OverrideError
+from evaluation_pipelines.scorecards.overrides import CriterionError, OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
     WHOLE_TRANSCRIPT,
     review_criteria,
@@ -138,7 +138,7 @@ def _ask(stores: Stores, review: AuditReview, target: Target) -> RecordedAnswer 
             click.echo_via_pager(f"{_transcript(stores, target, WHOLE_TRANSCRIPT)}\n")
             continue
         try:
-            return review.answer(target, float(text), datetime.now(UTC))
+            return review.answer(target, plain_number(text), datetime.now(UTC))
         except OverrideError as error:
             print_error(str(error))
         except ValueError:
@@ -149,14 +149,17 @@ def _ask(stores: Stores, review: AuditReview, target: Target) -> RecordedAnswer 
 def _ask_why(review: AuditReview, answered: RecordedAnswer) -> None:
     """Ask for a reason and a criterion, which may both be left out, until they are valid."""
     ids = ", ".join(answered.recorded.target.profile.criterion_ids)
+    is_right = answered.recorded.new.is_confirmation
+    reason, has_reason = None, False
     while True:
-        reason = _optional("reason")
-        is_right = answered.recorded.new.is_confirmation
+        if not has_reason:
+            reason = _optional("reason")
         criterion = None if is_right else _optional(f"criterion that was wrong, if one of {ids}")
         try:
             review.explain(answered, reason or "", criterion, datetime.now(UTC))
         except OverrideError as error:
             print_error(str(error))
+            has_reason = isinstance(error, CriterionError)
         else:
             return
 

@@ -35,6 +35,7 @@ from evaluation_pipelines.scorecards.overrides import (
     import_overrides,
     override,
     overrides_with_states,
+    plain_number,
 )
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
@@ -49,12 +50,22 @@ _SCORES = ("override_100", "automatic_100")
 ANNOTATOR = typer.Option(metavar="NAME", help="Name of the reviewer.")
 
 
+def _score(text: str) -> float:
+    try:
+        return plain_number(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
     session: Annotated[str, SESSION],
     annotator: Annotated[str, ANNOTATOR],
     reason: Annotated[str, typer.Option(help="Reason of the override.")],
     score: Annotated[
-        float | None, typer.Option(help="The correct score, on the profile's scale.")
+        float | None,
+        typer.Option(
+            parser=_score, metavar="FLOAT", help="The correct score, on the profile's scale."
+        ),
     ] = None,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Confirm the automatic score.")

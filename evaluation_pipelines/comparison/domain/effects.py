@@ -46,6 +46,8 @@ def superiority(first: Numbers, second: Numbers) -> float:
 def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: int) -> int | None:
     """Return the runs per side that show a difference of 5 % of the scale in 4 of 5 comparisons.
 
+    None for fewer than 2 runs, or without any variance: there is nothing to estimate it from.
+
     ``(z(1 - alpha/2m) + z(power))² * (s1² + s2²) / points² * design effect``, and a quarter of the
     squared quantile for Student's t (Guenther, "Sample size formulas for normal theory t tests",
     1981). m is the number of comparisons: Holm's first step requires the most.
@@ -62,5 +64,7 @@ def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: in
 
     z = float(norm.ppf(1 - ALPHA / (2 * tests)))
     spread = float(first.var(ddof=1) + second.var(ddof=1))
+    if spread < 1e-12:
+        return None
     needed = (z + float(norm.ppf(POWER))) ** 2 * spread / RELEVANT_POINTS**2 * design_effect
     return max(math.ceil(needed + z**2 / 4), 2)

@@ -26,6 +26,9 @@ from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 SMALLEST_COVERAGE = 0.8
 """If fewer runs have a known cost, those may not be representative."""
 
+MOST_FREE = 0.1
+"""If more of the runs with a known cost cost nothing, there is no geometric mean to compare."""
+
 Row = dict[str, Any]
 
 _Lost = tuple[bool, Losses | None]
@@ -95,6 +98,7 @@ def _counts(key: Row, part: pl.DataFrame, used: pl.DataFrame, min_runs: int) -> 
         **key,
         "state": state_of(key["model"], used.height, min_runs),
         "runs": used.height,
+        "zero_cost_runs": int(((used["cost_usd"] <= 0) & ~used["failed_at_start"]).sum()),
         "failed_at_start": int(used["failed_at_start"].sum()),
         "disqualified": part.height - used.height,
         "people_runs": len(people),
@@ -201,6 +205,11 @@ def has_cost(row: Mapping[str, Any]) -> bool:
     """Return True if a row has both cost and score."""
     covered = (row["cost_coverage"] or 0.0) >= SMALLEST_COVERAGE
     return row["state"] == "ranked" and covered and row["avg_cost_usd"] is not None
+
+
+def is_free(row: Mapping[str, Any]) -> bool:
+    """Return True if no run of a row with known costs costs anything."""
+    return has_cost(row) and row["avg_cost_usd"] == 0
 
 
 def _dominates(other: Row, row: Row) -> bool:

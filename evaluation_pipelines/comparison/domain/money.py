@@ -6,14 +6,16 @@ with the best", 1984). So it needs no verdict on which one is the best. The mode
 are tested share 5 %, one-sided, by Holm's method.
 
 How much models cost is compared by geometric means for the same tasks, like scores: see
-``cost_ratio`` of the pairs.
+``cost_ratio`` of the pairs. These say what a usual run costs; a few very expensive ones can turn
+the order of the bills. A model is only named if both agree. A model that costs nothing is cheaper
+than any other one, without a ratio.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evaluation_pipelines.comparison.domain.models import Row, has_cost
+from evaluation_pipelines.comparison.domain.models import Row, has_cost, is_free
 from evaluation_pipelines.comparison.domain.not_worse import more_runs, needed
 from evaluation_pipelines.comparison.domain.runs import GROUP
 from evaluation_pipelines.comparison.domain.sides import Against, Sides
@@ -67,9 +69,32 @@ def judge_money(
     for family in families.values():
         _test(family, margin)
     for rows in groups:
-        shown = [row for row in rows if row["is_not_worse"]]
+        shown = [row for row in rows if row["is_not_worse"] and _saves(row, rows, against)]
         if shown:
             min(shown, key=lambda row: row["relative_cost"])["is_best_value"] = True
+
+
+def costlier(row: Row, rows: Iterable[Row]) -> list[Row]:
+    """Return the models of which a usual run costs more."""
+    if is_free(row):
+        return [other for other in rows if has_cost(other) and not is_free(other)]
+    priced = [other for other in rows if other["relative_cost"] is not None]
+    return [other for other in priced if other["relative_cost"] > row["relative_cost"]]
+
+
+def has_lower_bill(row: Row, other: Row) -> bool:
+    """Return True if the mean cost of a run is lower, too."""
+    return float(row["avg_cost_usd"]) < float(other["avg_cost_usd"])
+
+
+def _saves(row: Row, rows: Sequence[Row], against: Sides) -> bool:
+    """Return True if the bills agree that a model costs less; worse models do not matter."""
+    others = costlier(row, rows)
+    lower = [has_lower_bill(row, other) for other in others]
+    return any(lower) and all(
+        is_lower or against.between(other, row).is_worse
+        for is_lower, other in zip(lower, others, strict=True)
+    )
 
 
 def _groups(models: Iterable[Row]) -> list[list[Row]]:
@@ -87,27 +112,30 @@ def _candidates(ranked: Sequence[Row], against: Sides) -> list[_Candidate]:
         row for row in ranked if any(each.p is not None for each in against.next_to(row, ranked))
     ]
     priced = _set_costs(compared, against)
-    costliest = max((row["relative_cost"] for row in priced), default=0.0)
     return [
-        _Candidate(row, against.next_to(row, compared))
-        for row in priced
-        if row["relative_cost"] < costliest
+        _Candidate(row, against.next_to(row, compared)) for row in priced if costlier(row, compared)
     ]
 
 
 def _set_costs(rows: Sequence[Row], against: Sides) -> list[Row]:
     """Set relative costs where all are known, and return these rows.
 
-    The logarithms are the least-squares levels of the ratios of all pairs.
+    The logarithms are the least-squares levels of the ratios of all pairs. Models that cost
+    nothing have 0, and are no part of the ratios.
     """
-    paid = [row for row in rows if has_cost(row) and row["avg_cost_usd"] > 0]
+    paid = [row for row in rows if has_cost(row) and not is_free(row)]
+    free = [row for row in rows if is_free(row)]
     logs = [[each.log_cost for each in against.next_to(row, paid)] for row in paid]
-    if len(paid) < 2 or any(value is None for values in logs for value in values):
+    if len(paid) + len(free) < 2:
         return []
+    for row in free:
+        row["relative_cost"] = 0.0
+    if any(value is None for values in logs for value in values):
+        return free
     levels = [sum(value or 0.0 for value in values) / len(paid) for values in logs]
     for row, level in zip(paid, levels, strict=True):
         row["relative_cost"] = math.exp(level - min(levels))
-    return paid
+    return [*free, *paid]
 
 
 def _test(candidates: Sequence[_Candidate], margin: float) -> None:

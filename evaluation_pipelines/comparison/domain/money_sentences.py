@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
-from evaluation_pipelines.comparison.domain.models import Row, has_cost
+from evaluation_pipelines.comparison.domain.models import MOST_FREE, Row, has_cost, is_free
+from evaluation_pipelines.comparison.domain.money import costlier, has_lower_bill
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, percent, points, usd, whole
 
@@ -16,17 +17,22 @@ def which_for_money(finding: Finding) -> tuple[str, str]:
     priced = [row for row in ranked if row["relative_cost"] is not None]
     if not priced:
         return _unpriced(finding)
+    if all(is_free(row) for row in ranked):
+        return "Nothing to save", ": no session with any of these models costs anything."
     sides, best = Sides.of(finding.pairs), priced[0]
     picked = [row for row in priced if row["is_best_value"]]
     if not picked:
+        if shown := [row for row in priced if row["is_not_worse"]]:
+            return _dearer_bill(shown, priced, sides)
         cheapest = min(priced, key=lambda row: float(row["relative_cost"]))
-        return _none_shown(cheapest, best, sides)
+        return _none_shown(cheapest, priced, sides)
     (pick,) = picked
-    other = best if pick is not best else priced[1]
+    others = [row for row in costlier(pick, ranked) if has_lower_bill(pick, row)]
+    other = best if best in others else others[0]
     too = ", too" if [row for row in ranked if row["rank"] == 1] == [pick] else ""
     return f"Take {name_of(pick)}{too}", (
         f": it {_saving(pick, other, sides)}, and it is shown to be at most {pick['margin']:g} "
-        "points behind any other model."
+        f"points behind any other model.{_left_out(priced)}"
     )
 
 
@@ -53,11 +59,56 @@ def _unpriced(finding: Finding) -> tuple[str, str]:
     without = [name_of(row) for row in finding.ranked if not has_cost(row)]
     if without:
         return "Not known", f": too few sessions with {listed(without, 'or')} have a known cost."
+    if free := [_free_runs(row) for row in finding.ranked if _is_partly_free(row)]:
+        said = f"{listed(free)} cost nothing: a ratio of costs cannot be taken"
+        return "Not known", f": {said}."
     return "Not known", ": the costs cannot be compared for the same kinds of task."
+
+
+def _dearer_bill(shown: Sequence[Row], priced: Sequence[Row], sides: Sides) -> tuple[str, str]:
+    """Say that a usual session costs less with a model, and all of them more."""
+    row = min(shown, key=lambda each: float(each["relative_cost"]))
+    other = min(costlier(row, priced), key=lambda each: float(each["avg_cost_usd"]))
+    return "Not decided", (
+        f": a usual session of {name_of(row)} {_ratio(row, other, sides)}, but its bill is not "
+        f"lower ({usd(row['avg_cost_usd'])} a session, {usd(other['avg_cost_usd'])} with "
+        f"{name_of(other)}): a few of its sessions cost very much, or its tasks are costlier ones."
+    )
+
+
+def _known_costs(row: Row) -> int:
+    return round(float(row["cost_coverage"]) * int(row["runs"]))
+
+
+def _is_partly_free(row: Row) -> bool:
+    """Return True if too many runs cost nothing for a geometric mean, but not all."""
+    known, free = _known_costs(row), int(row["zero_cost_runs"])
+    return MOST_FREE * known < free < known
+
+
+def _free_runs(row: Row) -> str:
+    number, known = whole(row["zero_cost_runs"]), whole(_known_costs(row))
+    return f"{number} of {known} sessions with {name_of(row)}"
+
+
+def _left_out(priced: Sequence[Row]) -> str:
+    """Name the sessions without a cost that ratios leave out."""
+    few = [_free_runs(row) for row in priced if row["zero_cost_runs"] and not is_free(row)]
+    return f" Left out of the ratio: {listed(few)} that cost nothing." if few else ""
 
 
 def _saving(row: Row, other: Row, sides: Sides) -> str:
     """Say how much less a session with a model costs than with another."""
+    if is_free(row):
+        return "costs nothing"
+    said = _ratio(row, other, sides)
+    value, *_ = sides.between(row, other).cost_ratio
+    if value is None or (value < 1) is has_lower_bill(row, other):
+        return said
+    return f"{said} for a usual session, but not on average"
+
+
+def _ratio(row: Row, other: Row, sides: Sides) -> str:
     value, low, high = sides.between(row, other).cost_ratio
     if value is None or (low is not None and high is not None and low < 1 < high):
         return f"may cost as much as {name_of(other)}"
@@ -69,11 +120,14 @@ def _saving(row: Row, other: Row, sides: Sides) -> str:
     return f"{said} (between {percent(saved[0])} and {percent(saved[1])})"
 
 
-def _none_shown(cheapest: Row, best: Row, sides: Sides) -> tuple[str, str]:
-    margin = float(cheapest["margin"])
+def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str, str]:
+    margin, best = float(cheapest["margin"]), priced[0]
     if cheapest is best:
+        has_lowest = all(has_lower_bill(best, each) for each in costlier(best, priced))
+        least = f"costs least{'' if has_lowest else ' for a usual session'}"
+        so_far = "costs nothing" if len(priced) == 1 else f"{least} and scores highest so far"
         return "Not decided", (
-            f": {name_of(best)} costs least and scores highest so far, but it is not "
+            f": {name_of(best)} {so_far}, but it is not "
             f"shown that no other model is {margin:g} points better{_what_it_takes(cheapest)}."
         )
     against = sides.between(cheapest, best)

@@ -23,6 +23,7 @@ from evaluation_pipelines.comparison.domain.effects import (
     superiority,
 )
 from evaluation_pipelines.comparison.domain.models import (
+    MOST_FREE,
     SMALLEST_COVERAGE,
     Row,
     Side,
@@ -188,17 +189,18 @@ def _cost_ratio(first: pl.DataFrame, second: pl.DataFrame) -> Row:
     """Return what a run costs with A as a multiple of B: geometric means for the same tasks.
 
     The logarithms of the costs are compared like scores, people weighing alike, without runs that
-    failed at the start: they cost next to nothing. None where another cost is 0 or fewer than 80 %
-    of a side are known.
+    failed at the start: they cost next to nothing. Others that cost nothing have no logarithm and
+    are left out. None where these are more than a tenth of the known costs of a side, or fewer than
+    80 % of its costs are known.
     """
     names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
     sides = _without_failed_starts(first, second)
     for side in sides:
-        number = side.height - side["cost_usd"].null_count()
-        if number < max(SMALLEST_COVERAGE * side.height, 1) or (side["cost_usd"] <= 0).any():
+        number, free = side["cost_usd"].count(), (side["cost_usd"] <= 0).sum()
+        if number < max(SMALLEST_COVERAGE * side.height, 1) or free > MOST_FREE * number:
             return dict.fromkeys(names)
-    known = [side.filter(pl.col("cost_usd").is_not_null()) for side in sides]
-    logs = [part.with_columns(score=pl.col("cost_usd").log()) for part in known]
+    paid = [side.filter(pl.col("cost_usd") > 0) for side in sides]
+    logs = [part.with_columns(score=pl.col("cost_usd").log()) for part in paid]
     found = difference(*arms_of(logs).sides)
     ends = (found.value, found.low, found.high)
     return {

@@ -41,6 +41,11 @@ class SessionFilter:
         """True if every session is chosen."""
         return self == ALL_SESSIONS
 
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """Values by the name of their field; ``None`` is any."""
+        return {name: getattr(self, name) for name in _COLUMNS}
+
     def condition(self) -> pl.Expr:
         """Return whether a row of AGENT_SESSIONS is chosen."""
         columns = [
@@ -70,8 +75,7 @@ class SessionFilter:
 
     def parts(self) -> Iterator[tuple[str, str]]:
         """Yield name and value of each condition."""
-        for name in _COLUMNS:
-            value = getattr(self, name)
+        for name, value in self.columns.items():
             if value is not None:
                 yield name, value
         yield from self.attributes

@@ -139,10 +139,11 @@ def test_the_model_is_hidden_until_the_reviewer_has_answered(program: Program) -
 
 
 def test_there_is_no_answer_without_a_score(sampled: Program) -> None:
-    ran = audit(sampled, b"\nabc\n500\nq\n")
+    ran = audit(sampled, "\nabc\n1_0\n\uff17\n500\nq\n".encode())
 
     assert "Type a score: the automatic score is shown after your answer." in ran.err
-    assert "abc is not a number" in ran.err
+    for wrong in ("abc", "1_0", "\uff17"):
+        assert f"{wrong} is not a number" in ran.err
     assert "score 500 is not on the scale of general-performance, 0 to 100" in ran.err
     assert sampled("scorecards", "overrides").out == "There are no overrides yet.\n"
 
@@ -175,7 +176,8 @@ def test_ctrl_c_stops_at_once_and_a_closed_terminal_loses_nothing(sampled: Progr
 
 def test_a_reason_and_a_criterion_are_added_to_the_answer(sampled: Program) -> None:
     long, wrong, right = b"x" * 4001, b"tool_efectiveness", b"tool_effectiveness"
-    lines = (b"7", long, b"", b"too kind", wrong, b"too kind", right, b"q", b"")
+    # After a reason that is too long both are asked for; after a wrong criterion, only that.
+    lines = (b"7", long, b"", b"too kind", wrong, right, b"q", b"")
     ran = audit(sampled, b"\n".join(lines))
 
     assert "reason has 4001 characters, the maximum is 4000" in ran.err

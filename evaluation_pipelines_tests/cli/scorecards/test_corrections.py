@@ -245,3 +245,12 @@ def test_calibration_says_when_to_recalibrate(program: Program) -> None:
         "recalibrate efficiency-simple version 1: 9 of 9 corrections (by 1 person) made the score "
         "lower, which is beyond chance. See docs/scorecards.md.\n"
     )
+
+
+@pytest.mark.parametrize("score", ["1_0", "\uff17", "nan", "1e1"])
+def test_only_plain_decimal_numbers_are_scores(scored: Program, score: str) -> None:
+    by = ("--annotator", "Ada", "--reason", "r")
+    ran = scored("scorecards", "override", "a", "--score", score, *by)
+    assert ran.code == 2
+    assert "is not a plain decimal number" in " ".join(ran.err.replace("│", " ").split())
+    assert scored("scorecards", "overrides").out == "There are no overrides yet.\n"

@@ -191,6 +191,43 @@ def test_a_model_that_is_disqualified_more_is_not_taken_for_the_money() -> None:
     )
 
 
+def test_a_model_whose_bill_is_higher_is_not_taken_for_the_money() -> None:
+    a = [
+        row | ({"cost_usd": 8.0} if at // 12 == 0 else {})
+        for at, row in enumerate(named("a", 85, 0, 96, cost_usd=0.1))
+    ]
+    found = said([*a, *named("b", 85.5, 1, 96, cost_usd=0.3)])
+    # 0.1^(7/8) * 8^(1/8) = 0.1729 of 0.3 is 42 % less; (7 * 0.1 + 8) / 8 = 1.0875.
+    assert found[MONEY].startswith("Not decided: a usual session of a costs 42 % less than b")
+    assert found[MONEY].endswith(
+        "but its bill is not lower ($1.09 a session, $0.30 with b): a few of its sessions cost "
+        "very much, or its tasks are costlier ones."
+    )
+    assert "for the money wrongly" not in found[SURE]
+
+
+def test_a_free_model_may_be_taken_for_the_money() -> None:
+    found = said([*named("a", 85, 0, 96, cost_usd=0.0), *named("b", 85.5, 1, 96, cost_usd=0.3)])
+    assert "Take a" in found[MONEY]
+    assert ": it costs nothing, and it is shown to be at most 5 points behind" in found[MONEY]
+
+
+@pytest.mark.parametrize(
+    ("free", "begin", "end"),
+    [
+        # 9 of 96 are less than a tenth.
+        (9, "Take b", " Left out of the ratio: 9 of 96 sessions with b that cost nothing."),
+        (10, "Not known: 10 of 96 sessions with b cost nothing: a ratio of costs cannot be", ""),
+    ],
+)
+def test_sessions_that_cost_nothing_are_said(free: int, begin: str, end: str) -> None:
+    b = named("b", 85, 0, 96, cost_usd=0.1)
+    some = [row | ({"cost_usd": 0.0} if at < free else {}) for at, row in enumerate(b)]
+    found = said([*named("a", 85.5, 1, 96, cost_usd=0.4), *some])[MONEY]
+    assert found.startswith(begin)
+    assert found.endswith(end)
+
+
 def test_a_bill_has_points_per_dollar() -> None:
     found = compared([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
     a, b = (row["avg_score"] for row in found.models.to_dicts())
@@ -207,7 +244,8 @@ def test_unknown_costs_are_said() -> None:
     assert found[MONEY] == "Not known: too few sessions with b have a known cost."
     assert found[COST].startswith("A session costs $0.40 with a (")
     free = said([row | {"cost_usd": 0.0} for row in rows])
-    assert free[MONEY] == "Not known: the costs cannot be compared for the same kinds of task."
+    # Those of b are known, now.
+    assert free[MONEY] == "Nothing to save: no session with any of these models costs anything."
     none = said([row | {"cost_usd": None} for row in rows])
     assert none[COST] == "Not known: too few of the sessions have a known cost."
     assert none[MONEY] == "Not known: too few sessions with a or b have a known cost."

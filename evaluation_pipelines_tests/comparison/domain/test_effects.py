@@ -43,6 +43,7 @@ def test_the_number_of_runs_by_hand() -> None:
     # Twice the variance, as users are alike: 125.58 + 0.96.
     assert runs_needed(values, values, 2.0, 1) == 127
     assert runs_needed(values, np.array([1.0]), 1.0, 1) is None
+    assert runs_needed(np.full(30, 70.0), np.full(30, 80.0), 1.0, 1) is None
 
 
 @pytest.mark.slow

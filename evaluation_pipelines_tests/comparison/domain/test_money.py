@@ -120,7 +120,60 @@ def test_costs_of_unlike_runs_are_compared_by_geometric_means() -> None:
     assert model(found, "a")["relative_cost"] == pytest.approx(math.sqrt(4))
 
 
-def test_free_runs_have_no_relative_cost() -> None:
-    found = compared([*named("a", 80, 0.0, 1), *named("b", 80, 0.3, 2)])
-    assert model(found, "b")["relative_cost"] is None
-    assert not model(found, "b")["is_best_value"]
+def test_a_model_that_costs_nothing_is_cheaper_than_any_that_costs_something() -> None:
+    found = compared([*named("a", 83, 0.0, 1), *named("b", 80, 0.9, 2), *named("c", 80, 0.3, 3)])
+    a, b, c = (model(found, name) for name in "abc")
+    # The others are relative to the cheapest one that costs anything: 0.9 / 0.3.
+    assert [row["relative_cost"] for row in (a, b, c)] == [0, pytest.approx(3), pytest.approx(1)]
+    assert [row["is_best_value"] for row in (a, b, c)] == [True, False, False]
+    assert (a["zero_cost_runs"], b["zero_cost_runs"]) == (96, 0)
+    # Of two, it needs no ratio at all.
+    two = compared([*named("a", 80, 0.0, 1), *named("b", 80, 0.3, 2)])
+    assert [model(two, name)["is_best_value"] for name in "ab"] == [True, False]
+
+
+def test_where_nothing_costs_anything_there_is_nothing_to_save() -> None:
+    found = compared([*named("a", 80, 0.0, 1), *named("b", 80, 0.0, 2)])
+    assert [model(found, name)["is_not_worse"] for name in "ab"] == [None, None]
+
+
+@pytest.mark.parametrize(("free", "relative"), [(9, 3.0), (10, None)])
+def test_up_to_a_tenth_of_free_runs_are_left_out_of_the_ratio(
+    free: int, relative: float | None
+) -> None:
+    # A tenth of 96 is 9.6.
+    b = [
+        row | {"cost_usd": 0.0 if at < free else 0.3} for at, row in enumerate(named("b", 80, 1, 2))
+    ]
+    found = compared([*named("a", 80, 0.9, 1), *b])
+    expected = None if relative is None else pytest.approx(relative)
+    assert model(found, "a")["relative_cost"] == expected
+    assert model(found, "b")["is_best_value"] is (relative is not None)
+    assert model(found, "b")["zero_cost_runs"] == free
+
+
+def with_tail(name: str, usual: float, seed: int) -> list[Row]:
+    """96 runs of a model by 12 people: one of 8 costs 8 dollars, the others the usual."""
+    rows = named(name, 80, usual, seed)
+    return [row | ({"cost_usd": 8.0} if at // 12 == 0 else {}) for at, row in enumerate(rows)]
+
+
+def test_a_model_with_the_higher_bill_is_not_named_for_the_money() -> None:
+    # A run of a costs (7 * 0.1 + 8) / 8 = 1.0875 on average; its geometric mean is
+    # 0.1^(7/8) * 8^(1/8) = 0.1729, below that of b.
+    found = compared([*with_tail("a", 0.1, 1), *named("b", 80, 0.3, 2)])
+    a, b = model(found, "a"), model(found, "b")
+    assert a["avg_cost_usd"] == pytest.approx(1.0875)
+    assert b["relative_cost"] == pytest.approx(0.3 / 0.17294, rel=1e-3)
+    assert (a["is_not_worse"], a["is_best_value"], b["is_best_value"]) == (True, False, False)
+
+
+def test_then_the_next_one_that_saves_on_both_is_named() -> None:
+    found = compared([*with_tail("a", 0.1, 1), *named("b", 80, 0.3, 2), *named("c", 80, 2.0, 3)])
+    assert [model(found, name)["is_best_value"] for name in "abc"] == [False, True, False]
+
+
+def test_the_lower_bill_of_a_worse_model_does_not_matter() -> None:
+    # The bill of b is lower than that of a; c costs more by both.
+    found = compared([*with_tail("a", 0.1, 1), *named("b", 60, 0.3, 2), *named("c", 80, 2.0, 3)])
+    assert [model(found, name)["is_best_value"] for name in "abc"] == [True, False, False]

@@ -171,12 +171,14 @@ def test_other_people_on_each_side_are_counted_together() -> None:
     assert ", for these 16 people." in finding.facts[0]
 
 
-def test_without_comparable_costs_there_is_no_ratio() -> None:
+@pytest.mark.parametrize("free", [4, 5])
+def test_if_more_than_a_tenth_of_the_runs_cost_nothing_there_is_no_ratio(free: int) -> None:
+    # A tenth of the 40 runs of b is 4.
     rows = [
-        row | {"cost_usd": 0.0 if at == 79 else 0.1 if row["model"] == "b" else 1.0}
+        row | {"cost_usd": 0.0 if at >= 80 - free else 0.1 if row["model"] == "b" else 1.0}
         for at, row in enumerate(two())
     ]
-    assert pair(rows)["cost_ratio"] is None
+    assert pair(rows)["cost_ratio"] == (pytest.approx(10) if free == 4 else None)
 
 
 def test_costs_are_compared_for_the_same_tasks_by_geometric_means() -> None:
@@ -190,7 +192,7 @@ def test_costs_are_compared_for_the_same_tasks_by_geometric_means() -> None:
     rows[0]["cost_usd"] = None
     assert pair(rows)["cost_ratio"] == pytest.approx(3)
     rows[0]["cost_usd"] = 0.0
-    assert pair(rows)["cost_ratio"] is None
+    assert pair(rows)["cost_ratio"] == pytest.approx(3)
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.0001, None])

@@ -31,7 +31,7 @@ class FailureChange:
         of: Effective number of failures in all.
         share: Share of the risk that lies in the window, if nothing changed.
         runs: Effective number of runs of the window.
-        risk: Mean risk of a run of the window.
+        risk: Mean risk of a run of the window; before any failure, half a one was expected.
         cost: Points that a failure costs.
         errors: Points of each run of the window less what its risk lets expect.
     """
@@ -60,6 +60,7 @@ class FailureChange:
         """Return the ends of the interval of some deviates, after Clopper and Pearson (1934).
 
         Where hardly any failures are known, those of the window alone bound its share of failures.
+        The change itself is inside: before any failure, its risk is 0 and not half a failure.
         """
         from scipy.special import betaincinv, ndtr
 
@@ -68,7 +69,8 @@ class FailureChange:
         low = betaincinv(self.failed, rest + 1, alpha) if self.failed > 0 else 0.0
         high = betaincinv(self.failed + 1, rest, 1 - alpha) if rest > 0 else 1.0
         largest = betaincinv(self.failed + 1, passed, 1 - alpha) if passed > 0 else 1.0
-        return self._points(float(high), float(largest)), self._points(float(low), float(largest))
+        ends = [self._points(float(end), float(largest)) for end in (high, low)]
+        return min(ends[0], self.value), max(ends[1], self.value)
 
     def _points(self, share: float, largest: float) -> float:
         """Return the change if this share of the failures belongs to the window."""
@@ -112,7 +114,9 @@ def failure_change(before: Arm, window: Arm, levels: Levels, below: float) -> Fa
     cost = float(both.scores[failed == 0].mean())
     if in_all:
         cost -= float(both.scores[failed == 1].mean())
-    errors = (risks[number:] - failed[number:]) * cost
+    # Half a failure is a prior of the test; the change is from what was seen.
+    seen = risks[number:] if failed[:number].any() else 0.0
+    errors = (seen - failed[number:]) * cost
     return FailureChange(
         float(errors.mean()),
         in_window / likeness,

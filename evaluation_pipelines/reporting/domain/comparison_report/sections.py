@@ -135,6 +135,7 @@ def _cost_cell(row: Row) -> Cell:
 
 def pair_cells(pair: Row) -> list[Cell]:
     """Return the cells of a pair of models."""
+    needed = pair["runs_needed"]
     return [
         Cell(name_of(pair, "_a"), f"and {name_of(pair, '_b')}", kind="name"),
         _verdict_cell(pair),
@@ -154,7 +155,7 @@ def pair_cells(pair: Row) -> list[Cell]:
         _with_ends(pair, "cost_ratio", times),
         number_cell(percent(pair["superiority"]), pair["superiority"]),
         number_cell(number(pair["hedges_g"], 2), pair["hedges_g"]),
-        number_cell(whole(pair["runs_needed"]), pair["runs_needed"], "of each"),
+        number_cell(whole(needed), needed, "" if needed is None else "of each"),
     ]
 
 
@@ -310,7 +311,7 @@ def _with_ends(row: Row, name: str, shown: Callable[[float | None], str]) -> Cel
 def _clusters(row: Row) -> str:
     if row["clustered_by"] is None:
         return ""
-    people = row["clustered_by"] == PEOPLE
-    said = f"{row['clusters']} {'people' if people else 'sessions'}"
+    one, many = ("person", "people") if row["clustered_by"] == PEOPLE else ("session", "sessions")
+    said = f"{row['clusters']} {one if row['clusters'] == 1 else many}"
     failed = row["failed_at_start"]
     return f"{said}; {failed} failed at the start" if failed else said

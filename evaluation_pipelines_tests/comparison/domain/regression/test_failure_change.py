@@ -55,7 +55,7 @@ def test_fewer_failures_are_a_rise() -> None:
 
 def test_without_any_failure_there_is_no_change_but_an_interval() -> None:
     found = change(0, 100, 0, 40)
-    assert found.deviates == 0
+    assert (found.value, found.deviates) == (0, 0)
     low, high = found.ends(1.959964)
     # Half a failure of 100 was to be expected; none of 40 is at most 8.81 %.
     assert [low, high] == pytest.approx([(0.005 - 0.0881) * 95, 0.005 * 95], abs=0.01)
@@ -66,6 +66,16 @@ def test_the_first_failures_ever_count() -> None:
     # All 4 in a sixth of the runs: 1 / 1296, a normal tail of 3.168.
     assert found.deviates == pytest.approx(-3.168, abs=2e-3)
     assert found.ends(1.96)[1] < 0
+    # 0 % failed before and 20 % now: the half failure of the test is no part of the change.
+    assert found.value == pytest.approx(-0.2 * 95)
+
+
+def test_the_change_is_inside_its_interval_whatever_fails() -> None:
+    for failed_before, failed in ((0, 0), (0, 1), (0, 10), (5, 0), (5, 10), (49, 10)):
+        found = change(failed_before, 50, failed, 10)
+        low, high = found.ends(1.96)
+        assert found.value == pytest.approx((failed_before / 50 - failed / 10) * found.cost)
+        assert low <= found.value <= high
 
 
 def test_a_window_of_failures_only() -> None:

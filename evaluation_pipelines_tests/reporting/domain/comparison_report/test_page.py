@@ -23,7 +23,12 @@ from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
     picture,
 )
 from evaluation_pipelines.reporting.domain.comparison_report.page import colors
-from evaluation_pipelines.reporting.domain.comparison_report.sections import quoted, span_line
+from evaluation_pipelines.reporting.domain.comparison_report.sections import (
+    model_cells,
+    pair_cells,
+    quoted,
+    span_line,
+)
 from evaluation_pipelines.reporting.pages import one_line
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
@@ -368,3 +373,16 @@ def test_a_chart_without_data_is_left_out() -> None:
     assert "What quality costs" in html_page(compared(three_models()))
     without_costs = [row | {"cost_usd": None} for row in three_models()]
     assert "What quality costs" not in html_page(compared(without_costs))
+
+
+def test_a_single_person_and_runs_that_nothing_can_settle() -> None:
+    rows = [
+        each
+        for name, start in (("a", 0), ("b", 100))
+        for each in sample(name, [80.0] * 30, start, users=1, provider=None)
+    ]
+    found = compared(rows)
+    assert [model_cells(row)[2].below for row in found.models.to_dicts()] == ["1 person"] * 2
+    # Without any variance no number of runs can be worked out.
+    (pair,) = found.pairs.to_dicts()
+    assert (pair_cells(pair)[-1].shown, pair_cells(pair)[-1].below) == ("-", "")
