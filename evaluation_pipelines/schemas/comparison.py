@@ -41,7 +41,7 @@ MODEL_COMPARISON = Table(
         ("model", pl.String, "model, 'mixed' where none has 80 % of the output; null if unknown"),
         ("provider", pl.String, "provider of the model"),
         ("state", pl.String, "ranked, insufficient (too few runs), mixed or unknown model"),
-        ("rank", pl.Int64, "1 + models shown to be better; null unless ranked"),
+        ("rank", pl.Int64, "1 + models shown to be better; null unless ranked, by five people"),
         ("on_frontier", pl.Boolean, "no ranked model is both cheaper and better; null if unknown"),
         ("runs", pl.Int64, "sessions in the averages: not the disqualified ones"),
         (

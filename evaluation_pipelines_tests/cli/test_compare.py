@@ -90,7 +90,7 @@ def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None
 
 def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
     ran = compared("compare", *SPAN, "--min-runs", "3")
-    assert "Nothing to compare: only model-a (provider-a) has 3 sessions." in ran.out
+    assert "Nothing to compare: only model-a (provider-a) has at least 3 sessions." in ran.out
 
 
 def test_the_default_range_is_28_days(compared: Program) -> None:

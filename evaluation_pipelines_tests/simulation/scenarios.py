@@ -17,6 +17,7 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 MODELS = "abcde"
 _CLASSES = np.array(["debug", "refactor", "review"])
 _LEVELS = np.array([10.0, -10.0, 0.0])
+_MOVING = (0.45, 0.35, 0.15, 0.05)
 _MIXES = ((0.5, 0.3, 0.2), (0.2, 0.3, 0.5))
 
 
@@ -28,6 +29,7 @@ class Scenario:
         name: What is special about it.
         people: People of each model.
         apart: Each model has people of its own; otherwise all use every model.
+        shared: Where each model has people of its own: this many of them use every model.
         runs: Runs of the first model and of each other one.
         zipf: People's shares of the runs are 1, 1/2, 1/3, ...; otherwise equal.
         person_sd: Spread of people, in points.
@@ -37,6 +39,8 @@ class Scenario:
         unlike_mix: The first model gets easier tasks.
         day_sd: Spread of days, in points.
         days: Number of days of the period.
+        week_sd: Spread of weeks, in points.
+        moves: A team moves from the first model to the others within four weeks.
         odd_days: Each model is used on days of its own within the same weeks.
         zeros: Share of runs that fail with 0, the others being near 95: first model, other ones.
         zeros_by_person: Intra-class correlation of these failures.
@@ -57,6 +61,7 @@ class Scenario:
     name: str
     people: int = 9
     apart: bool = False
+    shared: int = 0
     runs: tuple[int, int] = (60, 60)
     zipf: bool = False
     person_sd: float = 6.0
@@ -65,6 +70,8 @@ class Scenario:
     better: float = 0.0
     unlike_mix: bool = False
     day_sd: float = 0.0
+    week_sd: float = 0.0
+    moves: bool = False
     odd_days: bool = False
     days: int = 28
     zeros: tuple[float, float] | None = None
@@ -107,7 +114,7 @@ class Scenario:
         return _mean_of_clipped(level, self._spread())
 
     def _spread(self) -> float:
-        parts = (self.person_sd, self.by_model_sd, self.run_sd, self.day_sd)
+        parts = (self.person_sd, self.by_model_sd, self.run_sd, self.day_sd, self.week_sd)
         return float(np.sqrt(sum(each**2 for each in parts)))
 
     def pass_rate(self, model: int) -> float | None:
@@ -116,7 +123,14 @@ class Scenario:
 
         if self.zeros is not None:
             return 1 - self.zeros[min(model, 1)]
-        if self.unlike_mix or self.hard is not None or self.day_sd or self.judge or self.skewed:
+        if (
+            self.unlike_mix
+            or self.hard is not None
+            or self.day_sd
+            or self.week_sd
+            or self.judge
+            or self.skewed
+        ):
             return None
         level = self.level + (self.better if model == 0 else 0.0)
         return float(norm.cdf((level - 50) / self._spread()))
@@ -169,12 +183,16 @@ def _label(scenario: Scenario, random: Random, label: str) -> list[_Columns]:
     costs_of_people = random.normal(0, scenario.cost_person_sd, len(of_people))
     failing = _failing(scenario, random, len(of_people))
     days = random.normal(0, scenario.day_sd, scenario.days)
+    if scenario.week_sd:
+        weeks = random.normal(0, scenario.week_sd, scenario.days // 7 + 1)
+        days += weeks[np.arange(scenario.days) // 7]
     parts = []
     for model in range(scenario.models):
         number = scenario.runs[min(model, 1)]
         who = random.choice(scenario.people, number, p=_shares(scenario))
-        person = who + (scenario.people * model if scenario.apart else 0)
-        day = random.integers(0, scenario.days, number)
+        is_own = scenario.apart & (who >= scenario.shared)
+        person = who + np.where(is_own, scenario.people * model, 0)
+        day = _days(scenario, random, model, number)
         if scenario.odd_days:
             day = day // 2 * 2 + model % 2
         suits = random.normal(0, scenario.by_model_sd, scenario.people)
@@ -196,6 +214,14 @@ def _label(scenario: Scenario, random: Random, label: str) -> list[_Columns]:
             }
         )
     return parts
+
+
+def _days(scenario: Scenario, random: Random, model: int, number: int) -> Codes:
+    if not scenario.moves:
+        return random.integers(0, scenario.days, number)
+    of_weeks = _MOVING if model == 0 else _MOVING[::-1]
+    weeks = random.choice(len(_MOVING), number, p=of_weeks)
+    return np.asarray(7 * weeks + random.integers(0, 7, number))
 
 
 def _scores(
@@ -245,10 +271,15 @@ def _sizes(numbers: tuple[int, ...]) -> list[Scenario]:
     ]
 
 
+_MOVE: dict[str, Any] = {"runs": (80, 80), "moves": True, "is_visible": False}
 _CEILING = Scenario("", level=95, zeros=(0.05, 0.05))
 
 SCENARIOS: tuple[Scenario, ...] = (
     *_sizes((2, 3, 4, 5, 7, 9, 12, 40)),
+    *(
+        Scenario(f"{each} people of each model, {both} of whom used both", each, True, both)  # noqa: FBT003
+        for each, both in ((12, 5), (12, 9), (40, 5))
+    ),
     *(
         replace(each, name=f"{each.name}, {what}", **more)
         for each in _sizes((5, 9))
@@ -312,6 +343,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         )
     ),
     Scenario("3 people who used both, 10 better", 3, better=10.0),
+    *(
+        Scenario(f"from one model to the other in 4 weeks, week sd {sd:g}", 7, **_MOVE, week_sd=sd)
+        for sd in (3.0, 5.0)
+    ),
     Scenario("persons unknown, 9 people", unknown=True, is_visible=False),
     Scenario("hidden difficulty: 30 v 60 % hard", hard=(0.3, 0.6), is_visible=False),
     Scenario("judge favors the first by 5", judge=5.0, is_visible=False),

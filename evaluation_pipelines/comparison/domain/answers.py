@@ -6,7 +6,6 @@ without statistics; the method is explained with the figures.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -14,7 +13,8 @@ from evaluation_pipelines.comparison.domain.arms import SESSIONS
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
-from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
+from evaluation_pipelines.comparison.domain.evidence import Evidence, evidence
+from evaluation_pipelines.comparison.domain.findings import Finding, findings, model_of, name_of
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.money_sentences import (
     apart,
@@ -29,8 +29,8 @@ from evaluation_pipelines.schemas import MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CAVEAT = (
-    "It cannot see whether one model got the harder tasks of a kind, whether the judge favors a "
-    "model, or a person unlike all of these."
+    "It cannot see whether one model got the harder tasks of a kind, whether the weeks in which it "
+    "was used more were easier, whether the judge favors a model, or a person unlike all of these."
 )
 """Said next to every answer that compares models: no interval covers it."""
 
@@ -61,7 +61,11 @@ class Answer:
 
 def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:
     """Return the answers for one label that has a ranking."""
-    lacking = [*_without_runs(finding, comparison), *map(_without_people, finding.with_few_people)]
+    lacking = [
+        *_without_runs(finding, comparison),
+        *map(_without_people, finding.with_few_people),
+        *(f"{name_of(row)} (its persons are unknown)" for row in finding.of_unknown_people),
+    ]
     min_runs = comparison.question.min_runs
     return (
         Answer("Which model for quality?", *_quality(finding, min_runs, has_missing=bool(lacking))),
@@ -125,15 +129,24 @@ def _refused(few: list[Row]) -> str:
 def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:
     ranked, few = finding.ranked, finding.with_few_people
     if len(ranked) == 1:
-        return "Nothing to compare", f": only {name_of(ranked[0])} has {min_runs} sessions."
+        return (
+            "Nothing to compare",
+            f": only {name_of(ranked[0])} has at least {min_runs} sessions.",
+        )
     if finding.refusal is not None:
         return "No answer", f": {finding.refusal}{_indication(finding)}."
-    compared = [row for row in ranked if row not in few]
+    unknown = finding.of_unknown_people
+    compared = [row for row in ranked if row not in few and row not in unknown]
     first = [row for row in compared if row["rank"] == 1]
     others = [row for row in compared if row["rank"] != 1]
     names = [name_of(row) for row in first]
     left_out = "".join(f"; too few people used {name_of(row)} {_people_of(row)}" for row in few)
+    left_out += "".join(f"; who used {name_of(row)} is mostly unknown" for row in unknown)
+    held = finding.disqualified_winners(first)
+    left_out = "".join(f"; {each}" for each in held) + left_out
     if not others:
+        if len(first) == 2 and held:
+            return "Not decided", f": {left_out.removeprefix('; ')}."
         return "Not decided", f": {listed(names)} may be equally good{left_out}."
     worse = listed([_behind(row, first, Sides.of(finding.pairs)) for row in others])
     rest = f"; {_open(first)}" if len(first) > 1 else ""
@@ -175,35 +188,37 @@ def _indication(finding: Finding) -> str:
 
 
 def _certainty(finding: Finding, comparison: Comparison) -> str:
-    people = _runs_in(finding, comparison).select(pl.col("person").drop_nulls().n_unique()).item()
+    rests_on = evidence(finding, comparison)
     if len(finding.ranked) == 1:
-        return f"Nothing is claimed. These are sessions of {_people(people)}."
+        return f"Nothing is claimed. These are sessions of {_people(rests_on.people)}."
     claims = ["name a better model wrongly"] if finding.is_decided else []
     if any(row["is_best_value"] for row in finding.ranked):
         claims.append("name a model for the money wrongly")
     if claims:
         said = f"Of 100 such reports {listed([f'at most 5 {each}' for each in claims])}"
     else:
-        why = finding.refusal or "the differences may be chance"
+        why = finding.refusal or _undecided(finding)
         said = f"Not sure enough to choose: {why}"
-    if any(row["clustered_by"] == SESSIONS for row in finding.ranked):
+    if all(row["clustered_by"] == SESSIONS for row in finding.ranked):
         return f"{said}. {CAVEAT}"
-    who = f"this one speaks for people like the {whole(people)} who ran these sessions"
-    return f"{said}; {who}, each of whom counts once. {CAVEAT}"
+    who = f"this one speaks for people like the {whole(rests_on.people)} who ran these sessions"
+    return f"{said}; {who}, each of whom counts once{_compared(rests_on)}. {CAVEAT}"
+
+
+def _undecided(finding: Finding) -> str:
+    held = finding.disqualified_winners(finding.ranked)
+    others = ["the differences may be chance"] if len(held) < len(finding.tested) else []
+    return listed([*held, *others])
+
+
+def _compared(rests_on: Evidence) -> str:
+    if rests_on.compared == rests_on.sessions:
+        return ""
+    return f"; {whole(rests_on.compared)} of {whole(rests_on.sessions)} sessions are compared"
 
 
 def _people(number: int) -> str:
     return "1 person" if number == 1 else f"{whole(number)} people"
-
-
-def _runs_in(finding: Finding, comparison: Comparison) -> pl.DataFrame:
-    """Return the runs of the ranked models of a finding."""
-    group = pl.DataFrame(
-        [{name: row[name] for name in (*GROUP, *MODEL)} for row in finding.ranked],
-        schema={name: comparison.runs.schema[name] for name in (*GROUP, *MODEL)},
-    )
-    scored = comparison.runs.filter(pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
-    return scored.join(group, on=[*GROUP, *MODEL], how="semi", nulls_equal=True)
 
 
 def _of_label(finding: Finding, comparison: Comparison) -> pl.DataFrame:
@@ -244,10 +259,10 @@ def _missing(lacking: list[str]) -> str:
 
 
 def _without_runs(finding: Finding, comparison: Comparison) -> Iterator[str]:
-    scored = {_model(row): row for row in finding.models}
+    scored = {model_of(row): row for row in finding.models}
     used = _of_label(finding, comparison).group_by(MODEL).len().sort("len", *MODEL, descending=True)
     for row in used.iter_rows(named=True):
-        known = scored.get(_model(row), {"runs": 0, "state": "insufficient"})
+        known = scored.get(model_of(row), {"runs": 0, "state": "insufficient"})
         if known["state"] == "insufficient" and row["model"] not in (None, MIXED):
             number = f"{known['runs']} of the {comparison.question.min_runs} sessions that it takes"
             yield f"{name_of(row)} ({number})"
@@ -255,7 +270,3 @@ def _without_runs(finding: Finding, comparison: Comparison) -> Iterator[str]:
 
 def _without_people(row: Row) -> str:
     return f"{name_of(row)} ({row['clusters']} of the {MIN_PEOPLE} people that it takes)"
-
-
-def _model(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in MODEL)

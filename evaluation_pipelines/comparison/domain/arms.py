@@ -10,7 +10,7 @@ from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON, Arm
 from evaluation_pipelines.numerics.estimates import Codes
 
 LARGEST_UNKNOWN = 0.2
-"""If the persons of more runs are unknown, sessions and days are clusters in their place."""
+"""If the persons of more runs of a side are unknown, sessions and days are clusters instead."""
 
 PEOPLE, SESSIONS = "person", "session and day"
 
@@ -40,8 +40,7 @@ def arms_of(sides: Sequence[pl.DataFrame]) -> Arms:
     Args:
         sides: RUNS with a score, ``numbered`` together.
     """
-    unknown = sum(side["person"].null_count() for side in sides)
-    has_people = unknown <= LARGEST_UNKNOWN * sum(side.height for side in sides)
+    has_people = all(side["person"].null_count() <= LARGEST_UNKNOWN * side.height for side in sides)
     unit = "person_number" if has_people else "session_number"
     names = ("score", unit, "class_number", "day")
     arms = tuple(Arm(*(side[name].to_numpy() for name in names)) for side in sides)

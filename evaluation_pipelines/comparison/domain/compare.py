@@ -8,7 +8,12 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import correct
 from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
-from evaluation_pipelines.comparison.domain.models import Row, mark_frontier, model_rows
+from evaluation_pipelines.comparison.domain.models import (
+    Row,
+    has_few_people,
+    mark_frontier,
+    model_rows,
+)
 from evaluation_pipelines.comparison.domain.money import judge_money
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, Limits, pair_rows
 from evaluation_pipelines.comparison.domain.regression.rows import HISTORY, regression_rows
@@ -107,7 +112,7 @@ def compare(
     asked = runs.filter(*_conditions(question))
     scored = asked.filter(pl.col("score").is_not_null())
     within = pl.col("started_at").is_between(question.since, question.until, closed="left")
-    current = _stratified(scored.filter(within), question.within)
+    current = stratified(scored.filter(within), question.within)
     models, pairs = (
         model_rows(current, question.min_runs),
         pair_rows(current, Limits(question.min_runs, question.margin), alone=question.alone),
@@ -130,7 +135,7 @@ def compare(
     )
 
 
-def _stratified(runs: pl.DataFrame, within: str | None) -> pl.DataFrame:
+def stratified(runs: pl.DataFrame, within: str | None) -> pl.DataFrame:
     """Return the runs with task classes of their own in each value of a column."""
     if within is None:
         return runs
@@ -151,7 +156,7 @@ def _conditions(question: Question) -> list[pl.Expr]:
 def _rank(models: list[Row], pairs: list[Row]) -> None:
     """Set the rank: one more than the number of models that are shown to be better.
 
-    Models between which nothing is decided share a rank.
+    Models between which nothing is decided share a rank; one that too few people used has none.
     """
     beaten: dict[tuple[object, ...], int] = {}
     for pair in pairs:
@@ -162,7 +167,11 @@ def _rank(models: list[Row], pairs: list[Row]) -> None:
             beaten[key] = beaten.get(key, 0) + 1
     for row in models:
         key = tuple(row[name] for name in (*GROUP, *MODEL))
-        row["rank"] = 1 + beaten.get(key, 0) if row["state"] == "ranked" else None
+        row["rank"] = 1 + beaten.get(key, 0) if _can_be_ranked(row) else None
+
+
+def _can_be_ranked(row: Row) -> bool:
+    return row["state"] == "ranked" and not has_few_people(row)
 
 
 def _table(rows: list[Row], span: Row, table: Table) -> pl.DataFrame:

@@ -11,12 +11,19 @@ from evaluation_pipelines.comparison.domain.people import (
     apart_difference,
     paired_difference,
 )
-from evaluation_pipelines.numerics.estimates import Numbers
+from evaluation_pipelines.numerics.estimates import Codes, Numbers
 from evaluation_pipelines.numerics.student import t_quantile, two_sided_p
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 MIN_PEOPLE = 5
 """With fewer people on a side nothing is decided."""
+
+SMALLEST_KEPT = 0.5
+"""People are compared with themselves if those who used both have this share of each side's runs.
+
+That takes out how people differ, but a verdict must rest on most of the runs that it shows. With
+less, all people are compared, and how they differ is part of the error.
+"""
 
 SMALLEST_ERROR = 1e-9
 
@@ -96,24 +103,59 @@ def difference(first: Arm, second: Arm, *, at_ceiling: bool = False) -> Differen
     return Difference(found.value, *ends, p, found.error, is_paired, found.freedom)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which runs of two sides are compared; ``is_paired``: people are compared with themselves."""
+
+    first: Chosen
+    second: Chosen
+    is_paired: bool
+
+
 def comparable(first: Arm, second: Arm) -> tuple[Arm, Arm, bool]:
-    """Return the runs that are compared, and whether people are compared with themselves.
+    """Return the runs that are compared, and whether people are compared with themselves."""
+    found = choice(first, second)
+    return first.only(found.first), second.only(found.second), found.is_paired
 
-    Only runs in task classes that both sides have; if enough people used both models, only theirs.
+
+def choice(first: Arm, second: Arm) -> Choice:
+    """Choose the runs that are compared: those in task classes that both sides have.
+
+    Only those of people who used both models, if that keeps enough people and runs.
     """
-    first, second = _same_classes(first, second)
-    is_paired = are_paired(first, second)
-    before = -1
-    while is_paired and len(first) + len(second) != before:
-        before = len(first) + len(second)
+    every: _Both = (np.ones(len(first), dtype=np.bool_), np.ones(len(second), dtype=np.bool_))
+    in_classes = _of_both(first.classes, second.classes, every)
+    kept, before = in_classes, None
+    while before != (size := _size(kept)):
+        before = size
         # Without a person a class may be missing on a side, and without a class a person.
-        first, second = _same_classes(*_of_both(first, second))
-    return first, second, is_paired
+        kept = _of_both(first.people, second.people, kept)
+        kept = _of_both(first.classes, second.classes, kept)
+    if _keeps_enough(first, second, in_classes, kept):
+        return Choice(*kept, is_paired=True)
+    return Choice(*in_classes, is_paired=False)
 
 
-def _same_classes(first: Arm, second: Arm) -> tuple[Arm, Arm]:
-    both = np.intersect1d(first.classes, second.classes)
-    return first.only(np.isin(first.classes, both)), second.only(np.isin(second.classes, both))
+_Both = tuple[Chosen, Chosen]
+
+
+def _of_both(first: Codes, second: Codes, among: _Both) -> _Both:
+    """Choose among the chosen runs those whose code is on both sides."""
+    both = np.intersect1d(first[among[0]], second[among[1]])
+    return among[0] & np.isin(first, both), among[1] & np.isin(second, both)
+
+
+def _size(chosen: _Both) -> tuple[int, int]:
+    return int(chosen[0].sum()), int(chosen[1].sum())
+
+
+def _keeps_enough(first: Arm, second: Arm, of: _Both, kept: _Both) -> bool:
+    """Return True if people who used both are enough, or all, and have enough of the runs."""
+    both = len(first.only(kept[0]).known_people)
+    known = first.only(of[0]).known_people, second.only(of[1]).known_people
+    has_people = both >= MIN_PEOPLE or (both == len(np.union1d(*known)) and both > 1)
+    shares = zip(_size(kept), _size(of), strict=True)
+    return has_people and all(part >= SMALLEST_KEPT * whole for part, whole in shares)
 
 
 def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
@@ -126,18 +168,6 @@ def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
 def people_of_both(first: Arm, second: Arm) -> int:
     """Return the number of people who used both models."""
     return len(np.intersect1d(first.known_people, second.known_people))
-
-
-def are_paired(first: Arm, second: Arm) -> bool:
-    """Return True if people are compared with themselves: enough of them, or all, used both."""
-    both = people_of_both(first, second)
-    everyone = len(np.union1d(first.known_people, second.known_people))
-    return both >= MIN_PEOPLE or (both == everyone and both > 1)
-
-
-def _of_both(first: Arm, second: Arm) -> tuple[Arm, Arm]:
-    both = np.intersect1d(first.people, second.people)
-    return first.only(np.isin(first.people, both)), second.only(np.isin(second.people, both))
 
 
 def _two_part(value: float, first: Arm, second: Arm) -> TwoPart | None:

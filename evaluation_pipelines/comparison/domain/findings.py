@@ -6,20 +6,19 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.arms import PEOPLE, SESSIONS
+from evaluation_pipelines.comparison.domain.arms import SESSIONS
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
-from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.models import Row, has_few_people
+from evaluation_pipelines.comparison.domain.obstacles import PERSONS_UNKNOWN
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
+    MORE_DISQUALIFIED,
     NOT_DECIDED,
     TOO_FEW,
-    are_too_few,
-    is_small,
 )
-from evaluation_pipelines.comparison.domain.runs import GROUP
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import interval, points, signed
 
 SOURCES = {
@@ -29,6 +28,8 @@ SOURCES = {
     "composite": "composites of session performance",
     "status": "0 for sessions that failed",
 }
+
+_UNKNOWN_SESSIONS = "the persons of more than a fifth of a model's sessions are unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +65,35 @@ class Finding:
     @property
     def with_few_people(self) -> list[Row]:
         """The ranked models that too few people used to compare them."""
+        return [row for row in self.ranked if has_few_people(row)]
+
+    @property
+    def of_unknown_people(self) -> list[Row]:
+        """The ranked models whose persons are unknown too often to compare them."""
+        return [row for row in self.ranked if row["clustered_by"] == SESSIONS]
+
+    @property
+    def tested(self) -> list[Row]:
+        """The pairs of ranked models that a verdict can be given for."""
         return [
-            row
-            for row in self.ranked
-            if row["clustered_by"] == PEOPLE and row["clusters"] < MIN_PEOPLE
+            pair
+            for pair in _between(self.ranked, self.pairs)
+            if pair["adjusted_p_holm"] is not None and pair["indication"] is None
         ]
 
     @property
     def refusal(self) -> str | None:
         """Why no two models can be compared whatever their scores; None if some can."""
         between = _between(self.ranked, self.pairs)
-        if any(row["clustered_by"] == SESSIONS for row in self.ranked):
-            return "the persons of more than a fifth of the sessions are unknown"
-        if not between or any(
-            pair["adjusted_p_holm"] is not None for pair in between if pair["verdict"] != TOO_FEW
-        ):
+        if not between or self.tested:
             return None
-        return str(min(pair["reason"] for pair in between))
+        reason = str(min(pair["reason"] for pair in between))
+        return _UNKNOWN_SESSIONS if reason == PERSONS_UNKNOWN else reason
+
+    def disqualified_winners(self, among: list[Row]) -> list[str]:
+        """Say which of some models score more, but are disqualified too often to be better."""
+        pairs = _between(among, self.tested)
+        return [_disqualified(pair) for pair in pairs if pair["reason"] == MORE_DISQUALIFIED]
 
     @property
     def scored_by(self) -> str:
@@ -116,6 +129,11 @@ def name_of(row: Mapping[str, Any], side: str = "") -> str:
     if model is None:
         return "unknown model"
     return str(model) if provider in (None, model) else f"{model} ({provider})"
+
+
+def model_of(row: Mapping[str, Any], side: str = "") -> tuple[Any, ...]:
+    """Return the columns that name a model."""
+    return tuple(row[f"{name}{side}"] for name in MODEL)
 
 
 def _runs(rows: Sequence[Row]) -> int:
@@ -167,6 +185,15 @@ def _shown(pair: Row) -> str:
     )
 
 
+def _disqualified(pair: Row) -> str:
+    first, second = ("_a", "_b") if pair["adjusted_difference"] > 0 else ("_b", "_a")
+    more = points(abs(pair["adjusted_difference"]))
+    return (
+        f"{name_of(pair, first)} scores {more} points more than {name_of(pair, second)}, but is "
+        "disqualified more often"
+    )
+
+
 def _people(pair: Row) -> int:
     """Return the number of people whose runs were compared."""
     if pair["is_paired"]:
@@ -176,7 +203,7 @@ def _people(pair: Row) -> int:
 
 def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
     """Describe what would decide between the first models."""
-    first = [row for row in ranked if row["rank"] == 1]
+    first = [row for row in ranked if row["rank"] in (1, None)]
     return [
         _not_decided(pair)
         for pair in _between(first, pairs)
@@ -197,12 +224,7 @@ def _not_decided(pair: Row) -> str:
             f"{found}: an indication that {name_of(pair, better)} is better, no verdict: "
             f"{pair['reason']}."
         )
-    if (
-        pair["verdict"] == TOO_FEW
-        or pair["indication"] is not None
-        or is_small(pair)
-        or not are_too_few(pair, pair["runs_needed"])
-    ):
+    if not pair["reason"].startswith("may be chance: "):
         return f"{found}; {pair['reason']}."
     return (
         f"{found} may be chance. About {pair['runs_needed']} runs of each would settle a "

@@ -30,8 +30,8 @@ def masque_lift(
     """Return the differences, clean minus baseline sessions, in which people weigh alike.
 
     Intervals are those of the model comparison (``comparison.domain.people``): Student's t on
-    people's own differences if five or all of them had sessions with and without the masque, else
-    Welch's t on people's means.
+    people's own differences if five or all of them had sessions with and without the masque, and at
+    least half of the sessions of each side are theirs, else Welch's t on people's means.
 
     Args:
         sessions: Rows of ``agent_sessions`` that have ended.
@@ -76,12 +76,13 @@ def _measured(sessions: pl.DataFrame, performance: pl.DataFrame) -> pl.DataFrame
 def _row(clean: pl.DataFrame, baseline: pl.DataFrame, min_sessions: int) -> dict[str, Any]:
     """Return a row of MASQUE_LIFT."""
     both = pl.concat([clean, baseline])
-    kind = arms_of([both.with_columns(score="composite")]).clustered_by
+    sides = [side.with_columns(score="composite") for side in (clean, baseline)]
+    kind = arms_of(sides).clustered_by
     units = "people" if kind == PEOPLE else "sessions"
     figures: dict[str, Any] = {}
     for measure in LIFT_MEASURES:
-        sides = _arm(clean, measure, _UNITS[kind]), _arm(baseline, measure, _UNITS[kind])
-        found = _compare(*sides, min_sessions, units)
+        arms = [_arm(side, measure, _UNITS[kind]) for side in (clean, baseline)]
+        found = _compare(arms[0], arms[1], min_sessions, units)
         figures |= {f"{measure}_{name}": value for name, value in found}
     return {
         **clean.select(*_CLASS, "masque").row(0, named=True),

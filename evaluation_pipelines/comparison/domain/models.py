@@ -14,6 +14,7 @@ from evaluation_pipelines.comparison.domain.ceiling import (
     losses,
     mean_at_ceiling,
 )
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
@@ -45,17 +46,10 @@ def model_rows(runs: pl.DataFrame, min_runs: int) -> list[Row]:
     found = []
     for group, sides in groups_of(runs):
         used = [counted(part) for _, part in sides]
-        scored = [part for part in used if part.height]
-        label = arms_of(scored) if scored else None
-        arms = iter(label.sides if label else ())
-        lost = _losses_of_label(label.sides) if label else (False, None)
+        lost = _losses_of_label(used)
         for (model, part), kept in zip(sides, used, strict=True):
             key = dict(zip((*GROUP, *MODEL), (*group, *model), strict=True))
-            kind = label.clustered_by if label else PEOPLE
-            arm = next(arms) if kept.height else None
-            found.append(
-                _counts(key, part, kept, min_runs) | _figures(key, kept, arm, (kind, lost))
-            )
+            found.append(_counts(key, part, kept, min_runs) | _figures(key, kept, lost))
     return found
 
 
@@ -91,6 +85,11 @@ def state_of(model: str | None, runs: int, min_runs: int) -> str:
     return "ranked" if runs >= min_runs else "insufficient"
 
 
+def has_few_people(row: Mapping[str, Any]) -> bool:
+    """Return True if fewer people used the model of a row than it takes to compare it."""
+    return bool(row["clustered_by"] == PEOPLE and row["clusters"] < MIN_PEOPLE)
+
+
 def _counts(key: Row, part: pl.DataFrame, used: pl.DataFrame, min_runs: int) -> Row:
     """Return how many runs a row has, and what people said of them."""
     people = part["people_score"].drop_nulls()
@@ -110,18 +109,19 @@ def _counts(key: Row, part: pl.DataFrame, used: pl.DataFrame, min_runs: int) -> 
 _MEANS = ("avg_score", "pass_rate", "avg_tokens", "avg_duration_ms", "avg_cost_usd")
 
 
-def _figures(key: Row, used: pl.DataFrame, arm: Arm | None, of_label: tuple[str, _Lost]) -> Row:
+def _figures(key: Row, used: pl.DataFrame, lost: _Lost) -> Row:
     """Return the averages of a row with their intervals."""
-    if arm is None:
+    if not used.height:
         empty = {"clustered_by": None, "clusters": None, "cost_coverage": None}
         names = (*_MEANS, "score_per_dollar")
         return empty | {each: None for name in names for each in spread_out(name, UNKNOWN)}
-    kind, lost = of_label
+    arms = arms_of([used])
+    (arm,) = arms.sides
     seed = zlib.crc32(repr(sorted(key.items())).encode())
     score = _mean_score(arm, lost)
     passes = (arm.scores >= PASSES_FROM).astype(np.float64)
     return {
-        "clustered_by": kind,
+        "clustered_by": arms.clustered_by,
         "clusters": len(arm.known_people),
         **spread_out("avg_score", score),
         **spread_out("pass_rate", share(passes, arm.people)),
@@ -131,14 +131,11 @@ def _figures(key: Row, used: pl.DataFrame, arm: Arm | None, of_label: tuple[str,
     }
 
 
-def _losses_of_label(sides: Sequence[Arm]) -> _Lost:
+def _losses_of_label(used: Sequence[pl.DataFrame]) -> _Lost:
     """Return whether a label is at the ceiling, and its losses if not one of its runs failed."""
-    every = Arm(
-        *(
-            np.concatenate([getattr(side, name) for side in sides])
-            for name in ("scores", "people", "classes", "days")
-        )
-    )
+    (every,) = arms_of([pl.concat(used)]).sides
+    if not len(every):
+        return False, None
     if not is_at_ceiling(every.scores):
         return False, None
     has_failures = bool((every.scores < PASSES_FROM).any())

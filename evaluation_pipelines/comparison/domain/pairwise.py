@@ -45,6 +45,8 @@ from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
 TOO_FEW = "too few people"
 
+MORE_DISQUALIFIED = "the model with higher scores is disqualified more"
+
 _SMALLEST = 2
 """With fewer runs there is no variance."""
 
@@ -95,14 +97,13 @@ def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], limits: Limits) -> 
     ]
     if len(known) < 2:
         return []
-    arms = arms_of([used for *_, used in known])
-    scores = np.concatenate([each.scores for each in arms.sides])
+    scores = np.concatenate([used["score"].to_numpy() for *_, used in known])
     is_high, has_failures = is_at_ceiling(scores), bool((scores < PASSES_FROM).any())
+    base = dict(zip(GROUP, group, strict=True))
     return [
         _pair(
-            dict(zip(GROUP, group, strict=True)) | {"clustered_by": arms.clustered_by},
+            base,
             (known[i], known[j]),
-            (arms.sides[i], arms.sides[j]),
             is_high=is_high,
             has_failures=has_failures,
             limits=limits,
@@ -114,24 +115,24 @@ def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], limits: Limits) -> 
 def _pair(
     base: Row,
     sides: tuple[tuple[Any, pl.DataFrame, pl.DataFrame], tuple[Any, pl.DataFrame, pl.DataFrame]],
-    arms: tuple[Arm, Arm],
     *,
     is_high: bool,
     has_failures: bool,
     limits: Limits,
 ) -> _Compared:
     (key_a, all_a, runs_a), (key_b, all_b, runs_b) = sides
-    a, b = arms
+    arms = arms_of([runs_a, runs_b])
+    a, b = arms.sides
     # A label without any failure has scores of one kind, however high they are.
     at_ceiling = is_high and has_failures
     found = difference(a, b, at_ceiling=at_ceiling)
     classes, share = shared_classes(a, b)
-    is_indication, reason = obstacle(
-        a, b, found, limits.min_runs, has_people=base["clustered_by"] == PEOPLE
-    )
+    has_people = arms.clustered_by == PEOPLE
+    is_indication, reason = obstacle(a, b, found, limits.min_runs, has_people=has_people)
     row = base | {
         **dict(zip((f"{name}_a" for name in MODEL), key_a, strict=True)),
         **dict(zip((f"{name}_b" for name in MODEL), key_b, strict=True)),
+        "clustered_by": arms.clustered_by,
         "runs_a": len(a),
         "runs_b": len(b),
         "people_a": len(a.known_people),
@@ -249,7 +250,7 @@ def _with_verdict(pair: _Compared, p: float | None, tests: int) -> Row:
     if p is not None and p < ALPHA:
         found = A_BETTER if row["adjusted_difference"] > 0 else B_BETTER
     if found != NOT_DECIDED and row["more_disqualified"] == {A_BETTER: "a"}.get(found, "b"):
-        found, row["reason"] = NOT_DECIDED, "the model with higher scores is disqualified more"
+        found, row["reason"] = NOT_DECIDED, MORE_DISQUALIFIED
     is_indication = row.pop("is_indication")
     verdict = found
     if is_indication or row["reason"] is not None:
@@ -266,21 +267,21 @@ def _with_verdict(pair: _Compared, p: float | None, tests: int) -> Row:
     }
 
 
-def is_small(row: Row) -> bool:
+def _is_small(row: Row) -> bool:
     """Return True if the interval of a pair excludes a relevant difference."""
     low, high = row["adjusted_low"], row["adjusted_high"]
     return bool(low > -RELEVANT_POINTS and high < RELEVANT_POINTS)
 
 
-def are_too_few(row: Row, needed: int | None) -> bool:
+def _are_too_few(row: Row, needed: int | None) -> bool:
     """Return True if a pair needs more runs than it has."""
     return needed is not None and needed > min(row["runs_a"], row["runs_b"])
 
 
 def _may_be_chance(row: Row, needed: int | None) -> str:
     """Explain what more runs would show."""
-    if is_small(row):
+    if _is_small(row):
         return f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
-    if are_too_few(row, needed):
+    if _are_too_few(row, needed):
         return f"may be chance: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
     return "may be chance"

@@ -120,10 +120,44 @@ def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
 def test_unknown_persons_give_no_answer() -> None:
     rows = [*named("a", 85, 0), *named("b", 65, 1)]
     found = said([row | {"person": None} for row in rows])
-    why = "the persons of more than a fifth of the sessions are unknown"
+    why = "the persons of more than a fifth of a model's sessions are unknown"
     assert found[QUALITY] == f"No answer: {why}; so far a looks better than b."
     assert found[MONEY] == f"No answer: {why}."
     assert found[SURE] == f"Not sure enough to choose: {why}. {CAVEAT}"
+
+
+def test_who_used_a_model_is_unknown_and_the_others_are_compared() -> None:
+    rows = [*named("a", 85, 0), *named("b", 65, 1), *named("c", 86, 2, person=None)]
+    found = said(rows)
+    assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
+    assert found[QUALITY].endswith("; who used c is mostly unknown.")
+    assert found[MISSING] == "c (its persons are unknown)."
+
+
+def test_a_verdict_names_the_people_and_sessions_that_it_rests_on() -> None:
+    # 12 people used both; 6 of the 48 sessions of a are by 3 others, who are left out.
+    rows = [*named("a", 85, 0), *named("b", 65, 1)]
+    rows[:6] = [row | {"person": f"other {at % 3}"} for at, row in enumerate(rows[:6])]
+    found = said(rows)
+    assert found[QUALITY].startswith("Take a: ")
+    who = "people like the 12 who ran these sessions, each of whom counts once"
+    assert f"{who}; 90 of 96 sessions are compared. {CAVEAT}" in found[SURE]
+
+
+def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_chance() -> None:
+    out = [
+        run(5000 + at, 10.0, model="a", provider=None, person=f"user {at}", is_disqualified=True)
+        for at in range(12)
+    ]
+    compared_ones = [*named("a", 85, 0), *named("b", 65, 1), *out]
+    (pair,) = compared(compared_ones).pairs.to_dicts()
+    more = f"a scores {pair['adjusted_difference']:.1f} points more than b"
+    why = f"{more}, but is disqualified more often"
+    found = said(compared_ones)
+    assert found[QUALITY] == f"Not decided: {why}."
+    assert found[SURE].startswith(f"Not sure enough to choose: {why}; this one speaks ")
+    three = said([*compared_ones, *named("c", 40, 2)])
+    assert f"; which of the two is better is not decided; {why}." in three[QUALITY]
 
 
 def test_models_without_a_common_task_are_not_called_equal() -> None:
@@ -294,7 +328,7 @@ def test_many_missing_models_are_counted() -> None:
 
 def test_one_model_alone_is_no_comparison() -> None:
     found = said(named("aspen", 90, 0, 30))
-    assert found[QUALITY] == "Nothing to compare: only aspen has 30 sessions."
+    assert found[QUALITY] == "Nothing to compare: only aspen has at least 30 sessions."
     assert found[MONEY] == "Nothing to compare."
     assert found[SURE] == "Nothing is claimed. These are sessions of 12 people."
     one = said(spread(named("aspen", 90, 0, 30), 1))

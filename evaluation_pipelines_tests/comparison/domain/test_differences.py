@@ -58,6 +58,22 @@ def test_four_of_both_and_others_are_not_compared_with_themselves() -> None:
     assert people_of_both(arm(values), arm(values, people=[0, 1, 2, 3, 14, 15])) == 4
 
 
+@pytest.mark.parametrize(("others", "is_paired"), [(5, True), (6, False)])
+def test_people_of_both_are_compared_with_themselves_if_half_of_the_runs_are_theirs(
+    others: int, is_paired: bool
+) -> None:
+    # Five people used both: 70 with A and 80 with B, give or take. Others used one: 90 and 40.
+    shared_a, shared_b = [69.0, 70, 71, 70, 70], [80.0, 80, 80, 79, 81]
+    a = arm([*shared_a, *[90.0] * others], people=range(5 + others))
+    people = [*range(5), *range(20, 20 + others)]
+    b = arm([*shared_b, *[40.0] * others], people=people)
+    found = difference(a, b)
+    # With everybody: (5 * 70 + 6 * 90 - 5 * 80 - 6 * 40) / 11.
+    expected = -10 if is_paired else 250 / 11
+    assert found.is_paired is is_paired
+    assert found.value == pytest.approx(expected)
+
+
 def test_runs_of_unknown_persons_are_one_unit_that_is_no_person() -> None:
     a = arm([80.0, 70, 75, 90, 60, 50, 70], people=[0, 1, 2, 3, 4, -1, -1])
     b = arm([70.0, 65, 80, 70, 58, 55], people=[0, 1, 2, 3, 4, -1])

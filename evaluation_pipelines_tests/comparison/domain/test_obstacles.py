@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.comparison.domain.obstacles import has_more_disqualified
+from evaluation_pipelines.comparison.domain.obstacles import has_more_disqualified, overlap_of_weeks
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     UNTIL,
+    arm,
     compared,
     model,
     run,
@@ -54,7 +55,7 @@ def test_with_fewer_than_five_people_nothing_is_decided(
     (row,) = found.pairs.to_dicts()
     assert (row["verdict"], row["indication"]) == ("too few people", indication)
     assert row["reason"] == f"too few people to decide ({number} of 5)"
-    assert model(found, "a")["rank"] == model(found, "b")["rank"] == 1
+    assert model(found, "a")["rank"] is model(found, "b")["rank"] is None
     (finding,) = findings(found)
     assert not finding.is_decided
     hint = "an indication that a (provider-a) is better, no verdict: too few people"
@@ -71,7 +72,7 @@ def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
     found = compared(two(person=None))
     (row,) = found.pairs.to_dicts()
     assert (row["verdict"], row["indication"]) == ("not decided", "A better")
-    assert row["reason"] == "the persons of more than a fifth of the runs are unknown"
+    assert row["reason"] == "the persons of more than a fifth of the runs of a side are unknown"
     assert row["clustered_by"] == "session and day"
     (finding,) = findings(found)
     assert not finding.is_decided
@@ -84,6 +85,67 @@ def test_without_a_week_of_both_there_is_no_verdict() -> None:
     row = pair(rows)
     assert (row["verdict"], row["counterparts"]) == ("not decided", 0)
     assert row["reason"] == "no week in which both were used"
+
+
+def test_what_it_takes_must_be_in_the_runs_that_are_compared() -> None:
+    # Of 40 runs of a, 28 are by the seven people who used b as well: 70 %, but fewer than 30.
+    rows = people(two(), 7)
+    rows[:12] = [row | {"person": f"other {at % 4}"} for at, row in enumerate(rows[:12])]
+    row = pair(rows)
+    assert (row["is_paired"], row["runs_a"], row["verdict"]) == (True, 40, "not decided")
+    assert row["reason"] == "only 28 runs of a side can be compared (30 needed)"
+    # With 30 of 40 there are enough.
+    rows[10:12] = two()[2:4]
+    assert pair(rows)["verdict"] == "A better"
+
+
+def test_persons_must_be_known_on_each_side() -> None:
+    # 35 of the 40 runs of a have no person, none of 160 of b: 17.5 % of all.
+    more = sample("b", scores(65, 120, 8, 3), 300, users=8)
+    rows = [row | ({"person": None} if at < 35 else {}) for at, row in enumerate(two())]
+    found = compared([*rows, *more])
+    (row,) = found.pairs.to_dicts()
+    assert (row["verdict"], row["indication"]) == ("not decided", "A better")
+    assert row["reason"] == "the persons of more than a fifth of the runs of a side are unknown"
+    assert model(found, "a")["clustered_by"] == "session and day"
+    assert model(found, "b")["clustered_by"] == "person"
+
+
+def test_unknown_persons_of_one_model_do_not_keep_others_from_being_compared() -> None:
+    third = sample("c", scores(75, 40, 8, 3), 300, person=None)
+    found = compared([*two(), *third]).pairs
+    verdicts = {(row["model_a"], row["model_b"]): row["verdict"] for row in found.to_dicts()}
+    assert verdicts == {
+        ("a", "b"): "A better",
+        ("a", "c"): "not decided",
+        ("b", "c"): "not decided",
+    }
+
+
+@pytest.mark.parametrize(
+    ("in_first_week", "overlap"),
+    # The smaller shares: 70 % and 30 %, 80 % and 20 %, all and none.
+    [((28, 12), 0.6), ((32, 8), 0.4), ((40, 40), 1.0), ((20, 20), 1.0)],
+)
+def test_models_of_other_weeks_give_an_indication(
+    in_first_week: tuple[int, int], overlap: float
+) -> None:
+    monday = UNTIL - timedelta(days=19)
+    sizes = dict(zip("ab", in_first_week, strict=True))
+    rows = [
+        row | {"started_at": monday + timedelta(days=7 * (at % 40 >= sizes[str(row["model"])]))}
+        for at, row in enumerate(two())
+    ]
+    row = pair(rows)
+    sides = [
+        arm([0.0] * 40, days=[4 + 7 * (at >= each) for at in range(40)]) for each in in_first_week
+    ]
+    assert overlap_of_weeks(*sides) == pytest.approx(overlap)
+    if overlap < 0.6:
+        assert (row["verdict"], row["indication"]) == ("not decided", "A better")
+        assert row["reason"] == "used in different weeks for the most part"
+    else:
+        assert row["verdict"] == "A better"
 
 
 def test_models_of_unlike_days_need_five_of_them() -> None:

@@ -270,9 +270,9 @@ def errors_line(rows: Sequence[Row]) -> str:
     if kinds == {PEOPLE}:
         return "Errors: each person counts once, however many runs they have."
     return (
-        "Errors: the persons of more than a fifth of the runs are unknown, so that each session "
-        "and day counts once. If runs of one person are alike, the intervals are too narrow; no "
-        "verdict rests on them."
+        "Errors: where the persons of more than a fifth of a model's runs are unknown, each "
+        "session and day counts once. If runs of one person are alike, the intervals are too "
+        "narrow; no verdict rests on them."
     )
 
 

@@ -193,7 +193,7 @@ def test_an_empty_comparison_is_a_page_too() -> None:
 def test_an_alert_stands_above_the_answer() -> None:
     found = compared(worse_lately())
     html = html_page(found)
-    assert html.index("Got worse") < html.index("only a (provider-a) has 30 sessions")
+    assert html.index("Got worse") < html.index("only a (provider-a) has at least 30 sessions")
     assert "a (provider-a) (code): Since 2026-11-14 " in html
     assert "Look at: s" in html
     assert "Did a model get worse?" in markdown_report(found)
