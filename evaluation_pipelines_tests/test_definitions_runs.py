@@ -11,7 +11,8 @@ import yaml
 
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
-from evaluation_pipelines_tests.test_definitions import CHECKS, COMPARED, DAILY, graph, repository
+from evaluation_pipelines_tests.expected_assets import CHECKS, COMPARED, DAILY
+from evaluation_pipelines_tests.test_definitions import graph, repository
 
 NEEDS_CLICKHOUSE = (
     "reputation_events",
