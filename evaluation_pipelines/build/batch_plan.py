@@ -9,10 +9,10 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 
 _MIB = 1024 * 1024
-_MAX_GROUP_BYTES = 5 * _MIB
+_MAX_GROUP_BYTES = 8 * _MIB
 """Landed Parquet of a group: dates whose events and sessions are built by the same statements."""
 
-_MAX_BATCH_BYTES = 20 * _MIB
+_MAX_BATCH_BYTES = 32 * _MIB
 """Landed Parquet of a batch: dates whose scores are. Sessions are far fewer than events."""
 
 _MAX_BATCH_DATES = 31

@@ -9,7 +9,9 @@ from itertools import chain
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.build import build_tables
 from evaluation_pipelines.cli.compare import print_answers
+from evaluation_pipelines.cli.ingest import ingest_landing
 from evaluation_pipelines.cli.output import (
     one_line,
     pluralize,
@@ -18,9 +20,9 @@ from evaluation_pipelines.cli.output import (
     print_table,
     progress_bar,
 )
+from evaluation_pipelines.cli.publish import publish_database
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
 from evaluation_pipelines.cli.sessions import print_sessions, stored_sessions
-from evaluation_pipelines.cli.telemetry import build_tables, ingest_landing, publish_database
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.demo.landing import (
     other_telemetry,

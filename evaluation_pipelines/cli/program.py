@@ -3,6 +3,7 @@
 Each command is imported on first use: importing all of them takes longer than most of them run.
 """
 
+import gc
 import os
 from importlib import import_module
 from typing import Annotated, Any
@@ -20,8 +21,8 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.errors import UserError
 
 _COMMANDS = {
-    "ingest": "telemetry:ingest",
-    "build": "telemetry:build",
+    "ingest": "ingest:ingest",
+    "build": "build:build",
     "score": "sessions:score",
     "sessions": "sessions:sessions",
     "tools": "tools:tools",
@@ -30,7 +31,7 @@ _COMMANDS = {
     "books": "books:books",
     "status": "status:status",
     "parts": "parts:parts",
-    "publish": "telemetry:publish",
+    "publish": "publish:publish",
     "demo": "demo:demo",
     "judge": "judging.judge:judge_app",
     "judges": "scorecards.judges:app",
@@ -98,7 +99,12 @@ class Commands(TyperGroup):
 
 def _load(name: str) -> Any:
     module, _, attribute = _COMMANDS[name].partition(":")
-    command = getattr(import_module(f"{__package__}.{module}"), attribute)
+    # Nothing of what is imported is garbage.
+    gc.disable()
+    try:
+        command = getattr(import_module(f"{__package__}.{module}"), attribute)
+    finally:
+        gc.enable()
     parent = typer.Typer(add_completion=False)
     # With a callback, Typer builds a group even for a single command.
     parent.callback()(lambda: None)

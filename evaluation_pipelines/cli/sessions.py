@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime
 from math import isfinite
@@ -15,6 +15,7 @@ import typer
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.filters import options_text, with_session_filter
+from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -49,7 +50,6 @@ from evaluation_pipelines.sessions.score import (
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import summarize_skipped
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
 _COLUMNS = (
@@ -272,19 +272,3 @@ def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
     if not scored.sessions:
         for note in ingest_notes(scored.counts, settings):
             print_error(f"warning: {note}")
-
-
-def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
-    """Yield the numbers of records that are not events and of values that were changed."""
-    for what, number in (
-        ("attribution lines", counts.attribution_lines),
-        ("metrics and traces, not used", counts.skipped),
-        ("unrecognized records", counts.unknown_records),
-        ("repeated records", counts.repeated_records),
-        ("records without a session", counts.unattributed),
-        ("impossible times, replaced by the observed time", counts.time_anomalies),
-        ("impossible values, set to null", counts.value_anomalies),
-        (f"events before {settings.start_date}, assigned to that date", counts.out_of_range),
-    ):
-        if number:
-            yield f"{what}: {number}"

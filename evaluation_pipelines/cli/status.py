@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
+from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
@@ -30,16 +31,6 @@ def status() -> None:
         _print_files(stores, datetime.now(UTC))
         _print_dates(stores)
         _print_quarantine(stores)
-
-
-def why_not_built(due: QueuedDate) -> str:
-    """Return the error of a failed date, its next attempt, and how to build it now."""
-    now = f"evaluation-pipelines build --date {due.session_date}"
-    next_time = due.next_attempt_at
-    when = "parked" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
-    return (
-        f"{due.last_error} ({pluralize(due.attempts, 'attempt')}, {when}; to build it now: {now})"
-    )
 
 
 def _print_files(stores: Stores, now: datetime) -> None:

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from evaluation_pipelines.cli import telemetry
+from evaluation_pipelines.cli import publish
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
 
@@ -25,7 +25,7 @@ def test_a_report_that_cannot_be_made_does_not_stop_publishing(
         raise ArithmeticError("a number that\x1b[31m was not expected")
 
     with monkeypatch.context() as patched:
-        patched.setattr(telemetry, "refresh_comparison", fails)
+        patched.setattr(publish, "refresh_comparison", fails)
         ran = program("publish")
     assert ran.code == 1
     assert "error: the comparison of models could not be made, and is published as" in ran.err

@@ -1,0 +1,123 @@
+"""Command ``build``: from landed telemetry to the daily tables."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.cli.dates import (
+    DATES_TO_BUILD,
+    DateRange,
+    dates_in,
+    parse_dates,
+)
+from evaluation_pipelines.cli.output import (
+    one_line,
+    print_error,
+    print_line,
+    print_table,
+    progress_bar,
+)
+from evaluation_pipelines.cli.why_not_built import why_not_built
+from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.stores import Stores, open_stores
+
+
+def build(
+    dates: Annotated[str | None, DATES_TO_BUILD] = None,
+    allow_fallback: Annotated[
+        bool,
+        typer.Option(
+            "--allow-fallback", help="Make placeholder scorecards where no judge has scored."
+        ),
+    ] = False,
+    damaged: Annotated[
+        bool,
+        typer.Option("--damaged", help="Build the dates with tables that are damaged or deleted."),
+    ] = False,
+) -> None:
+    """Build events, sessions and scores of all dates with new telemetry, or of some dates."""
+    date_range = parse_dates(dates)
+    settings = load_settings()
+    if allow_fallback:
+        settings = settings.model_copy(update={"allow_fallback": True})
+    with open_stores(settings) as stores:
+        if damaged:
+            queue_damaged(stores, date_range)
+        build_tables(stores, None if damaged else date_range)
+
+
+def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
+    """Queue the dates with a daily table that is damaged or deleted, and print each table."""
+    manifest, lake, dates = Manifest(stores.ledger), stores.lake, set[date]()
+    for table in (each.table for each in DAILY_TABLES):
+        for part in manifest.all_current(table.name):
+            if part.session_date is None or not dates_in([part.session_date], date_range):
+                continue
+            try:
+                lake.verify(part)
+            except LakeError as error:
+                print_line(one_line(str(error)))
+                dates.add(part.session_date)
+                if table.several_files:  # a build reads the old rows, to keep those of before
+                    manifest.withdraw(part.part_id, datetime.now(UTC))
+                    print_line(f"  {table.name} of older content and versions in it are lost")
+    RebuildQueue(stores.ledger).touch(dates, datetime.now(UTC))
+
+
+def build_tables(stores: Stores, date_range: DateRange | None) -> None:
+    """Build with a progress bar and print the result; exit with 1 if a date failed."""
+    job = Build(stores)
+    if date_range is None:
+        # Dates whose sessions have other profiles, or belong to other people, are due.
+        sync_profiles(stores, datetime.now(UTC))
+        if fault := sync_identities(stores, datetime.now(UTC)).fault:
+            print_error(f"warning: {fault}")
+        dates = job.pending_dates()
+    else:
+        landed = Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)
+        dates = dates_in((each.session_date for each in landed), date_range)
+        if not dates:
+            print_error("error: no telemetry has landed on these dates: see status")
+            raise typer.Exit(1)
+    with progress_bar() as progress:
+        results = job.run(dates, progress)
+    _print_build(results, RebuildQueue(stores.ledger).all())
+    if any(isinstance(result, DateFailed) for result in results):
+        raise typer.Exit(1)
+
+
+def _print_build(results: Sequence[DateBuilt | DateFailed], queued: Iterable[QueuedDate]) -> None:
+    """Print the built dates, the failed ones, and those that failed in earlier builds."""
+    built = [each for each in results if isinstance(each, DateBuilt)]
+    if not results:
+        print_line("build: nothing new")
+    if built:
+        columns = ("date", "landed #", "duplicates #", "events #", "sessions #", "scored #")
+        rows = [
+            (
+                *(each.session_date, each.facts["landed"], each.facts["duplicates"]),
+                *(each.rows[AGENT_EVENTS.name], each.rows[AGENT_SESSIONS.name]),
+                each.facts["scored"],
+            )
+            for each in built
+        ]
+        print_table("Built", columns, rows, essential=2)
+    for failed in results:
+        if isinstance(failed, DateFailed):
+            print_error(
+                f"error: {failed.session_date}: {failed.table} was not built: {failed.error}"
+            )
+    tried = {each.session_date for each in results}
+    for due in queued:
+        if due.last_error and not due.is_built and due.session_date not in tried:
+            print_error(f"warning: {due.session_date} is not built: {why_not_built(due)}")

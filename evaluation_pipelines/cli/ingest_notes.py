@@ -1,0 +1,22 @@
+"""Notes of ``ingest`` and ``score``: records that are no events, and values that were changed."""
+
+from collections.abc import Iterator
+
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+
+
+def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
+    """Yield the numbers of records that are not events and of values that were changed."""
+    for what, number in (
+        ("attribution lines", counts.attribution_lines),
+        ("metrics and traces, not used", counts.skipped),
+        ("unrecognized records", counts.unknown_records),
+        ("repeated records", counts.repeated_records),
+        ("records without a session", counts.unattributed),
+        ("impossible times, replaced by the observed time", counts.time_anomalies),
+        ("impossible values, set to null", counts.value_anomalies),
+        (f"events before {settings.start_date}, assigned to that date", counts.out_of_range),
+    ):
+        if number:
+            yield f"{what}: {number}"
