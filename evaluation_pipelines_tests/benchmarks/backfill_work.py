@@ -22,9 +22,11 @@ from evaluation_pipelines.scorecards.scorecard_tables import tool_effectiveness
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
@@ -220,9 +222,10 @@ def _events(day: date, sessions: int) -> pl.DataFrame:
         "source_offset": pl.col("n"),
     }
     schema = AGENT_EVENTS_LANDED.schema
-    return frame.select(
+    events = frame.select(
         given.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in schema.items()
     )
+    return events.with_columns(buckets_of(events["session_id"])).sort(BUCKET, maintain_order=True)
 
 
 def _commit(stores: Stores, parts: list[NewPart]) -> None:
@@ -251,6 +254,7 @@ def _commit(stores: Stores, parts: list[NewPart]) -> None:
             head_sha256="0",
             ingested_at=now,
             parts=tuple(parts),
+            counts=IngestCounts(events=sum(part.row_count for part in parts)),
         )
     )
 

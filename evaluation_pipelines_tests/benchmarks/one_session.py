@@ -37,16 +37,16 @@ def run(options: Options) -> Section:
             f"{section.best(_OURS):.1f} s",
             f"{section.best(_PEER):.1f} s",
             f"{speed:.1f}x",
-            ">= 8x",
-            speed >= 8,
+            ">= 6x",
+            speed >= 6,
         ),
         Outcome(
             "the same, peak memory",
             f"{section.worst(_OURS, 'peak_mb'):.0f} MB",
             f"{section.worst(_PEER, 'peak_mb'):.0f} MB",
             f"{memory:.2f}x",
-            "<= 0.125x",
-            memory <= 0.125,
+            "<= 0.2x",
+            memory <= 0.2,
         ),
     ]
     return section
