@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from evaluation_pipelines.judging.domain.badge import LEFT_OUT
 from evaluation_pipelines.judging.domain.due import DueState, Window
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
@@ -59,7 +60,7 @@ STATES: Mapping[str, StateMeaning] = {
         "nothing to do; new telemetry of the session or a new version of the profile",
     ),
     "failed": StateMeaning(
-        "the judge failed, for good or until its next attempt",
+        "the judge failed, for good or until its next attempt, or its score is flagged and left out",
         "the next attempt, where a time is named; if not, fix the cause and judge SESSION --force",
     ),
     "deferred": StateMeaning(
@@ -130,6 +131,8 @@ def book(
         return Booking("scored", f"scored by {evaluated.profile_id}")
     if judged is not None and judged.state == "failed":
         return Booking("failed", judged.reason)
+    if (evaluated.reason or "").startswith(LEFT_OUT):
+        return Booking("failed", f"{evaluated.reason}")
     return Booking("deferred", _why_deferred(evaluated, judged, why_due))
 
 
