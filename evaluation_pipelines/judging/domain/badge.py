@@ -1,12 +1,12 @@
 """What lists show of a session's score by the judge: its band, its state, its flags."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.score import ScoreStatus
+from evaluation_pipelines.judging.domain.score import Score, ScoreStatus
 from evaluation_pipelines.schemas import SCORE_FLAGS
 
 YELLOW_FROM, GREEN_FROM = 50, 75
@@ -24,19 +24,6 @@ _STATES: dict[ScoreStatus, str] = {
     "in_progress": "Scoring",
     "failed": "Failed",
 }
-
-
-class _Flagged(Protocol):
-    """A scoring with its outcome; an attribute of each name in SCORE_FLAGS may be true."""
-
-    @property
-    def status(self) -> ScoreStatus: ...
-
-    @property
-    def total_score(self) -> int | None: ...
-
-    @property
-    def judge_model(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +50,25 @@ def band(score: float) -> Band:
     return "yellow" if score >= YELLOW_FROM else "red"
 
 
-def badge(score: _Flagged) -> Badge:
+def badge(score: Score) -> Badge:
     """Return the badge of a scoring."""
     total = score.total_score
     text = _STATES.get(score.status, "") if total is None else f"{total} {band(total)}"
     return Badge(text, total, score.judge_model, flags_of(score))
+
+
+def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:
+    """Return the scoring that stands for a session: one in progress, else the newest that counts.
+
+    Args:
+        scorings: All scorings of its window, oldest first.
+        content_hash: Its content; scores of earlier contents do not count.
+    """
+    under_way = [each for each in scorings if each.is_open]
+    current = [each for each in scorings if each.content_hash == content_hash]
+    completed = [each for each in current if each.total_score is not None]
+    found = under_way or completed or current
+    return found[-1] if found else None
 
 
 def flags_of(score: object) -> tuple[str, ...]:
