@@ -106,7 +106,9 @@ def _print_newest(sessions: list[SessionRow]) -> None:
         groups.setdefault((row["source_cli"], row["organization_id"]), []).append(row)
     newest = [groups[name][-_SESSIONS_PER_GROUP:] for name in sorted(groups)]
     shown = list(chain.from_iterable(newest))
-    print_sessions(shown, "\nThe newest sessions of each agent program, recorded or generated")
+    print_sessions(
+        shown, title="\nThe newest sessions of each agent program, recorded or generated"
+    )
     others = pluralize(len(sessions) - len(shown), "other")
     print_line(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
 

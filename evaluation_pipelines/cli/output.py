@@ -6,7 +6,7 @@ escape sequences.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import TextIOWrapper
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -34,7 +34,15 @@ from rich.text import Text
 if TYPE_CHECKING:
     import polars as pl
 
-_COLORS = {"keep": "green", "review": "yellow", "doff": "red"}
+_COLORS = {
+    "keep": "green",
+    "review": "yellow",
+    "doff": "red",
+    **{color: color for color in ("green", "yellow", "red")},
+    "Failed": "red",
+}
+"""Last word of a cell -> its color."""
+
 _MAX_CELL_CHARACTERS = 120
 _BAR = "    | "
 _MIN_FENCED_WIDTH = 20
@@ -72,42 +80,83 @@ class _FormatChoice(click.Choice[OutputFormat]):
 # -- Tables --------------------------------------------------------------------------------------
 
 
+Shortening = Callable[[str], str]
+
+
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], essential: int
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    essential: int,
+    shortened: Mapping[str, Shortening] | None = None,
 ) -> None:
     """Print a title and a table.
 
-    Cells are not cut to fit the terminal. On a narrow terminal, the last columns are left out
-    instead, and a line below the table names them.
+    On a narrow terminal, the last columns are left out, and a line below the table names them. Only
+    if the essential ones do not fit either, cells are cut, by the functions in ``shortened``.
 
     Args:
         title: Title.
         columns: Headings; a heading that ends in ``" #"`` is of a column of numbers.
         rows: Rows; ``None`` is printed as a dash.
         essential: Number of leading columns that are never left out.
+        shortened: Column -> function that shortens its cells.
     """
-    cells = [list(map(_cell, row)) for row in rows]
-    console = Console()
-    unlimited = console.options.update(width=_UNLIMITED_WIDTH)
-    for count in range(len(columns), essential - 1, -1):
-        table = _table(columns[:count], [row[:count] for row in cells])
-        width = console.measure(table, options=unlimited).maximum
-        if width <= console.width or not console.is_terminal:
+    rows = [list(row) for row in rows]
+    for cut in ({}, shortened or {}):
+        cells = [
+            [_cell(value, cut.get(name)) for name, value in zip(columns, row, strict=True)]
+            for row in rows
+        ]
+        table, count, fits = _widest_table(columns, cells, essential)
+        if fits:
             break
     print_line(title)
-    Console(width=width).print(table)
+    Console(width=Console().measure(table, options=_unlimited()).maximum).print(table)
     if left_out := [column.removesuffix(" #") for column in columns[count:]]:
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
+    if cut:
+        print_line(f"(a wider window shows in full: {', '.join(cut)})")
 
 
-def _cell(value: object) -> Text:
+def _widest_table(
+    columns: Sequence[str], cells: Sequence[Sequence[Text]], essential: int
+) -> tuple[Table, int, bool]:
+    """Return the table with the most columns that fit, their number, and whether they do."""
+    console = Console()
+    for count in range(len(columns), essential - 1, -1):
+        table = _table(columns[:count], [row[:count] for row in cells])
+        width = console.measure(table, options=_unlimited()).maximum
+        if width <= console.width or not console.is_terminal:
+            return table, count, True
+    return table, count, False
+
+
+def _unlimited() -> ConsoleOptions:
+    return Console().options.update(width=_UNLIMITED_WIDTH)
+
+
+def _cell(value: object, shorten: Shortening | None = None) -> Text:
     """Return a value as one line without markup, shortened if it is very long."""
     if value is None:
         return Text("-", style="dim")
     cell = one_line(str(value))
+    if shorten is not None:
+        cell = shorten(cell)
     if len(cell) > _MAX_CELL_CHARACTERS:
         cell = f"{cell[: _MAX_CELL_CHARACTERS - 1]}…"
-    return Text(cell, style=_COLORS.get(cell, ""))
+    return Text(cell, style=_COLORS.get(cell.rpartition(" ")[2], ""))
+
+
+def short_key(session_key: str) -> str:
+    """Return a session key with the beginning of its session id: ``f9ee754e…#scout-1``."""
+    session_id, hash_sign, window = session_key.rpartition("#")
+    return f"{shortened_to(9)(session_id)}{hash_sign}{window}" if hash_sign else session_key
+
+
+def shortened_to(characters: int) -> Shortening:
+    """Return a function that cuts text to a number of characters, an ellipsis included."""
+    return lambda text: text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:

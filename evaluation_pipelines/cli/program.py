@@ -53,14 +53,17 @@ _SUMMARIES = {
     "books": (
         "Check the books of a day: each session has one state, and each event is counted once."
     ),
-    "status": "Show how far each file is read, what is built, and what is in quarantine.",
+    "status": (
+        "Show how far each file is read, what is built, what is in quarantine, what judging costs."
+    ),
     "parts": "Print the paths of the current Parquet files of a table, one per line.",
     "publish": "Publish the tables of the lake as one database for analysts.",
     "demo": "Run all steps on recorded and generated telemetry and show the results.",
     "judge": (
-        "Score sessions with the judge: judge SESSION, judge run. Show its scores: judge show "
-        "SESSION. List the tools that it found missing: judge missing-tools. Find out what another "
-        "judge did to the scores: judge changes, judge anchors."
+        "Score sessions with the judge: judge SESSION, judge run. Show its scores, failures and "
+        "spending: judge list, judge show SESSION, judge events. List the tools that it found "
+        "missing: judge missing-tools. Find out what another judge did to the scores: judge "
+        "changes, judge anchors."
     ),
     "judges": "Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
     "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",

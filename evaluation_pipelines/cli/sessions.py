@@ -2,17 +2,17 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import polars as pl
 import typer
 
-from evaluation_pipelines.as_of import read_lake_as_of
+from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.filters import options_text, with_session_filter
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
@@ -28,8 +28,13 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
     progress_bar,
+    short_key,
+    shortened_to,
     write_output,
 )
+from evaluation_pipelines.judging.domain.badge import Badge, badge, shown_scoring
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.find_session import (
@@ -53,18 +58,16 @@ from evaluation_pipelines.storage.landing import summarize_skipped
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
 _COLUMNS = (
-    "session key",
-    "composite #",
-    "recommendation",
-    "masque",
-    "started (UTC)",
-    "program",
-    "model",
-    "tools #",
-    "failed #",
-    "organization",
+    *("session key", "composite #", "judge", "program", "model", "recommendation", "masque"),
+    *("started (UTC)", "tools #", "failed #", "organization"),
 )
 """The most important columns first: a narrow terminal leaves out the last ones."""
+
+_ESSENTIAL = 5
+_SHORTENED = {"session key": short_key, "model": shortened_to(16)}
+
+Badges: TypeAlias = Mapping[tuple[str, str], Badge]
+"""(organization_id, session_key) -> badge of the judge score."""
 
 _MAX_DEFECTS = 5
 _LIMIT = 50
@@ -127,14 +130,15 @@ def sessions(
 ) -> None:
     """List sessions of the lake with their scores, oldest first."""
     date_range = parse_dates(dates)
-    settings = load_settings()
-    with read_lake_as_of(settings, parse_as_of(as_of)) as lake:
+    settings, then = load_settings(), parse_as_of(as_of)
+    with read_lake_as_of(settings, then) as lake:
         days = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
         rows = stored_sessions(lake, days, which)
         usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
         hidden = hidden_columns(settings.people_view)
         names = [name for name in _NAMES if name not in hidden]
-        _print_stored_sessions(rows, limit or usual or 1, form, names)
+        badges = stored_badges(settings, then, rows) if rows else {}
+        _print_stored_sessions(rows, badges, limit or usual or 1, form, names)
         if not rows:
             print_remark = print_line if form is OutputFormat.TABLE else print_error
             print_remark(_no_sessions(lake, which, has_dates=dates is not None))
@@ -146,6 +150,26 @@ def stored_sessions(
     """Return sessions of the lake with their scores, in the order they started."""
     sessions = lake.read(AGENT_SESSIONS, dates, where=which.condition())
     return session_rows(sessions, lake.read(SESSION_PERFORMANCE, dates))
+
+
+def stored_badges(settings: Settings, then: datetime | None, rows: Sequence[SessionRow]) -> Badges:
+    """Return the badge of the judge score of each session, by ``SESSION_KEY``."""
+    days = [row["session_date"] for row in rows]
+    with read_stores_as_of(settings, then) as stores:
+        scorings = ScoreStore(stores.ledger).listed(min(days), max(days))
+    by_session: dict[tuple[str, str], list[Score]] = {}
+    for each in scorings:
+        by_session.setdefault((each.organization_id, each.session_key), []).append(each)
+    found = {}
+    for row in rows:
+        key = _key(row)
+        shown = shown_scoring(by_session.get(key, ()), row["content_hash"])
+        found[key] = Badge() if shown is None else badge(shown)
+    return found
+
+
+def _key(row: SessionRow) -> tuple[str, str]:
+    return row["organization_id"], row["session_key"]
 
 
 def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> ScoredTelemetry:
@@ -161,21 +185,38 @@ def _score(paths: Iterable[str], settings: Settings, session: str | None = None)
         return score_files(files, settings, progress, only)
 
 
-def print_sessions(rows: Sequence[SessionRow], title: str = "Sessions") -> None:
-    """Print a table with one line per session."""
-    print_table(title, _COLUMNS, map(_line, rows), essential=3)
+def print_sessions(
+    rows: Sequence[SessionRow], badges: Badges | None = None, title: str = "Sessions"
+) -> None:
+    """Print a table with one line per session; without ``badges``, no judge is mentioned."""
+    if badges is None:
+        lines = [_line(row, None) for row in rows]
+        columns = [each for each in _COLUMNS if each != "judge"]
+        print_table(title, columns, lines, _ESSENTIAL - 1, _SHORTENED)
+        return
+    lines = [_line(row, badges[_key(row)]) for row in rows]
+    print_table(title, _COLUMNS, lines, _ESSENTIAL, _SHORTENED)
+    print_line(_scales({badges[_key(row)].model for row in rows} - {None}))
 
 
-def _line(row: SessionRow) -> tuple[object, ...]:
+def _scales(judge_models: Collection[str | None]) -> str:
+    """Return what the numbers of the table mean, and which models judged."""
+    by = ", ".join(sorted(one_line(f"{each}") for each in judge_models)) or "no model yet"
+    bands = "0-49 red, 50-74 yellow, 75-100 green"
+    return f"composite: 0 to 10. judge: {bands}, by {by}: judge list"
+
+
+def _line(row: SessionRow, judged: Badge | None) -> tuple[object, ...]:
     summary = session_summary(row)
     return (
         row["session_key"],
         summary["composite"],
+        *(() if judged is None else (judged.text,)),
+        row["source_cli"],
+        row["model"],
         summary["recommendation"],
         summary["masque"],
         row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
-        row["source_cli"],
-        row["model"],
         row["total_tools"],
         row["tools_failed"],
         row["organization_id"],
@@ -197,7 +238,11 @@ def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
 
 
 def _print_stored_sessions(
-    rows: Sequence[SessionRow], limit: int, form: OutputFormat, names: Sequence[str]
+    rows: Sequence[SessionRow],
+    badges: Badges,
+    limit: int,
+    form: OutputFormat,
+    names: Sequence[str],
 ) -> None:
     """Print the newest sessions; with JSON and CSV, remarks go to standard error.
 
@@ -206,11 +251,11 @@ def _print_stored_sessions(
     newest = rows[-limit:]
     print_remark = print_line if form is OutputFormat.TABLE else print_error
     if form is OutputFormat.JSON:
-        print_json([_record(row, names) for row in newest])
+        print_json([_record(row, names) | _judged(badges[_key(row)]) for row in newest])
     elif form is OutputFormat.CSV:
-        write_output(csv_text(_flat(newest, names)))
+        write_output(csv_text(_flat(newest, badges, names)))
     elif newest:
-        print_sessions(newest)
+        print_sessions(newest, badges)
     if len(rows) > limit:
         older = pluralize(len(rows) - limit, "older session")
         print_remark(f"{older} not shown: use --limit or --date")
@@ -230,6 +275,16 @@ def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:
     return {name: _json_value(name, row[name]) for name in names}
 
 
+def _judged(judged: Badge) -> dict[str, object]:
+    """Return the columns about the judge that follow those of the tables."""
+    return {
+        "judge_badge": judged.text,
+        "judge_total": judged.total,
+        "judge_model": judged.model,
+        "judge_flags": list(judged.flags),
+    }
+
+
 def _json_value(name: str, value: object) -> object:
     match value:
         case date() | datetime():
@@ -241,11 +296,12 @@ def _json_value(name: str, value: object) -> object:
     return value
 
 
-def _flat(rows: Sequence[SessionRow], names: Sequence[str]) -> pl.DataFrame:
+def _flat(rows: Sequence[SessionRow], badges: Badges, names: Sequence[str]) -> pl.DataFrame:
     """Return records for CSV: strings on one line, lists and objects as JSON."""
-    records = [_record(row, names) for row in rows]
+    records = [_record(row, names) | _judged(badges[_key(row)]) for row in rows]
     columns: Mapping[str, list[object]] = {
-        name: [_flat_value(record[name]) for record in records] for name in names
+        name: [_flat_value(record[name]) for record in records]
+        for name in (*names, *_judged(Badge()))
     }
     return pl.DataFrame(columns)
 

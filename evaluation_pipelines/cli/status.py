@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
 from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.reputation.external_signals import loaded_files
@@ -26,11 +27,12 @@ _HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
 def status() -> None:
-    """Show how far each file is read, what is built, and what is in quarantine."""
+    """Show how far each file is read, what is built, what is in quarantine, what judging costs."""
     with read_stores(load_settings()) as stores:
         _print_files(stores, datetime.now(UTC))
         _print_dates(stores)
         _print_quarantine(stores)
+        print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
 
 
 def _print_files(stores: Stores, now: datetime) -> None:

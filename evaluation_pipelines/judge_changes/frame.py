@@ -1,7 +1,7 @@
 """Sessions that anchors of a change are drawn from, and why some can no longer be anchors."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 import polars as pl
@@ -16,6 +16,7 @@ from evaluation_pipelines.judge_changes.domain.judges import (
     sessions_of,
 )
 from evaluation_pipelines.judging.domain.due import Window
+from evaluation_pipelines.judging.score_table import counting_scores
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED, JUDGE_SCORES
 from evaluation_pipelines.storage.stores import Stores
@@ -45,8 +46,8 @@ def read_history(stores: Stores, now: datetime) -> JudgeHistory:
         RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
-    lake = stores.lake.snapshot()
-    scores = lake.read(JUDGE_SCORES, lake.partitions(JUDGE_SCORES), SCORE_COLUMNS)
+    fixed = replace(stores, lake=stores.lake.snapshot())
+    scores = counting_scores(fixed, fixed.lake.partitions(JUDGE_SCORES), SCORE_COLUMNS)
     first = first_judged(scores)
     changes = find_changes(first, current_judges(stores))
     is_used = [

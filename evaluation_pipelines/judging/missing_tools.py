@@ -18,7 +18,8 @@ from evaluation_pipelines.judging.domain.missing_tools.priorities import (
 )
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.ledger.tool_priorities import AskedPriorities, PriorityStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
+from evaluation_pipelines.judging.score_table import counting_scores
+from evaluation_pipelines.schemas import AGENT_SESSIONS, MISSING_TOOLS
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
@@ -102,7 +103,7 @@ def _count(
     condition = pl.lit(value=True)
     if organization is not None:
         condition = pl.col("organization_id") == organization
-    scores = stores.lake.read(JUDGE_SCORES, days, SCORE_COLUMNS, condition)
+    scores = counting_scores(stores, days, SCORE_COLUMNS, condition)
     sessions = stores.lake.read(
         AGENT_SESSIONS, days, ["organization_id", "session_key", "masque"], condition
     )

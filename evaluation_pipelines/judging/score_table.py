@@ -1,7 +1,11 @@
 """The daily table of judge scores."""
 
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
+import polars as pl
+
+from evaluation_pipelines.judging.domain.badge import without_flagged
 from evaluation_pipelines.judging.domain.score_rows import (
     every_scoring_has_its_session,
     score_rows,
@@ -9,7 +13,7 @@ from evaluation_pipelines.judging.domain.score_rows import (
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
-from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS
 from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
@@ -34,3 +38,28 @@ def judge_scores(stores: Stores, day: date, _now: datetime) -> BuiltPartition:
             "open_scorings": int(rows["status"].is_in(["pending", "in_progress"]).sum()),
         },
     )
+
+
+def counting_scores(
+    stores: Stores,
+    days: Iterable[date],
+    columns: Sequence[str],
+    where: pl.Expr | None = None,
+) -> pl.DataFrame:
+    """Return rows of ``judge_scores`` for whatever counts scores; see ``without_flagged``.
+
+    Every reader of the table that computes something from scores uses this one, so that
+    EVAL_JUDGE_EXCLUDE_FLAGGED means the same for all of them.
+
+    Args:
+        stores: Lake and settings.
+        days: Session dates.
+        columns: Columns of the result.
+        where: Condition on the rows; ``None`` for all.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    needed = dict.fromkeys((*columns, "status", "total_score", "error_message", *SCORE_FLAGS))
+    scores = stores.lake.read(JUDGE_SCORES, list(days), list(needed), where)
+    return without_flagged(scores, stores.settings.judge_exclude_flagged).select(columns)

@@ -150,20 +150,22 @@ def _joined(first: float, second: float, correlation: float) -> float:
     return float(np.sqrt(max(square, 0.0)))
 
 
-def correlation_of_means(first: Numbers, second: Numbers, clusters: Codes) -> float:
+def correlation_of_means(alike: Numbers, by_run: Numbers, clusters: Codes) -> float:
     """Return the correlation of the errors of two means over the same runs; 0 if it is unknown.
 
     It is that of what both means become without each of the clusters.
+
+    Args:
+        alike: Values of the first mean, in which clusters weigh alike.
+        by_run: Values of the second mean, in which runs weigh alike.
+        clusters: Cluster of each run.
     """
-    _, codes = np.unique(clusters, return_inverse=True)
-    left = np.array([_means_without_each(values, codes) for values in (first, second)])
-    if left.shape[1] < SMALLEST_CORRELATION or (np.ptp(left, axis=1) == 0).any():
+    _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    if len(sizes) < SMALLEST_CORRELATION:
         return 0.0
-    return float(np.corrcoef(left)[0, 1])
-
-
-def _means_without_each(values: Numbers, codes: Codes) -> Numbers:
-    sizes = np.bincount(codes)
-    if len(sizes) < 2:
-        return np.zeros(len(sizes))
-    return np.asarray((values.sum() - sums_by(codes, values)) / (len(values) - sizes))
+    means = sums_by(codes, alike) / sizes
+    first = (means.sum() - means) / (len(sizes) - 1)
+    second = (by_run.sum() - sums_by(codes, by_run)) / (len(by_run) - sizes)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])

@@ -149,12 +149,8 @@ def _why_due(settings: Settings) -> str:
     """Return why due sessions are not judged: no judge, or the limits that are set."""
     if settings.why_no_judge is not None:
         return settings.why_no_judge
-    sessions, of_run = settings.judge_max_sessions, settings.judge_max_cost_usd
-    of_day = settings.judge_max_cost_per_day_usd
-    limits = [] if sessions is None else [f"{sessions} sessions a run"]
-    limits += [] if of_run is None else [f"${of_run:.2f} a run"]
-    limits += [] if of_day is None else [f"${of_day:.2f} a day"]
-    told = f" (limits: {', '.join(limits)})" if limits else ""
+    limits = settings.judge_limits
+    told = f" (limits: {limits})" if limits else ""
     return f"due: no judge run has scored it yet{told}"
 
 

@@ -16,6 +16,7 @@ from evaluation_pipelines.schemas.judging import (
     JUDGE_CHANGES,
     JUDGE_SCORES,
     MISSING_TOOLS,
+    SCORE_FLAGS,
 )
 from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
 from evaluation_pipelines.schemas.reputation import (
@@ -103,6 +104,7 @@ __all__ = [
     "REPUTATION_EVENTS",
     "REPUTATION_SCORES",
     "SCORECARDS",
+    "SCORE_FLAGS",
     "SESSION_EVALUATIONS",
     "SESSION_KEY",
     "SESSION_PERFORMANCE",

@@ -16,6 +16,7 @@ _SPAN = (
     ("computed_at", UTC_TIME, "when the comparison was made"),
 )
 _LOW, _HIGH = "lower end of its 95 % interval", "upper end of its 95 % interval"
+_LOW_HOLM = "lower end, corrected for all pairs of the report: excludes 0 where it is decided"
 
 MODEL_COMPARISON = Table(
     name="model_comparison",
@@ -53,7 +54,7 @@ MODEL_COMPARISON = Table(
         ("disqualified", pl.Int64, "sessions with a disqualifier, in no average"),
         ("people_runs", pl.Int64, "sessions that people scored; they stay in the row"),
         ("people_score", pl.Float64, "mean of their scores, 0-100; null without any"),
-        ("avg_score", pl.Float64, "mean score without overrides, 0-100"),
+        ("avg_score", pl.Float64, "mean of people's mean scores without overrides, 0-100"),
         ("avg_score_low", pl.Float64, _LOW),
         ("avg_score_high", pl.Float64, _HIGH),
         ("score_sd", pl.Float64, "standard deviation of the scores"),
@@ -93,7 +94,7 @@ MODEL_COMPARISON = Table(
         ("corrected_score_high", pl.Float64, _HIGH),
         ("corrected_score_lowest", pl.Float64, "lower end if people gave 0 to all unanswered"),
         ("corrected_score_highest", pl.Float64, "upper end if people gave 100 to all unanswered"),
-        ("naive_score", pl.Float64, "the same without the correction: mean automatic score"),
+        ("naive_score", pl.Float64, "without the correction: mean automatic score of all runs"),
         ("audited", pl.Int64, "sessions drawn with known probabilities that people scored"),
         ("unanswered", pl.Int64, "sessions drawn with known probabilities without an answer"),
         ("correction_reason", pl.String, "why there is no corrected score"),
@@ -114,10 +115,12 @@ MODEL_COMPARISON_PAIRS = Table(
         ("provider_b", pl.String, "its provider"),
         ("runs_a", pl.Int64, "runs of the first"),
         ("runs_b", pl.Int64, "runs of the second"),
-        ("difference", pl.Float64, "mean score of A minus that of B, as they stand"),
+        ("difference", pl.Float64, "avg_score of A minus that of B, as they stand"),
         ("adjusted_difference", pl.Float64, "for the same mix of tasks, people weighing alike"),
         ("adjusted_low", pl.Float64, _LOW),
         ("adjusted_high", pl.Float64, _HIGH),
+        ("adjusted_low_holm", pl.Float64, _LOW_HOLM),
+        ("adjusted_high_holm", pl.Float64, "upper end of that interval"),
         ("adjusted_p", pl.Float64, "two-sided p-value of adjusted_difference"),
         (
             "adjusted_p_holm",
@@ -131,6 +134,8 @@ MODEL_COMPARISON_PAIRS = Table(
         ("cost_ratio", pl.Float64, "cost of a run with A over that with B, geometric means"),
         ("cost_ratio_low", pl.Float64, _LOW),
         ("cost_ratio_high", pl.Float64, _HIGH),
+        ("cost_ratio_low_holm", pl.Float64, "lower end, corrected for all cost ratios"),
+        ("cost_ratio_high_holm", pl.Float64, "upper end, corrected for all cost ratios"),
         ("not_worse_a_p", pl.Float64, "one-sided p-value: A is less than the margin below B"),
         ("not_worse_b_p", pl.Float64, "one-sided p-value: B is less than the margin below A"),
         ("hedges_g", pl.Float64, "difference in standard deviations"),

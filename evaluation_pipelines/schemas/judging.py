@@ -4,6 +4,13 @@ import polars as pl
 
 from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
 
+SCORE_FLAGS = {
+    "inconsistent_total": "total and criteria differ by more than 5",
+    "injection_suspected": "text of the session addresses the judge",
+    "truncated": "parts of the session were cut to fit",
+}
+"""Columns of ``judge_scores`` that mark a score as doubtful when true, and their meaning."""
+
 JUDGE_SCORES = Table(
     has_texts=True,
     name="judge_scores",
@@ -35,9 +42,7 @@ JUDGE_SCORES = Table(
         ("score_analysis", pl.String, "what the judge says of the way of working"),
         ("missing_tools_analysis", pl.String, "tools that should have been used, whole"),
         ("missing_tools_error", pl.String, "why there is no answer about missing tools"),
-        ("inconsistent_total", pl.Boolean, "total and criteria differ by more than 5"),
-        ("injection_suspected", pl.Boolean, "text of the session addresses the judge"),
-        ("truncated", pl.Boolean, "parts of the session were cut to fit"),
+        *((name, pl.Boolean, meaning) for name, meaning in SCORE_FLAGS.items()),
         ("content_level", pl.String, "full, prompts or none: how much text was logged"),
         ("redactions", pl.String, "JSON: kind of secret -> how often it was taken out"),
         ("score_triggered_by", pl.String, "a person, 'schedule', 'sensor' or a run id"),

@@ -6,6 +6,7 @@ from datetime import date, datetime
 
 import polars as pl
 
+from evaluation_pipelines.judging.score_table import counting_scores
 from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registry
@@ -15,7 +16,6 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
     CONTENT_KEY,
-    JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
@@ -159,9 +159,9 @@ class WrittenTexts:
 
 
 def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
-    """Return JUDGE_RESULTS and ``session_date`` of the rows of ``judge_scores`` on ``days``."""
+    """Return JUDGE_RESULTS and ``session_date`` of the scorings on ``days``."""
     schema = pl.Schema({**JUDGE_RESULTS, "session_date": pl.Date()})
-    return stores.lake.read(JUDGE_SCORES, days, schema.names()).cast(schema)
+    return counting_scores(stores, days, schema.names()).cast(schema)
 
 
 def tool_effectiveness(stores: Stores, days: Sequence[date]) -> pl.DataFrame:

@@ -12,8 +12,9 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, NoDecode
 
+from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.settings.folder import LocalPath
 
 _OPENAI = "https://api.openai.com/v1"
@@ -39,6 +40,20 @@ def _base_url(url: str) -> str:
 
 def _none_of(text: object) -> object:
     return None if isinstance(text, str) and text.strip().lower() == "none" else text
+
+
+def _flags_of(text: object) -> object:
+    """Return the flags that a setting names: ``all``, ``none``, or names with commas."""
+    if not isinstance(text, str):
+        return text
+    names = [each.strip().lower() for each in text.split(",") if each.strip()]
+    if names in (["all"], ["true"], ["1"]):
+        return tuple(SCORE_FLAGS)
+    if names in (["none"], ["false"], ["0"]):
+        return ()
+    if unknown := [each for each in names if each not in SCORE_FLAGS]:
+        raise ValueError(f"{unknown[0]} is none of: all, none, {', '.join(SCORE_FLAGS)}")
+    return tuple(names)
 
 
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
@@ -158,6 +173,16 @@ class JudgeBudgetSettings(BaseSettings):
         description="judge: the same for output tokens; input and output are set together",
     )
 
+    @property
+    def judge_limits(self) -> str:
+        """The limits of judge runs in words; empty without any."""
+        sessions, of_run = self.judge_max_sessions, self.judge_max_cost_usd
+        of_day = self.judge_max_cost_per_day_usd
+        limits = [] if sessions is None else [f"{sessions} sessions a run"]
+        limits += [] if of_run is None else [f"${of_run:.2f} a run"]
+        limits += [] if of_day is None else [f"${of_day:.2f} a day"]
+        return ", ".join(limits)
+
     @field_validator("judge_output_usd_per_mtok")
     @classmethod
     def _both_or_none(cls, output: float | None, info: ValidationInfo) -> float | None:
@@ -202,6 +227,11 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     judge_redact_emails: bool = Field(
         default=True,
         description="judge: also remove email addresses; keys and passwords are always removed",
+    )
+    judge_exclude_flagged: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_flags_of)] = Field(
+        default=(),
+        description="judge: flags whose scores do not count: `all`, or names with commas of "
+        f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}; see docs/judging.md",
     )
     judge_orders_missing_tools: bool = Field(
         default=False,

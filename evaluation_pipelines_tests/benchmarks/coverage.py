@@ -1,6 +1,7 @@
 """Coverage, false verdicts and power of the comparison, over all scenarios of the simulation.
 
-Writes the table of ``docs/comparison.md``.
+Writes the tables of ``docs/comparison.md``, after each round of samples anew: a run that is ended
+early leaves what it has measured.
 """
 
 import math
@@ -8,6 +9,7 @@ import multiprocessing
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from operator import add
 from pathlib import Path
 
 from evaluation_pipelines_tests.benchmarks.measure import tell
@@ -24,7 +26,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 BEGIN, END = "<!-- coverage:begin -->\n", "<!-- coverage:end -->"
 MONEY_BEGIN, MONEY_END = "<!-- money:begin -->\n", "<!-- money:end -->"
 
-_SAMPLES, _SAMPLES_OF_LABELS = 600, 100
+_ROUNDS, _SAMPLES, _SAMPLES_OF_LABELS = 6, 100, 17
+"""Rounds, and samples of a round: of one label, and of several."""
+
+_SEED, _SEEDS_OF_ROUND = 2026, 1000
 _HEADINGS = (
     "scenario",
     "difference",
@@ -46,21 +51,24 @@ _POWER = Scenario("").people, 10.0
 def run(options: Options) -> Section:
     """Measure every scenario, on as many cores as there are."""
     every = (*SCENARIOS, *MONEY_SCENARIOS)
-    section = Section(sizes={"scenarios": len(every), "samples": _SAMPLES})
+    section = Section(sizes={"scenarios": len(every), "samples": _ROUNDS * _SAMPLES})
     # Each process has one thread; a fork of a process with threads of Polars would hang.
     os.environ |= dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS"), "1")
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.threads, mp_context=spawned) as pool:
-        found = []
+        found: list[Measured] = []
         # The longest first, so that no core waits for another at the end.
         order = sorted(every, key=lambda each: -each.labels * each.models * sum(each.runs))
-        under_way = {each.name: pool.submit(measure_one, each) for each in order}
-        for each in every:
-            measured = under_way[each.name].result()
-            found.append(measured)
-            tell("  " + "  ".join(cells(measured)))
-    write(found[: len(SCENARIOS)])
-    write_money(found[len(SCENARIOS) :])
+        rounds = [
+            {each.name: pool.submit(measure_one, each, number) for each in order}
+            for number in range(_ROUNDS)
+        ]
+        for under_way in rounds:
+            more = [under_way[each.name].result() for each in every]
+            found = list(map(add, found, more)) if found else more
+            write(found[: len(SCENARIOS)])
+            write_money(found[len(SCENARIOS) :])
+            tell(f"  {_said_of(found)}")
     missed = [f"{each.scenario.name}: {what}" for each in found for what in each.failures()]
     for line in missed:
         tell(f"  missed: {line}")
@@ -78,9 +86,22 @@ def run(options: Options) -> Section:
     return section
 
 
-def measure_one(scenario: Scenario) -> Measured:
-    """Measure a scenario with as many samples as its size allows."""
-    return measure(scenario, _SAMPLES if scenario.labels == 1 else _SAMPLES_OF_LABELS)
+def measure_one(scenario: Scenario, number: int) -> Measured:
+    """Measure a scenario in one round, with as many samples as its size allows."""
+    samples = _SAMPLES if scenario.labels == 1 else _SAMPLES_OF_LABELS
+    return measure(scenario, samples, _SEED + number * _SEEDS_OF_ROUND)
+
+
+def _said_of(found: Sequence[Measured]) -> str:
+    """Return the numbers of samples, and their Monte-Carlo errors."""
+    most, least = (choose(each.samples for each in found) for choose in (max, min))
+    errors = [100 * math.sqrt(0.95 * 0.05 / number) for number in (most, least)]
+    return (
+        f"{most} samples of each kind, {least} of those with four labels. The Monte-Carlo error of "
+        f"95 % or 5 % is {errors[0]:.1f} points, with four labels {errors[1]:.1f} for false "
+        "verdicts; of 50 % it is "
+        f"{50 / math.sqrt(most):.1f}."
+    )
 
 
 def _power(found: Iterable[Measured]) -> Outcome:
@@ -130,7 +151,8 @@ def table(headings: Sequence[str], cells_of_rows: Iterable[Sequence[str]]) -> st
 
 def write(found: Iterable[Measured]) -> None:
     """Replace the table of intervals and verdicts on quality in the document."""
-    _replace(table(_HEADINGS, map(cells, found)), BEGIN, END)
+    every = list(found)
+    _replace(f"{_said_of(every)}\n\n{table(_HEADINGS, map(cells, every))}", BEGIN, END)
 
 
 def write_money(found: Sequence[Measured]) -> None:

@@ -49,10 +49,13 @@ def test_a_file_is_compared_as_the_report_does_it(tmp_path: Path, name: str) -> 
     assert second["model"] == "other"
     (pair,) = found["pairs"]
     assert list(pair) == [
-        *("label", "model_a", "model_b", "difference", "low", "high", "verdict", "indication"),
+        *("label", "model_a", "model_b", "difference", "low", "high"),
+        *("corrected_low", "corrected_high", "verdict", "indication"),
     ]
     assert (pair["model_a"], pair["model_b"]) == ("good", "other")
     assert 15 < pair["low"] < pair["difference"] < pair["high"] < 25
+    # One pair: there is nothing to correct for.
+    assert (pair["corrected_low"], pair["corrected_high"]) == (pair["low"], pair["high"])
     assert (pair["verdict"], pair["indication"]) == ("a_better", None)
 
 

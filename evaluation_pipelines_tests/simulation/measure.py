@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,10 @@ class Share:
         """Count a trial."""
         self.hits += is_hit
         self.trials += 1
+
+    def __add__(self, other: "Share") -> "Share":
+        """Return the hits among the trials of both."""
+        return Share(self.hits + other.hits, self.trials + other.trials)
 
     @property
     def value(self) -> float:
@@ -88,6 +92,12 @@ class Measured:
     false_money: Share = field(default_factory=Share)
     found_money: Share = field(default_factory=Share)
     widths: list[float] = field(default_factory=list)
+
+    def __add__(self, other: "Measured") -> "Measured":
+        """Return what both counted of one scenario."""
+        kept = [each.name for each in fields(self) if each.name != "scenario"]
+        both = {name: getattr(self, name) + getattr(other, name) for name in kept}
+        return Measured(self.scenario, **both)
 
     @property
     def width(self) -> float:

@@ -59,7 +59,8 @@ def test_the_document_shows_every_scenario_once() -> None:
 def _shown(begin: str, end: str) -> list[str]:
     """Names of the rows of a table of the document."""
     table = DOCUMENT.read_text("utf-8").partition(begin)[2].partition(end)[0]
-    return [line.split(" | ")[0].removeprefix("| ") for line in table.strip().splitlines()][2:]
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    return [line.split(" | ")[0].removeprefix("| ") for line in rows][2:]
 
 
 def test_a_model_that_is_worse_by_the_margin_is_seldom_called_not_worse() -> None:
@@ -117,6 +118,15 @@ def test_what_no_interval_sees_is_found_false_so_that_the_report_must_say_it() -
     measured = measure(Scenario("a judge that favors", judge=10.0, is_visible=False), 30)
     assert measured.false.value > 0.5
     assert measured.failures() == []
+
+
+def test_rounds_of_samples_are_counted_together() -> None:
+    name = "5 people, who used both"
+    first, second = (measure(BY_NAME[name], 3, seed) for seed in (1, 2))
+    both = first + second
+    assert (both.samples, both.false.trials, both.mean.trials) == (6, 6, 12)
+    assert both.difference.hits == first.difference.hits + second.difference.hits
+    assert both.widths == [*first.widths, *second.widths]
 
 
 def test_goals_are_judged_by_what_was_counted() -> None:

@@ -2,7 +2,7 @@
 
 import getpass
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +12,9 @@ from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
+from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
+from evaluation_pipelines.cli.judging.score_output import print_score, score_record, time_of
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -26,7 +28,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.domain.score import Score, reader_record
+from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.judge import judge, judge_session
 from evaluation_pipelines.judging.ledger.score_queries import Subject
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -43,7 +45,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFAULT_COMMAND = "session"
 """The command that ``judge SESSION`` runs."""
 
@@ -69,9 +70,10 @@ class JudgeGroup(TyperGroup):
 judge_app = typer.Typer(
     cls=JudgeGroup,
     no_args_is_help=True,
-    help="Score sessions with the judge: judge SESSION, judge run. Show its scores: "
-    "judge show SESSION. List the tools that it found missing: judge missing-tools. "
-    "Find out what another judge did to the scores: judge changes, judge anchors.",
+    help="Score sessions with the judge: judge SESSION, judge run. Show its scores, failures "
+    "and spending: judge list, judge show SESSION, judge events. List the tools that it found "
+    "missing: judge missing-tools. Find out what another judge did to the scores: judge changes, "
+    "judge anchors.",
 )
 
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
@@ -200,6 +202,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise typer.Exit(1)
 
 
+judge_app.command("list")(list_scores)
+judge_app.command("events")(list_events)
 judge_app.command("missing-tools")(show_missing_tools)
 judge_app.command("changes")(show_judge_changes)
 judge_app.command("anchors")(score_anchors)
@@ -221,23 +225,11 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
         raise typer.Exit(1)
     if result.score is None:
         return
-    record = reader_record(result.score, prompt_hashes(stores.settings).get(result.score.rubric))
+    record = score_record(result.score, prompt_hashes(stores.settings).get(result.score.rubric))
     if form is OutputFormat.JSON:
         print_json(record)
     else:
-        _print_score(result.score, is_current=record["current_prompt_used"])
-
-
-def _print_score(score: Score, *, is_current: bool) -> None:
-    print_line(f"{one_line(score.session_key)}: {_outcome(score)}")
-    for name, value in _facts(score, is_current=is_current).items():
-        print_line(f"  {name:16} {one_line(str(value))}")
-    for title, text in (
-        ("Analysis", score.score_analysis),
-        ("Missing tools", score.missing_tools_analysis),
-    ):
-        if text:
-            print_line(f"\n{title}\n\n{text}")
+        print_score(result.score, is_current=record["current_prompt_used"])
 
 
 def _print_report(report: JudgeReport) -> None:
@@ -264,7 +256,7 @@ def _print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int])
     rows = [
         (
             *(each.session_key, each.organization_id, each.total_score, each.rubric),
-            *(each.prompt_hash[:12], _time(each.completed_at_us), "yes" if done else "no"),
+            *(each.prompt_hash[:12], time_of(each.completed_at_us), "yes" if done else "no"),
         )
         for each, done in zip(scores, is_done, strict=True)
     ]
@@ -281,68 +273,3 @@ def _print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int])
 
 def _subject(score: Score) -> Subject:
     return (score.organization_id, score.session_key, score.judge_profile_id, score.content_hash)
-
-
-def _outcome(score: Score) -> str:
-    if score.total_score is not None:
-        return f"{score.total_score} of 100"
-    return score.status if score.status != "in_progress" else "in progress"
-
-
-def _facts(score: Score, *, is_current: bool) -> dict[str, object]:
-    criteria = score.criteria_scores or {}
-    tags = score.failure_tags
-    facts: dict[str, object | None] = {
-        "criteria": ", ".join(f"{name} {points}" for name, points in criteria.items()) or None,
-        "failure tags": None if tags is None else ", ".join(tags) or "none",
-        "samples": _samples(score),
-        "error": _error(score),
-        "missing tools": score.missing_tools_error,
-        "remarks": ", ".join(_remarks(score, is_current=is_current)) or None,
-        "judge": f"{score.judge_model}, rubric {score.rubric}, profile {score.judge_profile_id} "
-        f"version {score.judge_profile_version}",
-        "requested by": f"{score.score_triggered_by}, {_time(score.scored_at_us)} UTC",
-        "cost": _cost(score),
-    }
-    return {name: value for name, value in facts.items() if value is not None}
-
-
-def _samples(score: Score) -> str | None:
-    totals = score.sample_totals or ()
-    if len(totals) < 2 or score.score_spread is None:
-        return None
-    return f"{', '.join(map(str, totals))} (standard deviation {score.score_spread:.1f})"
-
-
-def _error(score: Score) -> str | None:
-    if score.error_message is None:
-        return None
-    advice = "a retry may help" if score.retriable else "a retry would not help"
-    return f"{score.error_message} (attempt {score.attempt}, {advice})"
-
-
-def _remarks(score: Score, *, is_current: bool) -> list[str]:
-    remarks = {
-        "used an older wording of the rubric": not is_current and score.status == "completed",
-        "total and criteria do not add up": score.inconsistent_total,
-        "text of the session addresses the judge": score.injection_suspected,
-        "parts of the session were cut": score.truncated,
-    }
-    redacted = sum((score.redactions or {}).values())
-    secrets = [f"{pluralize(redacted, 'secret')} removed"] if redacted else []
-    return [remark for remark, applies in remarks.items() if applies] + secrets
-
-
-def _cost(score: Score) -> str | None:
-    if not score.turn_log:
-        return None
-    price = "unknown price" if score.judge_cost_usd is None else f"${score.judge_cost_usd:.4f}"
-    counts = (score.input_tokens, score.cached_tokens, score.output_tokens)
-    tokens = "unknown tokens" if None in counts else "{} in, {} cached, {} out".format(*counts)
-    return f"{price}, {tokens}, {pluralize(len(score.turn_log), 'reply', 'replies')}"
-
-
-def _time(time_us: int | None) -> str | None:
-    if time_us is None:
-        return None
-    return f"{_EPOCH + timedelta(microseconds=time_us):%Y-%m-%d %H:%M:%S}"

@@ -54,6 +54,15 @@ class Difference:
     freedom: float = 0.0
     parts: TwoPart | None = None
 
+    def ends(self, alpha: float) -> tuple[float | None, float | None]:
+        """Return the interval that a difference of 0 leaves in ``alpha`` of all cases."""
+        if self.parts is not None:
+            return self.parts.ends(alpha)
+        if self.value is None or self.error is None:
+            return None, None
+        half = t_quantile(self.freedom, alpha) * self.error
+        return self.value - half, self.value + half
+
     def p_above(self, limit: float) -> float | None:
         """Return the one-sided p-value for a difference above ``limit``; None without an error."""
         level = self._level_at(limit)

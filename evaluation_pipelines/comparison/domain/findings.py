@@ -177,11 +177,11 @@ def _between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
 def _shown(pair: Row) -> str:
     """Describe one decided pair, the better model first."""
     first, second = ("_a", "_b") if pair["verdict"] == A_BETTER else ("_b", "_a")
-    ends = sorted(abs(pair[name]) for name in ("adjusted_low", "adjusted_high"))
+    ends = sorted(abs(pair[name]) for name in ("adjusted_low_holm", "adjusted_high_holm"))
     return (
         f"{name_of(pair, first)} scores {points(abs(pair['adjusted_difference']))} points more "
         f"than {name_of(pair, second)} on the same mix of tasks "
-        f"(95 % interval {interval(*map(points, ends))}), for these {_people(pair)} people."
+        f"(between {points(ends[0])} and {points(ends[1])}), for these {_people(pair)} people."
     )
 
 
@@ -214,9 +214,9 @@ def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
 def _not_decided(pair: Row) -> str:
     """Explain why a pair is not decided, and whether more runs would help."""
     names = f"{name_of(pair, '_a')} and {name_of(pair, '_b')}"
-    if pair["adjusted_low"] is None:
+    if pair["adjusted_low_holm"] is None:
         return f"{names}: {pair['reason']}."
-    ends = interval(signed(pair["adjusted_low"]), signed(pair["adjusted_high"]))
+    ends = interval(signed(pair["adjusted_low_holm"]), signed(pair["adjusted_high_holm"]))
     found = f"{names}: {signed(pair['adjusted_difference'])} points ({ends})"
     better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["indication"])
     if better is not None:

@@ -142,18 +142,21 @@ def _losses_of_label(used: Sequence[pl.DataFrame]) -> _Lost:
     return True, None if has_failures else losses(every, 0.0)
 
 
+def mean_score(used: pl.DataFrame) -> float:
+    """Return the mean of people's mean scores over the runs of a row."""
+    (arm,) = arms_of([used]).sides
+    return mean_of_people(arm).value
+
+
 def _mean_score(arm: Arm, of_label: _Lost) -> Estimate:
-    """Return the mean score of all runs; people weigh alike in its interval, which contains it."""
+    """Return the mean of people's mean scores."""
     at_ceiling, lost = of_label
     found = mean_of_people(arm)
-    value = float(arm.scores.mean())
-    ends = mean_at_ceiling(found.value, arm, lost) if at_ceiling else None
-    if ends is None and found.freedom:
+    estimate = mean_at_ceiling(found.value, arm, lost) if at_ceiling else None
+    if estimate is None and found.freedom:
         half = t_quantile(found.freedom) * found.error
-        ends = Estimate(found.value, found.value - half, found.value + half)
-    if ends is None or ends.low is None or ends.high is None:
-        return Estimate(value)
-    return Estimate(value, min(ends.low, value), max(ends.high, value)).within(0, 100)
+        estimate = Estimate(found.value, found.value - half, found.value + half)
+    return Estimate(found.value) if estimate is None else estimate.within(0, 100)
 
 
 def _cost(score: Estimate, arm: Arm, costs: Numbers, seed: int) -> Row:

@@ -145,7 +145,8 @@ def _test(candidates: Sequence[_Candidate], margin: float) -> None:
         each.row["not_worse_reason"] = next((why for why in reasons if why is not None), None)
     tested = [each for each in candidates if each.row["not_worse_reason"] is None]
     found = holm([each.hardest.p for each in tested])
-    for each, p in zip(tested, found, strict=True):
+    for each, test in zip(tested, found, strict=True):
+        p = None if test is None else test.p
         is_shown = p is not None and p < ALPHA
         each.row.update(not_worse_p=each.hardest.p, not_worse_p_holm=p, is_not_worse=is_shown)
         if not is_shown:

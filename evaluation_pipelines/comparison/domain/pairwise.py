@@ -29,6 +29,7 @@ from evaluation_pipelines.comparison.domain.models import (
     Side,
     counted,
     groups_of,
+    mean_score,
     state_of,
 )
 from evaluation_pipelines.comparison.domain.not_worse import precision
@@ -39,7 +40,7 @@ from evaluation_pipelines.comparison.domain.obstacles import (
 )
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.comparison.domain.verdicts import ALPHA, Pair, corrected
+from evaluation_pipelines.comparison.domain.verdicts import ALPHA, Corrected, Pair, corrected, holm
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
@@ -58,7 +59,8 @@ class _Compared:
     row: Row
     first: Arm
     second: Arm
-    design_effect: float
+    found: Difference
+    log_cost: Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ def _pair(
     (key_a, all_a, runs_a), (key_b, all_b, runs_b) = sides
     arms = arms_of([runs_a, runs_b])
     a, b = arms.sides
+    log_cost = _log_cost(runs_a, runs_b)
     # A label without any failure has scores of one kind, however high they are.
     at_ceiling = is_high and has_failures
     found = difference(a, b, at_ceiling=at_ceiling)
@@ -140,7 +143,7 @@ def _pair(
         "people_both": people_of_both(a, b),
         "is_paired": found.is_paired,
         "at_ceiling": at_ceiling,
-        "difference": float(a.scores.mean() - b.scores.mean()),
+        "difference": mean_score(runs_a) - mean_score(runs_b),
         "adjusted_difference": found.value,
         "adjusted_low": found.low,
         "adjusted_high": found.high,
@@ -149,7 +152,8 @@ def _pair(
         "shared_classes": classes,
         "shared_runs": share,
         "counterparts": counterparts(a, b),
-        **_cost_ratio(runs_a, runs_b),
+        "cost_ratio": None if log_cost.value is None else float(np.exp(log_cost.value)),
+        **_ratio_ends("", log_cost.low, log_cost.high),
         **dict.fromkeys(("not_worse_a_p", "not_worse_b_p", "precision")),
         "hedges_g": hedges_g(a.scores, b.scores),
         "superiority": superiority(a.scores, b.scores),
@@ -161,7 +165,7 @@ def _pair(
         # Failures that are not seen yet may still cost more than the margin.
         careful = difference(a, b, at_ceiling=True) if is_high and not has_failures else found
         row |= _not_worse(a, b, careful, limits.margin)
-    return _Compared(row, a, b, _design_effect(a, b, found))
+    return _Compared(row, a, b, found, log_cost)
 
 
 def _not_worse(a: Arm, b: Arm, found: Difference, margin: float) -> Row:
@@ -186,27 +190,29 @@ def _without_failed_starts(*sides: pl.DataFrame) -> list[pl.DataFrame]:
     return [side.filter(~pl.col("failed_at_start")) for side in sides]
 
 
-def _cost_ratio(first: pl.DataFrame, second: pl.DataFrame) -> Row:
-    """Return what a run costs with A as a multiple of B: geometric means for the same tasks.
+def _log_cost(first: pl.DataFrame, second: pl.DataFrame) -> Difference:
+    """Return the difference of the logarithms of costs: a ratio of geometric means.
 
-    The logarithms of the costs are compared like scores, people weighing alike, without runs that
+    They are compared like scores, for the same tasks, people weighing alike, without runs that
     failed at the start: they cost next to nothing. Others that cost nothing have no logarithm and
-    are left out. None where these are more than a tenth of the known costs of a side, or fewer than
-    80 % of its costs are known.
+    are left out. Unknown where these are more than a tenth of the known costs of a side, or fewer
+    than 80 % of its costs are known.
     """
-    names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
     sides = _without_failed_starts(first, second)
     for side in sides:
         number, free = side["cost_usd"].count(), (side["cost_usd"] <= 0).sum()
         if number < max(SMALLEST_COVERAGE * side.height, 1) or free > MOST_FREE * number:
-            return dict.fromkeys(names)
+            return Difference()
     paid = [side.filter(pl.col("cost_usd") > 0) for side in sides]
     logs = [part.with_columns(score=pl.col("cost_usd").log()) for part in paid]
-    found = difference(*arms_of(logs).sides)
-    ends = (found.value, found.low, found.high)
+    return difference(*arms_of(logs).sides)
+
+
+def _ratio_ends(suffix: str, low: float | None, high: float | None) -> Row:
+    """Return the ends of the interval of a ratio from those of its logarithm."""
     return {
-        name: None if end is None else float(np.exp(end))
-        for name, end in zip(names, ends, strict=True)
+        f"cost_ratio_{name}{suffix}": None if end is None else float(np.exp(end))
+        for name, end in (("low", low), ("high", high))
     }
 
 
@@ -220,7 +226,7 @@ def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
 
 def _decided(pairs: Sequence[_Compared]) -> list[Row]:
     """Return the rows of one report with corrected p-values, verdicts and indications."""
-    p_values: dict[int, float] = {}
+    tests: dict[int, Corrected] = {}
     for of_indications in (False, True):
         tested = [
             place
@@ -228,9 +234,18 @@ def _decided(pairs: Sequence[_Compared]) -> list[Row]:
             if pair.row["is_indication"] is of_indications and _can_be_tested(pair.row)
         ]
         found = corrected([_as_tested(pairs[place].row) for place in tested])
-        p_values |= dict(zip(tested, found, strict=True))
-    tests = max(len(p_values), 1)
-    return [_with_verdict(pair, p_values.get(at), tests) for at, pair in enumerate(pairs)]
+        tests |= dict(zip(tested, found, strict=True))
+    costs = holm([pair.log_cost.p for pair in pairs])
+    return [
+        _with_verdict(pair, tests.get(at), max(len(tests), 1)) | _corrected_ratio(pair, costs[at])
+        for at, pair in enumerate(pairs)
+    ]
+
+
+def _corrected_ratio(pair: _Compared, test: Corrected | None) -> Row:
+    """Return the interval of a cost ratio that excludes 1 where a model is shown to cost less."""
+    level = ALPHA if test is None else test.level
+    return _ratio_ends("_holm", *pair.log_cost.ends(level))
 
 
 def _can_be_tested(row: Row) -> bool:
@@ -243,9 +258,12 @@ def _as_tested(row: Row) -> Pair:
     return Pair(group, names[0], names[1], row["adjusted_difference"], row["adjusted_p"])
 
 
-def _with_verdict(pair: _Compared, p: float | None, tests: int) -> Row:
-    row = dict(pair.row)
-    needed = runs_needed(pair.first.scores, pair.second.scores, pair.design_effect, tests)
+def _with_verdict(pair: _Compared, test: Corrected | None, tests: int) -> Row:
+    p = None if test is None else test.p
+    low, high = pair.found.ends(ALPHA if test is None else test.level)
+    row = pair.row | {"adjusted_low_holm": low, "adjusted_high_holm": high}
+    effect = _design_effect(pair.first, pair.second, pair.found)
+    needed = runs_needed(pair.first.scores, pair.second.scores, effect, tests)
     found = NOT_DECIDED
     if p is not None and p < ALPHA:
         found = A_BETTER if row["adjusted_difference"] > 0 else B_BETTER
@@ -269,7 +287,7 @@ def _with_verdict(pair: _Compared, p: float | None, tests: int) -> Row:
 
 def _is_small(row: Row) -> bool:
     """Return True if the interval of a pair excludes a relevant difference."""
-    low, high = row["adjusted_low"], row["adjusted_high"]
+    low, high = row["adjusted_low_holm"], row["adjusted_high_holm"]
     return bool(low > -RELEVANT_POINTS and high < RELEVANT_POINTS)
 
 

@@ -42,8 +42,8 @@ class Against:
 
     @property
     def cost_ratio(self) -> tuple[float | None, float | None, float | None]:
-        """Its cost over that of the other, with the ends of the interval."""
-        names = ("cost_ratio", "cost_ratio_low", "cost_ratio_high")
+        """Its cost over that of the other, with the ends of the corrected interval."""
+        names = ("cost_ratio", "cost_ratio_low_holm", "cost_ratio_high_holm")
         value, low, high = (self.pair[name] for name in names)
         if self.side == "a":
             return value, low, high
@@ -58,8 +58,8 @@ class Against:
 
     @property
     def difference(self) -> tuple[float | None, float | None, float | None]:
-        """Its score minus that of the other for the same tasks, with the ends of the interval."""
-        names = ("adjusted_difference", "adjusted_low", "adjusted_high")
+        """Its score minus that of the other for the same tasks, with the corrected interval."""
+        names = ("adjusted_difference", "adjusted_low_holm", "adjusted_high_holm")
         value, low, high = (self.pair[name] for name in names)
         if self.side == "a":
             return value, low, high

@@ -21,10 +21,12 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
     """Return ``models``, ``pairs`` and ``money`` of a comparison.
 
     Each model has ``label, model, runs, mean, low, high``; each pair ``label, model_a, model_b,
-    difference, low, high, verdict, indication``. Scores and differences are in points, the
-    intervals hold 95 %. ``verdict`` is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``;
-    ``indication`` is what it looks like where the data cannot carry a verdict, else null. A model
-    of several providers has its provider in brackets.
+    difference, low, high, corrected_low, corrected_high, verdict, indication``. Scores and
+    differences are in points. ``low`` and ``high`` are a 95 % interval of this model or pair alone;
+    the corrected ends are those of all pairs of the report together, as the verdict is. ``verdict``
+    is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``; ``indication`` is what it looks
+    like where the data cannot carry a verdict, else null. A model of several providers has its
+    provider in brackets.
 
     ``money`` has points per dollar of each model: ``label, model, per_dollar, low, high``, whether
     it is shown to be less than the margin below every other one (``is_not_worse``; null where that
@@ -51,6 +53,8 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
                 "difference": row["adjusted_difference"],
                 "low": row["adjusted_low"],
                 "high": row["adjusted_high"],
+                "corrected_low": row["adjusted_low_holm"],
+                "corrected_high": row["adjusted_high_holm"],
                 "verdict": _WORDS[row["verdict"]],
                 "indication": None if row["indication"] is None else _WORDS[row["indication"]],
             }

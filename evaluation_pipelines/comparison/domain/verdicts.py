@@ -43,8 +43,22 @@ class _Headline:
     pairs: tuple[int, ...] = ()
 
 
-def corrected(pairs: Sequence[Pair]) -> list[float]:
-    """Return a corrected p-value for each pair: below 0.05 the better model is decided.
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """Result of a test among others.
+
+    Attributes:
+        p: Corrected p-value: below 0.05 something is shown.
+        level: What Holm's method compares the uncorrected p-value with. The interval of this level
+            excludes "no difference" exactly where something is shown.
+    """
+
+    p: float
+    level: float
+
+
+def corrected(pairs: Sequence[Pair]) -> list[Corrected]:
+    """Return the corrected test of each pair: below 0.05 the better model is decided.
 
     Two families share the error: for each group "one model beats every other" (intersection-union:
     Berger, "Multiparameter hypothesis testing and acceptance sampling", 1982: the largest p-value
@@ -65,33 +79,43 @@ def corrected(pairs: Sequence[Pair]) -> list[float]:
         if len(places) == 1:
             weights[places[0]] += each
     found = weighted_holm(
-        np.array([pair.p for pair in pairs] + [headline.p for headline in headlines]),
-        np.concatenate([weights, np.full(len(headlines), each)]),
+        [pair.p for pair in pairs] + [headline.p for headline in headlines],
+        [*weights, *np.full(len(headlines), each)],
     )
-    for headline, p in zip(headlines, found[len(pairs) :], strict=True):
+    for headline, whole in zip(headlines, found[len(pairs) :], strict=True):
         for place in headline.pairs:
-            found[place] = min(found[place], p)
-    return [float(p) for p in found[: len(pairs)]]
+            found[place] = _easier(found[place], whole)
+    return found[: len(pairs)]
 
 
-def weighted_holm(
-    p_values: np.ndarray[tuple[int], np.dtype[np.float64]],
-    weights: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return p-values corrected by Holm's method; hypotheses of more weight are corrected less."""
-    order = np.argsort(p_values / weights, kind="stable")
-    left = np.cumsum(weights[order][::-1])[::-1]
-    steps = np.maximum.accumulate(p_values[order] / weights[order] * left)
-    found = np.empty(len(p_values))
-    found[order] = np.minimum(steps, 1.0)
-    return found
+def _easier(alone: Corrected, whole: Corrected) -> Corrected:
+    """Return the test of a pair that is shown by itself or as a part of its headline."""
+    is_shown = whole.p < ALPHA  # a headline that is not shown helps no pair
+    level = max(alone.level, whole.level) if is_shown else alone.level
+    return Corrected(min(alone.p, whole.p), level)
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p-values corrected by Holm's method with equal weights; unknown ones stay unknown."""
-    known = np.array([p for p in p_values if p is not None])
-    found = iter(weighted_holm(known, np.ones(len(known))))
-    return [None if p is None else float(next(found)) for p in p_values]
+def weighted_holm(p_values: Sequence[float], weights: Sequence[float]) -> list[Corrected]:
+    """Return tests corrected by Holm's method; hypotheses of more weight are corrected less."""
+    if not p_values:
+        return []
+    p, weight = np.array(p_values), np.array(weights)
+    order = np.argsort(p / weight, kind="stable")
+    left = np.cumsum(weight[order][::-1])[::-1]
+    steps = np.maximum.accumulate(p[order] / weight[order] * left)
+    # Where Holm's method stops, the rest is compared as it would be at this step.
+    last = int(np.searchsorted(steps, ALPHA))
+    at_step = left[np.minimum(np.arange(len(left)), last)]
+    levels = ALPHA * weight[order] / at_step
+    places = np.argsort(order)
+    return [Corrected(min(float(steps[at]), 1.0), float(levels[at])) for at in places]
+
+
+def holm(p_values: Sequence[float | None]) -> list[Corrected | None]:
+    """Return tests corrected by Holm's method with equal weights; unknown ones stay unknown."""
+    known = [p for p in p_values if p is not None]
+    found = iter(weighted_holm(known, [1.0] * len(known)))
+    return [None if p is None else next(found) for p in p_values]
 
 
 def _by_group(pairs: Sequence[Pair]) -> list[list[int]]:

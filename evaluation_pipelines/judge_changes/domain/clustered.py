@@ -8,6 +8,7 @@ of a person are alike. The degrees of freedom are the Satterthwaite approximatio
 variances: a person with most of the sessions leaves few.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,10 @@ from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
 from evaluation_pipelines.numerics.estimates import Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import SMALLEST_CORRELATION
 from evaluation_pipelines.numerics.student import t_quantile
+
+ALIKE_IN_PARTS = 0.5
+"""How much of what a person's sessions have in common they have in common in another part, too:
+a working value, which decides degrees of freedom and small corrections but not what is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,53 +56,129 @@ class Mean:
             return Estimate(self.value)
         return Estimate(self.value, self.value - half, self.value + half)
 
-    def minus(self, other: "Mean") -> "Mean":
-        """Return the difference of two figures; their variances are added (Welch)."""
-        value = self.value - other.value
-        people, sessions = min(self.people, other.people), min(self.sessions, other.sessions)
-        if self.variance is None or other.variance is None:
-            return Mean(value, None, 0.0, people, sessions)
-        parts = ((self.variance, self.freedom), (other.variance, other.freedom))
-        variance = self.variance + other.variance
-        squares = sum(part**2 / freedom for part, freedom in parts)
-        freedom = variance**2 / squares if squares > 0 else min(each for _, each in parts)
-        return Mean(value, variance, freedom, people, sessions)
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Sessions whose weighted mean is a part of a sum.
+
+    Attributes:
+        values: One per session, at least one.
+        weights: Positive weight of each session.
+        people: Person of each session, numbered alike in all parts; all unknown ones
+            (``UNKNOWN_PERSON``) of a part are one unit, which does not count as a person.
+        sign: 1 or -1: whether the mean is added or taken away.
+    """
+
+    values: Numbers
+    weights: Numbers
+    people: Codes
+    sign: int = 1
 
 
 def weighted_mean(values: Numbers, weights: Numbers, people: Codes) -> Mean:
-    """Return a weighted mean with errors of people.
+    """Return a weighted mean with errors of people; see ``Part``."""
+    return sum_of_means([Part(values, weights, people)])
 
-    Args:
-        values: One per session, at least one.
-        weights: Positive weight of each session.
-        people: Person of each session; all unknown ones (``UNKNOWN_PERSON``) are one unit, which
-            does not count as a person.
+
+def sum_of_means(parts: Sequence[Part]) -> Mean:
+    """Return the sum of weighted means with errors of people, who may be the same in all of them.
+
+    What a person adds to one mean and to another varies together, so that the errors of the same
+    people before and after something cancel as far as these people are alike.
     """
-    units, codes = np.unique(people, return_inverse=True)
-    by_person = np.bincount(codes, weights=weights)
-    means = np.bincount(codes, weights=weights * values) / by_person
-    shares = by_person / by_person.sum()
-    value = float(shares @ means)
-    known = int(np.sum(units != UNKNOWN_PERSON))
-    if len(units) < 2:
-        return Mean(value, None, 0.0, known, len(values))
-    alike = _correlation(values, codes)
-    sizes = by_person**2 / np.bincount(codes, weights=weights**2)
-    working = alike + (1 - alike) / sizes
-    expected = working * (1 - 2 * shares) + float(shares**2 @ working)
-    factors = shares**2 * working / expected
-    variance = float(factors @ (means - value) ** 2)
-    return Mean(value, variance, _freedom(shares, factors, working), known, len(values))
+    # Who is unknown in one part is not who is unknown in another.
+    codes = [
+        np.where(each.people == UNKNOWN_PERSON, UNKNOWN_PERSON - at, each.people)
+        for at, each in enumerate(parts)
+    ]
+    units = np.unique(np.concatenate(codes))
+    cells = [
+        _cells(part, np.searchsorted(units, own), len(units))
+        for part, own in zip(parts, codes, strict=True)
+    ]
+    value = float(sum(each.sign * each.value for each in cells))
+    people = min(int(np.sum(np.unique(each.people) != UNKNOWN_PERSON)) for each in parts)
+    sessions = min(len(each.values) for each in parts)
+    if any(np.count_nonzero(each.shares) < 2 for each in cells):
+        return Mean(value, None, 0.0, people, sessions)
+    variance, freedom = _error(cells)
+    return Mean(value, variance, freedom, people, sessions)
 
 
-def _freedom(shares: Numbers, factors: Numbers, working: Numbers) -> float:
-    """Return ``tr(BV)^2 / tr(BVBV)`` of the variance as a quadratic form of people's means.
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Means of the units in one part; units without a session in it have a share of 0.
 
-    ``B = (I - 1 a')' diag(c) (I - 1 a')``, and V has the working variances on its diagonal.
+    Attributes:
+        sign: That of the part.
+        shares: Share of each unit in the weights of the part.
+        means: Mean of each unit.
+        working: Working variance of each mean.
+        common: Working variance that two sessions of a unit have in common.
     """
-    residuals = np.eye(len(shares)) - shares[None, :]
-    form = (residuals.T @ (factors[:, None] * residuals)) * working[None, :]
-    return float(np.trace(form) ** 2 / np.trace(form @ form))
+
+    sign: int
+    shares: Numbers
+    means: Numbers
+    working: Numbers
+    common: float
+
+    @property
+    def value(self) -> float:
+        """The mean of the part."""
+        return float(self.shares @ self.means)
+
+
+def _cells(part: Part, codes: Codes, units: int) -> _Cells:
+    sums = np.bincount(codes, weights=part.weights, minlength=units)
+    squares = np.bincount(codes, weights=part.weights**2, minlength=units)
+    totals = np.bincount(codes, weights=part.weights * part.values, minlength=units)
+    is_there = sums > 0
+    safe = np.where(is_there, sums, 1.0)
+    alike = _correlation(part.values, np.unique(codes, return_inverse=True)[1])
+    scale = float(part.values.var()) or 1.0
+    return _Cells(
+        part.sign,
+        sums / sums.sum(),
+        totals / safe,
+        scale * np.where(is_there, alike + (1 - alike) * squares / safe**2, 0.0),
+        scale * alike,
+    )
+
+
+def _error(cells: Sequence[_Cells]) -> tuple[float, float]:
+    """Return the variance of a sum of means, and its degrees of freedom.
+
+    Each person adds ``q`` to the error: a linear form of the means of all people, with the
+    variance ``form @ working @ form'`` under the working variances.
+    """
+    units = np.arange(len(cells[0].shares))
+    weights = np.array([each.sign * each.shares for each in cells])
+    # forms[p, k, u]: what the mean of unit u in part k adds to q of person p.
+    forms = -weights.T[:, :, None] * np.array([each.shares for each in cells])[None]
+    forms[units, :, units] += weights.T
+    means = np.array([each.means for each in cells])
+    residuals = np.einsum("pku,ku->p", forms, means)
+    working = _working(cells)
+    spread = np.einsum("pku,klu,qlu->pq", forms, working, forms, optimize=True)
+    true = np.einsum("ku,klu,lu->u", weights, working, weights)
+    factors = true / np.diag(spread)
+    scaled = np.sqrt(np.outer(factors, factors)) * spread
+    return float(factors @ residuals**2), float(np.trace(scaled) ** 2 / np.sum(scaled**2))
+
+
+def _working(cells: Sequence[_Cells]) -> Numbers:
+    """Return the working covariances of the means of a unit in two parts, by part, part, unit."""
+    common = np.array([each.common for each in cells])
+    found = np.repeat(
+        (ALIKE_IN_PARTS * np.sqrt(np.outer(common, common)))[:, :, None],
+        len(cells[0].shares),
+        axis=2,
+    )
+    for at, each in enumerate(cells):
+        found[at, at] = each.working
+    is_there = np.array([each.shares > 0 for each in cells])
+    return np.asarray(found * (is_there[:, None] & is_there[None]))
 
 
 def _correlation(values: Numbers, codes: Codes) -> float:
@@ -108,7 +189,7 @@ def _correlation(values: Numbers, codes: Codes) -> float:
     """
     sizes = np.bincount(codes)
     number, groups = len(values), len(sizes)
-    if number == groups:
+    if groups in {1, number}:
         return 1.0
     means = np.bincount(codes, weights=values) / sizes
     between = float(sizes @ (means - values.mean()) ** 2) / (groups - 1)

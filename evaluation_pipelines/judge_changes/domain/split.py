@@ -8,7 +8,12 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.arms import LARGEST_UNKNOWN, PEOPLE, SESSIONS
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
-from evaluation_pipelines.judge_changes.domain.clustered import Mean, weighted_mean
+from evaluation_pipelines.judge_changes.domain.clustered import (
+    Mean,
+    Part,
+    sum_of_means,
+    weighted_mean,
+)
 from evaluation_pipelines.numerics.estimates import Codes
 
 WIDE = 2.0
@@ -33,6 +38,8 @@ class Split:
         after: Mean score after it by the new judge; ``None`` without any.
         former: Mean score of the anchors by the former judge.
         new: Mean score of the anchors by the new judge.
+        shift: Mean after minus mean before; ``None`` without scores on both sides.
+        agents_part: What is left of the shift without the judge's part.
         clustered_by: What is taken to vary together.
     """
 
@@ -41,20 +48,9 @@ class Split:
     after: Mean | None
     former: Mean
     new: Mean
+    shift: Mean | None
+    agents_part: Mean | None
     clustered_by: str
-
-    @property
-    def shift(self) -> Mean | None:
-        """Mean after minus mean before; ``None`` without scores on both sides."""
-        if self.before is None or self.after is None:
-            return None
-        return self.after.minus(self.before)
-
-    @property
-    def agents_part(self) -> Mean | None:
-        """What is left of the shift without the judge's part."""
-        shift = self.shift
-        return None if shift is None else shift.minus(self.judges_part)
 
     @property
     def trend(self) -> Trend:
@@ -77,21 +73,24 @@ def split(anchors: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> S
     people, of_before, of_after = units
     weights = anchors["weight"].to_numpy()
     former, new = (anchors[name].to_numpy() for name in ("former_score", "new_score"))
+    less, minus = _part(before, of_before, -1), Part(new - former, weights, people, -1)
+    more = _part(after, of_after, 1)
+    has_both = not (before.is_empty() or after.is_empty())
     return Split(
         weighted_mean(new - former, weights, people),
-        _mean(before, of_before),
-        _mean(after, of_after),
+        None if before.is_empty() else weighted_mean(less.values, less.weights, of_before),
+        None if after.is_empty() else sum_of_means([more]),
         weighted_mean(former, weights, people),
         weighted_mean(new, weights, people),
+        sum_of_means([more, less]) if has_both else None,
+        sum_of_means([more, less, minus]) if has_both else None,
         clustered_by,
     )
 
 
-def _mean(scores: pl.DataFrame, people: Codes) -> Mean | None:
-    if scores.is_empty():
-        return None
+def _part(scores: pl.DataFrame, people: Codes, sign: int) -> Part:
     values = scores["total_score"].to_numpy().astype(np.float64)
-    return weighted_mean(values, np.ones(len(values)), people)
+    return Part(values, np.ones(len(values)), people, sign)
 
 
 def _units(*frames: pl.DataFrame) -> tuple[list[Codes], str]:

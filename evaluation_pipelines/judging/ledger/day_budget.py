@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation, day_begin_us
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.storage.ledger.engine import lock_for_budget
+from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
+from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
     SESSION_SCORES,
@@ -86,6 +87,17 @@ def check_day_budget(
         if refused is not None:
             fits_empty_budget = reservation.refusal(0.0) is None
             raise DayBudgetReachedError(refused, is_held=is_held and fits_empty_budget)
+
+
+def spent_today(ledger: Ledger, now: datetime) -> float:
+    """Return the US dollars that all judging of the day has spent or reserved.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    with reading(ledger.engine) as connection:
+        usd, _ = _usage_of_others(connection, None, now)
+    return usd
 
 
 def _usage_of_others(

@@ -1,10 +1,10 @@
 """Read queries on ``session_scores`` and ``scoring_events``."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -95,6 +95,29 @@ class ScoreQueries:
         with reading(self._engine) as connection:
             return [WindowScorings(*row) for row in connection.execute(query.order_by(*window))]
 
+    def listed(self, since: date | None = None, until: date | None = None) -> list[Score]:
+        """Return the scorings of the sessions of some dates without their texts, oldest first.
+
+        Args:
+            since: First session date; ``None`` for the oldest.
+            until: Last session date; ``None`` for the newest.
+        """
+        day = self._score.session_date
+        conditions = [] if since is None else [day >= since]
+        conditions += [] if until is None else [day <= until]
+        return self._select(
+            *conditions, columns=[each for each in self._score if not _is_text(each)]
+        )
+
+    def with_ids(self, score_ids: Collection[str]) -> dict[str, Score]:
+        """Return whole scorings by their id."""
+        found = [
+            score
+            for chunk in chunks(score_ids)
+            for score in self._select(self._score.score_id.in_(chunk))
+        ]
+        return {each.score_id: each for each in found}
+
     def dates(self) -> list[date]:
         """Return the dates that have scorings, oldest first."""
         query = sa.select(self._score.session_date).distinct().order_by(self._score.session_date)
@@ -182,8 +205,32 @@ class ScoreQueries:
         """Return all events after ``event_id``, for consumers that follow the events."""
         return self._events(_EVENT.event_id > event_id)
 
-    def _select(self, *conditions: sa.ColumnElement[bool]) -> list[Score]:
-        query = sa.select(self._table).where(*conditions).order_by(*self._oldest_first)
+    def newest_events(
+        self, limit: int, score_ids: Collection[str] | None = None
+    ) -> list[ScoringEvent]:
+        """Return the newest events in order.
+
+        Args:
+            limit: Maximum number of events.
+            score_ids: The scorings; ``None`` for all, anchors of judge changes among them.
+        """
+        query = sa.select(SCORING_EVENTS).order_by(_EVENT.event_id.desc()).limit(limit)
+        queries = [query]
+        if score_ids is not None:
+            queries = [query.where(_EVENT.score_id.in_(chunk)) for chunk in chunks(score_ids)]
+        with reading(self._engine) as connection:
+            found = [
+                ScoringEvent(**row)
+                for each in queries
+                for row in connection.execute(each).mappings()
+            ]
+        return sorted(found, key=lambda event: event.event_id)[-limit:]
+
+    def _select(
+        self, *conditions: sa.ColumnElement[bool], columns: Sequence[sa.Column[Any]] | None = None
+    ) -> list[Score]:
+        what = [self._table] if columns is None else columns
+        query = sa.select(*what).where(*conditions).order_by(*self._oldest_first)
         if self._as_of is not None:
             # The ledger does not keep earlier states of unfinished scorings.
             query = query.where(self._score.completed_at_us <= to_us(self._as_of))
@@ -203,7 +250,12 @@ class ScoreQueries:
         return sa.or_(sa.false(), *of_rubrics)
 
 
+def _is_text(column: sa.Column[Any]) -> bool:
+    """True for columns that may be long: a list of thousands of scorings does without them."""
+    return column.name == "turn_log" or isinstance(column.type, sa.Text)
+
+
 def score_of(row: sa.RowMapping) -> Score:
-    """Return a row as a ``Score``."""
-    turns = tuple(LoggedTurn(**each) for each in row["turn_log"])
+    """Return a row as a ``Score``; columns that were not selected have their defaults."""
+    turns = tuple(LoggedTurn(**each) for each in row.get("turn_log", ()))
     return Score(**{**row, "turn_log": turns})

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from evaluation_pipelines.judging.domain.badge import GREEN_FROM, YELLOW_FROM
 from evaluation_pipelines.profiles.domain.profile import DEFAULT_RISK_FRACTION
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_EVALUATIONS, SESSION_KEY
@@ -12,7 +13,6 @@ EFFECTIVE_RANGE = (0.0, 100.0)
 """Lowest and highest effective score."""
 
 PASSES_FROM = 50
-YELLOW_FROM, GREEN_FROM = 50, 75
 NO_PROFILE = "no profile matches its label"
 NOT_ENDED = "it has not ended yet"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.judging.domain.score import OPEN
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import CONTENT_KEY, UTC_TIME
 from evaluation_pipelines.scorecards.domain.heuristics import score_column
@@ -27,7 +28,9 @@ JUDGE_RESULTS = pl.Schema(
         "completed_at": UTC_TIME,
     }
 )
-"""Columns of ``judge_scores`` that are read: one row per scoring, JSON as text, totals 0-100."""
+"""Columns of ``judge_scores`` that are read: one row per scoring, JSON as text, totals 0-100.
+
+The status ``flagged`` is that of a completed score that does not count."""
 
 DEFAULT_CONFIDENCE = 0.7
 MIN_SAMPLES_FOR_SPREAD = 3
@@ -104,15 +107,20 @@ def why_not_judged(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame
         pl.col("judge_profile_version") == profile.version,
         pl.col("status") != "completed",
     )
-    failed = pl.col("status") == "failed"
-    why = pl.format("the judge failed: {}", pl.col("error_message").fill_null("no reason given"))
+    status = pl.col("status")
+    is_open = status.is_in(OPEN)
+    failed = pl.format("the judge failed: {}", pl.col("error_message").fill_null("no reason given"))
     return (
         unfinished.sort(*CONTENT_KEY, "completed_at", nulls_last=True)
         .unique(CONTENT_KEY, keep="last", maintain_order=True)
         .select(
             *CONTENT_KEY,
-            judge_reason=pl.when(failed).then(why).otherwise(pl.lit("judging is in progress")),
-            under_way=~failed,
+            judge_reason=pl.when(is_open)
+            .then(pl.lit("judging is in progress"))
+            .when(status == "flagged")
+            .then("error_message")
+            .otherwise(failed),
+            under_way=is_open,
         )
     )
 

@@ -68,7 +68,7 @@ def test_every_question_has_an_answer_without_statistics() -> None:
 def test_the_best_model_is_named_with_how_far_the_others_are_behind() -> None:
     found = compared([*named("aspen", 90, 0), *named("birch", 60, 1), *named("cedar", 59, 2)])
     (pair,) = (row for row in found.pairs.to_dicts() if row["model_b"] == "birch")
-    shown = [f"{pair[f'adjusted_{end}']:.1f}" for end in ("difference", "low", "high")]
+    shown = [f"{pair[f'adjusted_{end}']:.1f}" for end in ("difference", "low_holm", "high_holm")]
     # One figure for one difference: that of the table.
     behind = f"birch scores {shown[0]} points less than aspen (between {shown[1]} and {shown[2]})"
     assert answers(found)[QUALITY].startswith(f"Take aspen: {behind} and cedar scores ")

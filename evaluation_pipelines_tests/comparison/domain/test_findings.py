@@ -28,7 +28,7 @@ def test_decided_pairs_are_facts_with_the_better_model_first() -> None:
     assert found.is_decided
     said = "\n".join(found.facts)
     assert "aspen (provider-a) scores " in said
-    assert " points more than birch (provider-a) on the same mix of tasks (95 % interval " in said
+    assert " points more than birch (provider-a) on the same mix of tasks (between " in said
     assert ", for these 12 people." in said
     assert "aspen (provider-a) and cedar (provider-a): " in said
     assert said.endswith("; whatever the difference is, it is below 5 points.")

@@ -1,11 +1,12 @@
 """Weighted means with errors of people, by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy import stats
 
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
-from evaluation_pipelines.judge_changes.domain.clustered import Mean, weighted_mean
+from evaluation_pipelines.judge_changes.domain.clustered import Part, sum_of_means, weighted_mean
 
 
 def array(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -74,14 +75,41 @@ def test_equal_values_have_no_error() -> None:
     assert (found.value, found.variance, found.half_width) == (7, 0, 0)
 
 
-def test_a_difference_adds_the_variances() -> None:
-    one, other = Mean(5, 4.0, 8, 9, 50), Mean(3, 2.0, 4, 5, 40)
-    found = one.minus(other)
+def test_the_same_people_in_two_parts_are_compared_with_themselves() -> None:
+    after = Part(array(60, 70, 83), np.ones(3), np.arange(3))
+    before = Part(array(50, 60, 70), np.ones(3), np.arange(3), sign=-1)
+    found = sum_of_means([after, before])
 
-    # Degrees of freedom after Welch: the square of 6 over the sum of 16 / 8 and 4 / 4.
-    assert (found.value, found.variance, found.freedom) == (2, 6, 12)
-    assert (found.people, found.sessions) == (5, 40)
-    assert found.half_width == pytest.approx(stats.t.ppf(0.975, 12) * 6**0.5)
-    assert one.minus(Mean(3, None, 0, 1, 2)).variance is None
-    exact = Mean(1, 0.0, 4, 5, 10)
-    assert exact.minus(exact).half_width == 0
+    # Own differences 10, 10, 13: mean 11, squares 1 + 1 + 4 = 6, variance 6 / 2 / 3 = 1.
+    assert (found.value, found.people, found.sessions) == (pytest.approx(11), 3, 3)
+    assert found.variance == pytest.approx(1)
+    assert found.freedom == pytest.approx(2)
+
+
+def test_the_variances_of_other_people_are_added() -> None:
+    first = Part(array(1, 2, 6), np.ones(3), np.arange(3))
+    second = Part(array(4, 5, 9), np.ones(3), np.arange(3, 6), sign=-1)
+    found = sum_of_means([first, second])
+
+    # 7 / 3 each, as above. Degrees of freedom after Welch with equal variances: 2 + 2.
+    assert (found.value, found.variance) == (pytest.approx(-3), pytest.approx(14 / 3))
+    assert found.freedom == pytest.approx(4)
+    # Who is unknown before is not who is unknown after.
+    unknown = np.asarray([UNKNOWN_PERSON, 1, 2])
+    apart = np.asarray([UNKNOWN_PERSON, 3, 4])
+    same = [
+        sum_of_means([replace(first, people=a), replace(second, people=b)])
+        for a, b in ((unknown, apart), (np.arange(3), np.arange(3, 6)))
+    ]
+    assert same[0].variance == pytest.approx(same[1].variance)
+    assert same[0].people == 2
+
+
+def test_a_part_of_a_single_person_leaves_no_error() -> None:
+    both, one = (
+        Part(array(1, 3), np.ones(2), np.arange(2)),
+        Part(array(2), np.ones(1), np.zeros(1, dtype=np.int64)),
+    )
+
+    assert sum_of_means([both, one]).variance is None
+    assert sum_of_means([both, one]).value == 4

@@ -41,8 +41,11 @@ def test_the_agents_part_is_the_shift_without_the_judges_part() -> None:
     agents = found.agents_part
     assert agents is not None
     assert agents.value == pytest.approx(8)
-    # Variances: before 100 / 3; after deviations 11, 1, 12: (121 + 1 + 144) / 2 / 3 = 44.33.
-    assert agents.variance == pytest.approx(100 / 3 + 266 / 6 + 1 / 3)
+    # The same people: each one's own shift less the judge's part, 10 - 3, 10 - 2 and 13 - 4: mean
+    # 8, variance 2 / 2 / 3. Added variances (before 100 / 3, after 266 / 6, 1 / 3) would be 78.
+    assert agents.variance == pytest.approx(1 / 3)
+    # Own shifts 10, 10 and 13.
+    assert found.shift.variance == pytest.approx(1)
 
 
 def test_an_anchor_weighs_as_its_probability_was_low() -> None:

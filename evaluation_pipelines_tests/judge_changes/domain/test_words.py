@@ -69,7 +69,10 @@ def test_a_judge_without_sessions_of_its_own_is_only_compared() -> None:
     found = simulated(4.0, 8.0)
     assert found.split is not None
     pending = replace(
-        found, change=Change(FORMER, NEW, None), split=replace(found.split, after=None), after=[]
+        found,
+        change=Change(FORMER, NEW, None),
+        split=replace(found.split, after=None, shift=None, agents_part=None),
+        after=[],
     )
 
     assert headline(pending).startswith("On the same sessions the new judge differs by +")

@@ -110,10 +110,10 @@ def _ends(row: Row, name: str) -> tuple[float, float]:
 
 def forest(pairs: Sequence[Row]) -> str | None:
     """Return the differences on the same mix of tasks with their intervals."""
-    shown = [pair for pair in pairs if pair["adjusted_low"] is not None]
+    shown = [pair for pair in pairs if pair["adjusted_low_holm"] is not None]
     if not shown:
         return None
-    ends = [pair[name] for pair in shown for name in ("adjusted_low", "adjusted_high")]
+    ends = [pair[name] for pair in shown for name in ("adjusted_low_holm", "adjusted_high_holm")]
     left, step = 270.0, 44.0
     x = AxisScale([-RELEVANT_POINTS, RELEVANT_POINTS, *ends], left, WIDTH - 24.0)
     bottom = _TOP + step * len(shown)
@@ -140,7 +140,7 @@ def _band(x: AxisScale, bottom: float) -> str:
 def _whisker(pair: Row, x: AxisScale, y: float) -> list[str]:
     a, b = name_of(pair, "_a"), name_of(pair, "_b")
     fill = MUTED if pair["verdict"] == NOT_DECIDED else INK
-    low, high = pair["adjusted_low"], pair["adjusted_high"]
+    low, high = pair["adjusted_low_holm"], pair["adjusted_high_holm"]
     said = f"{signed(pair['adjusted_difference'])} ({interval(signed(low), signed(high))})"
     return [
         text(8, y - 3, shortened(a, 30), "start"),

@@ -21,7 +21,9 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         (
             "Behind every figure stands its 95 % interval. Each person counts once, however many "
             "runs they have: one who runs a lot says no more about other people than one who runs "
-            "little. The mean is that of all runs; its interval always contains it."
+            "little. So a mean score is the mean of people's means; shares, costs, tokens and "
+            "times are those of all runs. Intervals of pairs are corrected for all pairs of this "
+            "report, like the verdicts: that of a difference excludes 0 exactly where it is shown."
         ),
         (
             f"From {MIN_PEOPLE} people on who used both models, each person is compared with "

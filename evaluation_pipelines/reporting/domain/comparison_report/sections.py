@@ -142,7 +142,7 @@ def pair_cells(pair: Row) -> list[Cell]:
         number_cell(
             signed(pair["adjusted_difference"]),
             pair["adjusted_difference"],
-            interval(signed(pair["adjusted_low"]), signed(pair["adjusted_high"])),
+            interval(signed(pair["adjusted_low_holm"]), signed(pair["adjusted_high_holm"])),
         ),
         number_cell(probability(pair["adjusted_p_holm"]), pair["adjusted_p_holm"]),
         number_cell(signed(pair["difference"]), pair["difference"], _without_failed(pair)),
@@ -152,7 +152,7 @@ def pair_cells(pair: Row) -> list[Cell]:
             f"of {pair['people_a']} and {pair['people_b']}",
         ),
         number_cell(percent(pair["counterparts"]), pair["counterparts"]),
-        _with_ends(pair, "cost_ratio", times),
+        _with_ends(pair, "cost_ratio", times, "_holm"),
         number_cell(percent(pair["superiority"]), pair["superiority"]),
         number_cell(number(pair["hedges_g"], 2), pair["hedges_g"]),
         number_cell(whole(needed), needed, "" if needed is None else "of each"),
@@ -268,7 +268,7 @@ def errors_line(rows: Sequence[Row]) -> str:
     """Return which kinds of standard errors the intervals of some rows use."""
     kinds = {row["clustered_by"] for row in rows if row["clustered_by"] is not None}
     if kinds == {PEOPLE}:
-        return "Errors: each person counts once, however many runs they have."
+        return "Each person counts once, in means as in intervals, however many runs they have."
     return (
         "Errors: where the persons of more than a fifth of a model's runs are unknown, each "
         "session and day counts once. If runs of one person are alike, the intervals are too "
@@ -303,8 +303,8 @@ def _time(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M}" if (time.hour, time.minute) != (0, 0) else f"{time:%Y-%m-%d}"
 
 
-def _with_ends(row: Row, name: str, shown: Callable[[float | None], str]) -> Cell:
-    low, high = shown(row[f"{name}_low"]), shown(row[f"{name}_high"])
+def _with_ends(row: Row, name: str, shown: Callable[[float | None], str], suffix: str = "") -> Cell:
+    low, high = (shown(row[f"{name}_{end}{suffix}"]) for end in ("low", "high"))
     return number_cell(shown(row[name]), row[name], interval(low, high))
 
 

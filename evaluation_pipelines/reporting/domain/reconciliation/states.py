@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from evaluation_pipelines.judging.domain.badge import LEFT_OUT
 from evaluation_pipelines.judging.domain.due import DueState, Window
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
@@ -59,7 +60,7 @@ STATES: Mapping[str, StateMeaning] = {
         "nothing to do; new telemetry of the session or a new version of the profile",
     ),
     "failed": StateMeaning(
-        "the judge failed, for good or until its next attempt",
+        "the judge failed, for good or until its next attempt, or its score is left out",
         "the next attempt, where a time is named; if not, fix the cause and judge SESSION --force",
     ),
     "deferred": StateMeaning(
@@ -128,9 +129,16 @@ def book(
         return Booking(_BEFORE_SCORED[judged.state], judged.reason + _ASKED_FOR * in_spite)
     if evaluated.card_id is not None:
         return Booking("scored", f"scored by {evaluated.profile_id}")
-    if judged is not None and judged.state == "failed":
-        return Booking("failed", judged.reason)
+    if (why_failed := _why_failed(evaluated, judged)) is not None:
+        return Booking("failed", why_failed)
     return Booking("deferred", _why_deferred(evaluated, judged, why_due))
+
+
+def _why_failed(evaluated: Evaluated, judged: DueState | None) -> str | None:
+    if judged is not None and judged.state == "failed":
+        return judged.reason
+    is_left_out = evaluated.reason is not None and evaluated.reason.startswith(LEFT_OUT)
+    return evaluated.reason if is_left_out else None
 
 
 def _why_deferred(evaluated: Evaluated, judged: DueState | None, why_due: str) -> str:

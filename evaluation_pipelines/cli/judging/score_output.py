@@ -1,0 +1,102 @@
+"""One scoring in full, as ``judge SESSION`` and ``judge show`` print it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from evaluation_pipelines.cli.output import fenced, one_line, pluralize, print_line
+from evaluation_pipelines.judging.domain.badge import badge, flags_of
+from evaluation_pipelines.judging.domain.score import Score, reader_record
+from evaluation_pipelines.schemas import SCORE_FLAGS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def print_score(score: Score, *, is_current: bool) -> None:
+    """Print a scoring with its texts; of a failed one, every reply of the model."""
+    print_line(f"{one_line(score.session_key)}: {_outcome(score)}")
+    for name, value in _facts(score, is_current=is_current).items():
+        print_line(f"  {name:16} {one_line(str(value))}")
+    for title, text in (
+        ("Analysis", score.score_analysis),
+        ("Missing tools", score.missing_tools_analysis),
+    ):
+        if text:
+            print_line(f"\n{title}\n\n{text}")
+    for turn in score.turn_log if score.status == "failed" else ():
+        print_line(f"\nReply to {one_line(turn.turn)} ({one_line(turn.finish_reason)})\n")
+        print_line(fenced(turn.text))
+
+
+def score_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any]:
+    """Return a scoring for JSON; of a failed one, with every reply of the model."""
+    found = badge(score)
+    replies = [
+        {"turn": each.turn, "finish_reason": each.finish_reason, "text": each.text}
+        for each in score.turn_log
+        if score.status == "failed"
+    ]
+    record = reader_record(score, current_prompt_hash)
+    return {**record, "badge": found.text, "flags": list(found.flags), "replies": replies}
+
+
+def _outcome(score: Score) -> str:
+    if score.total_score is not None:
+        return f"{score.total_score} of 100"
+    return score.status if score.status != "in_progress" else "in progress"
+
+
+def _facts(score: Score, *, is_current: bool) -> dict[str, object]:
+    criteria = score.criteria_scores or {}
+    tags = score.failure_tags
+    facts: dict[str, object | None] = {
+        "criteria": ", ".join(f"{name} {points}" for name, points in criteria.items()) or None,
+        "failure tags": None if tags is None else ", ".join(tags) or "none",
+        "samples": _samples(score),
+        "error": _error(score),
+        "missing tools": score.missing_tools_error,
+        "remarks": ", ".join(_remarks(score, is_current=is_current)) or None,
+        "judge": f"{score.judge_model}, rubric {score.rubric}, profile {score.judge_profile_id} "
+        f"version {score.judge_profile_version}",
+        "requested by": f"{score.score_triggered_by}, {time_of(score.scored_at_us)} UTC",
+        "cost": _cost(score),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _samples(score: Score) -> str | None:
+    totals = score.sample_totals or ()
+    if len(totals) < 2 or score.score_spread is None:
+        return None
+    return f"{', '.join(map(str, totals))} (standard deviation {score.score_spread:.1f})"
+
+
+def _error(score: Score) -> str | None:
+    if score.error_message is None:
+        return None
+    advice = "a retry may help" if score.retriable else "a retry would not help"
+    return f"{score.error_message} (attempt {score.attempt}, {advice})"
+
+
+def _remarks(score: Score, *, is_current: bool) -> list[str]:
+    old = not is_current and score.status == "completed"
+    remarks = ["used an older wording of the rubric"] if old else []
+    remarks += [f"{name} ({SCORE_FLAGS[name]})" for name in flags_of(score)]
+    redacted = sum((score.redactions or {}).values())
+    secrets = [f"{pluralize(redacted, 'secret')} removed"] if redacted else []
+    return remarks + secrets
+
+
+def _cost(score: Score) -> str | None:
+    if not score.turn_log:
+        return None
+    price = "unknown price" if score.judge_cost_usd is None else f"${score.judge_cost_usd:.4f}"
+    counts = (score.input_tokens, score.cached_tokens, score.output_tokens)
+    tokens = "unknown tokens" if None in counts else "{} in, {} cached, {} out".format(*counts)
+    return f"{price}, {tokens}, {pluralize(len(score.turn_log), 'reply', 'replies')}"
+
+
+def time_of(time_us: int | None) -> str | None:
+    """Return a time of the ledger in UTC, to the second."""
+    if time_us is None:
+        return None
+    return f"{_EPOCH + timedelta(microseconds=time_us):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,103 @@
+"""What lists show of a session's score by the judge: its band, its state, its flags."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from evaluation_pipelines.judging.domain.score import Score, ScoreStatus
+from evaluation_pipelines.schemas import SCORE_FLAGS
+
+YELLOW_FROM, GREEN_FROM = 50, 75
+"""Lowest scores (0 to 100) of the bands above red."""
+
+Band: TypeAlias = Literal["red", "yellow", "green"]
+
+NOT_SCORED = "Not scored"
+
+LEFT_OUT = "its judge score is left out by EVAL_JUDGE_EXCLUDE_FLAGGED"
+"""Why a completed score does not count; its flags follow."""
+
+_STATES: dict[ScoreStatus, str] = {
+    "pending": "Scoring",
+    "in_progress": "Scoring",
+    "failed": "Failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """Judge score of a session window in short.
+
+    Attributes:
+        text: ``62 yellow``, ``Not scored``, ``Scoring`` or ``Failed``.
+        total: Total from 0 to 100; ``None`` unless the scoring is completed.
+        model: The model that judges; ``None`` if the session was never sent to a judge.
+        flags: Names in SCORE_FLAGS that apply.
+    """
+
+    text: str = NOT_SCORED
+    total: int | None = None
+    model: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+def band(score: float) -> Band:
+    """Return the band of a score from 0 to 100."""
+    if score >= GREEN_FROM:
+        return "green"
+    return "yellow" if score >= YELLOW_FROM else "red"
+
+
+def badge(score: Score) -> Badge:
+    """Return the badge of a scoring."""
+    total = score.total_score
+    text = _STATES.get(score.status, "") if total is None else f"{total} {band(total)}"
+    return Badge(text, total, score.judge_model, flags_of(score))
+
+
+def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:
+    """Return the scoring that stands for a session: one in progress, else the newest that counts.
+
+    Args:
+        scorings: All scorings of its window, oldest first.
+        content_hash: Its content; scores of earlier contents do not count.
+    """
+    under_way = [each for each in scorings if each.is_open]
+    current = [each for each in scorings if each.content_hash == content_hash]
+    completed = [each for each in current if each.total_score is not None]
+    found = under_way or completed or current
+    return found[-1] if found else None
+
+
+def flags_of(score: object) -> tuple[str, ...]:
+    """Return the names of the flags that a scoring has."""
+    return tuple(name for name in SCORE_FLAGS if getattr(score, name))
+
+
+def without_flagged(scores: pl.DataFrame, left_out: Collection[str]) -> pl.DataFrame:
+    """Return rows of ``judge_scores`` in which flagged scores do not count.
+
+    A completed score with one of the flags ``left_out`` gets the status ``flagged``, no total, and
+    the flags in ``error_message``.
+
+    Args:
+        scores: Rows with ``status``, ``total_score``, ``error_message`` and the columns of
+            SCORE_FLAGS.
+        left_out: Names in SCORE_FLAGS.
+    """
+    if not left_out:
+        return scores
+    found = pl.concat_str(
+        [pl.when(pl.col(name)).then(pl.lit(name)) for name in SCORE_FLAGS if name in left_out],
+        separator=" and ",
+        ignore_nulls=True,
+    )
+    is_flagged = (pl.col("status") == "completed") & (found != "")
+    why = pl.format(f"{LEFT_OUT}: {{}}", found)
+    return scores.with_columns(
+        status=pl.when(is_flagged).then(pl.lit("flagged")).otherwise("status"),
+        total_score=pl.when(~is_flagged).then("total_score"),
+        error_message=pl.when(is_flagged).then(why).otherwise("error_message"),
+    )
