@@ -69,10 +69,14 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompts about one session, for two turns of one conversation."""
+    """Prompts about one session, for two turns of one conversation.
+
+    ``system`` holds instructions that stand before both; an empty one is not sent.
+    """
 
     score: str
     missing_tools: str
+    system: str = ""
 
 
 def rubric_problems(rubric: Rubric) -> list[str]:
@@ -178,18 +182,33 @@ def output_schema(criteria: Sequence[RubricCriterion]) -> str:
 
 def form_lines(criteria: Sequence[RubricCriterion]) -> str:
     """Return the last lines of a judgment, with variables in angle brackets."""
-    lines = [f"{each.id}: <points>/{each.points}" for each in criteria]
-    return "\n".join([*lines, "failure tags: <tags>", "<total>"])
+    return "\n".join([*map(_criterion_line, criteria), "failure tags: <tags>", "<total>"])
 
 
-def reminder(reason: str, criteria: Sequence[RubricCriterion]) -> str:
-    """Return the message after an answer that cannot be parsed: the reason and the form alone."""
+def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -> str:
+    """Return the message after an answer that cannot be parsed: it asks only for what is missing.
+
+    Small models that are asked for the whole form repeat what they wrote.
+
+    Args:
+        reason: Why the answer cannot be parsed.
+        criteria: Criteria without points.
+        total: Whether the total is missing.
+    """
+    start = f"Your judgement cannot be read: {reason}. Do not write the analysis again. "
+    alone = f"the total alone: one whole number from 0 to {TOTAL_POINTS}, and nothing else"
+    if not criteria:
+        return f"{start}Answer with {alone}."
+    lines = "\n".join(map(_criterion_line, criteria))
+    last = f"\n<total>\n\nThe last line holds {alone}." if total else ""
     return (
-        f"Your judgement cannot be read: {reason}. Do not write the analysis again. Answer with "
-        "these lines alone, your numbers in place of what stands in angle brackets, and nothing "
-        f"before or after them; the last one holds the total alone, a whole number from 0 to "
-        f"{TOTAL_POINTS}:\n\n{form_lines(criteria)}"
+        f"{start}Answer with these lines alone, your numbers in place of what stands in angle "
+        f"brackets, and nothing before or after them:\n\n{lines}{last}"
     )
+
+
+def _criterion_line(criterion: RubricCriterion) -> str:
+    return f"{criterion.id}: <points>/{criterion.points}"
 
 
 def _task(transcript: Transcript, boundary: str) -> str:
