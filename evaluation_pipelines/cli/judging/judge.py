@@ -26,7 +26,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.domain.score import Score, reader_record
+from evaluation_pipelines.judging.domain.score import FLAGS, Score, reader_record
 from evaluation_pipelines.judging.judge import judge, judge_session
 from evaluation_pipelines.judging.ledger.score_queries import Subject
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -235,6 +235,7 @@ def _print_score(score: Score, *, is_current: bool) -> None:
     for title, text in (
         ("Analysis", score.score_analysis),
         ("Missing tools", score.missing_tools_analysis),
+        ("Last reply", score.failed_reply),
     ):
         if text:
             print_line(f"\n{title}\n\n{text}")
@@ -293,7 +294,10 @@ def _facts(score: Score, *, is_current: bool) -> dict[str, object]:
     criteria = score.criteria_scores or {}
     tags = score.failure_tags
     facts: dict[str, object | None] = {
-        "criteria": ", ".join(f"{name} {points}" for name, points in criteria.items()) or None,
+        "criteria": ", ".join(
+            f"{name} {'-' if points is None else points}" for name, points in criteria.items()
+        )
+        or None,
         "failure tags": None if tags is None else ", ".join(tags) or "none",
         "samples": _samples(score),
         "error": _error(score),
@@ -330,7 +334,8 @@ def _remarks(score: Score, *, is_current: bool) -> list[str]:
     }
     redacted = sum((score.redactions or {}).values())
     secrets = [f"{pluralize(redacted, 'secret')} removed"] if redacted else []
-    return [remark for remark, applies in remarks.items() if applies] + secrets
+    flags = [FLAGS.get(each, each) for each in score.flags or ()]
+    return [remark for remark, applies in remarks.items() if applies] + flags + secrets
 
 
 def _cost(score: Score) -> str | None:

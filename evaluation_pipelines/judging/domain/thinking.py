@@ -36,4 +36,3 @@ def without_thinking(text: str) -> str:
     if not was_open:
         return text
     return "".join([*kept, "" if is_open else text[begin:]]).strip()
-

@@ -24,7 +24,10 @@ FAILURE_TAGS: tuple[str, ...] = tuple(TAG_MEANINGS)
 """Failure tags that the prompt offers to the judge; no others are accepted."""
 
 PLACEHOLDERS = ("CRITERIA", "OUTPUT_SCHEMA", "ALERT_DATA", "SESSION_CONVERSATION")
-"""Placeholders of a score template, each used once; those for telemetry come last."""
+"""Placeholders of a score template, each used once; those for telemetry come last.
+
+A template without ``CRITERIA`` brings its criteria as text and asks for the total alone.
+"""
 
 TOTAL_POINTS = 100
 
@@ -53,7 +56,7 @@ class RubricCriterion:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Two prompt templates and their criteria."""
+    """Two prompt templates and their criteria; none if the template brings them as text."""
 
     name: str
     score_template: str
@@ -62,9 +65,12 @@ class Rubric:
 
     @property
     def prompt_hash(self) -> str:
-        """SHA-256 of both templates, concatenated and not rendered, as 64 hexadecimal digits."""
-        templates = self.score_template + self.missing_tools_template
-        return hashlib.sha256(templates.encode()).hexdigest()
+        """SHA-256 of both templates, not rendered, and the criteria as the prompt shows them.
+
+        64 hexadecimal digits.
+        """
+        parts = (self.score_template, self.missing_tools_template, criteria_text(self.criteria))
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,13 @@ def rubric_problems(rubric: Rubric) -> list[str]:
             for name in _PLACEHOLDER.findall(rubric.missing_tools_template)
         ),
         *([] if rubric.missing_tools_template.strip() else ["missing-tools template: is empty"]),
-        *criteria_problems(rubric.criteria),
+        *(criteria_problems(rubric.criteria) if lists_criteria(rubric.score_template) else []),
     ]
+
+
+def lists_criteria(template: str) -> bool:
+    """Return whether a score template shows the list of criteria, and asks for their points."""
+    return "CRITERIA" in _PLACEHOLDER.findall(template)
 
 
 def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
@@ -125,9 +136,9 @@ def _template_problems(template: str) -> list[str]:
     problems += [
         f"score template: {{{{{name}}}}} occurs {times} times; it must occur once"
         for name in PLACEHOLDERS
-        if (times := names.count(name)) != 1
+        if (times := names.count(name)) != 1 and (times or name != "CRITERIA")
     ]
-    if not problems and {*names[:2]} != {*PLACEHOLDERS[:2]}:
+    if not problems and {*names[-2:]} != {*PLACEHOLDERS[-2:]}:
         problems.append(
             "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must come before {{ALERT_DATA}} "
             "and {{SESSION_CONVERSATION}}, so that all sessions share the beginning of the prompt"
@@ -168,7 +179,7 @@ def criteria_text(criteria: Sequence[RubricCriterion]) -> str:
 
 
 def output_schema(criteria: Sequence[RubricCriterion]) -> str:
-    """Describe the end of a judgment: a line per criterion, the tags, the total alone."""
+    """Describe the end of a judgment: a line per criterion if any, the tags, the total."""
     meanings = "\n".join(f"* {tag}: {meaning}" for tag, meaning in TAG_MEANINGS.items())
     return (
         "Your message ends with these lines, plain, without code fence or table, in whole numbers:"
