@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 
+from evaluation_pipelines.judging.domain.badge import GREEN_FROM
 from evaluation_pipelines.reporting.domain.charts import bars_svg, histogram_svg
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
@@ -20,7 +21,6 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.scorecards.domain.evaluation import (
     EFFECTIVE_RANGE,
-    GREEN_FROM,
     PASSES_FROM,
 )
 from evaluation_pipelines.sessions.domain.performance import KEEP_FROM, REVIEW_FROM, SCORE_RANGE

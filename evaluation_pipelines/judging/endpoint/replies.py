@@ -8,6 +8,7 @@ import msgspec
 
 from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
+from evaluation_pipelines.judging.domain.thinking import without_thinking
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 
 _EXCERPT_CHARACTERS = 200
@@ -24,15 +25,37 @@ _TOO_LONG = (
 )
 # Every request would get the same answer.
 _MISCONFIGURED = frozenset((401, 402, 404, 405))
+_TEXT_PARTS = frozenset(("text", "output_text"))
 _RETRIED = frozenset((408, 409, 429))
 
 # A larger number is not a token count, and no database column can store it.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 
 
-class _Message(msgspec.Struct):
-    content: str | None = None
+class _Part(msgspec.Struct):
+    text: str | None = None
     refusal: str | None = None
+    type: str = "text"
+
+
+class _Message(msgspec.Struct):
+    content: str | list[_Part | str] | None = None
+    refusal: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer; a server may send it in parts, those of its thoughts included."""
+        if not isinstance(self.content, list):
+            return self.content or ""
+        parts = [_Part(each) if isinstance(each, str) else each for each in self.content]
+        return "".join(each.text or "" for each in parts if each.type in _TEXT_PARTS)
+
+    @property
+    def refused(self) -> str | None:
+        """The text of a refusal; ``None`` if the model answered."""
+        parts = self.content if isinstance(self.content, list) else []
+        found = [each.refusal for each in parts if isinstance(each, _Part) and each.refusal]
+        return self.refusal or (found[0] if found else None)
 
 
 class _Choice(msgspec.Struct):
@@ -84,8 +107,9 @@ def read_completion(content: bytes) -> ParsedCompletion:
     except msgspec.ValidationError as fault:
         raise _unreadable(f"is not a chat completion: {fault}") from None
     first = completion.choices[0]
-    reason = "refusal" if first.message.refusal else first.finish_reason or "unknown"
-    text = first.message.content or first.message.refusal or ""
+    refused = first.message.refused
+    reason = "refusal" if refused else first.finish_reason or "unknown"
+    text = without_thinking(first.message.text) or refused or ""
     reply = Reply(storable_text(text), one_line_excerpt(reason))
     return ParsedCompletion(reply, _parse_usage(completion.usage))
 

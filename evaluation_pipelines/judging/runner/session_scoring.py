@@ -14,7 +14,7 @@ from evaluation_pipelines.judging.domain.conversation import (
     Judgment,
 )
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
+from evaluation_pipelines.judging.domain.score import ESTIMATED_USAGE, LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
@@ -61,6 +61,7 @@ class SessionScoring:
     earlier_usd: float
     planned_turns: frozenset[str]
     later_usd: float | None
+    _has_estimates: bool = False
 
     async def run(self) -> Score | LeftOpen:
         """Judge the session.
@@ -239,10 +240,13 @@ class SessionScoring:
             ledger.store.complete,
             self.score.score_id,
             self.context.lease.owner,
-            _score_result(outcome),
+            _score_result(outcome, is_usage_estimated=self._is_usage_estimated()),
             self.context.clock(),
             self.booked_usd,
         )
+
+    def _is_usage_estimated(self) -> bool:
+        return self._has_estimates or any(each.is_usage_estimated for each in self.score.turn_log)
 
     async def _fail(self, failure: Failure) -> Score:
         ledger, owner = self.context.ledger, self.context.lease.owner
@@ -261,8 +265,9 @@ def _is_of_session(problem: BaseException) -> bool:
     return isinstance(problem, JudgeCallError)
 
 
-def _score_result(judgment: Judgment) -> ScoreResult:
+def _score_result(judgment: Judgment, *, is_usage_estimated: bool) -> ScoreResult:
     verdict = judgment.verdict
+    flags = [*verdict.flags, ESTIMATED_USAGE] if is_usage_estimated else list(verdict.flags)
     return ScoreResult(
         total_score=verdict.total,
         criteria_scores=verdict.criteria,
@@ -274,4 +279,5 @@ def _score_result(judgment: Judgment) -> ScoreResult:
         missing_tools_analysis=judgment.missing_tools,
         missing_tools_error=judgment.missing_tools_error,
         inconsistent_total=verdict.inconsistent_total,
+        flags=flags,
     )

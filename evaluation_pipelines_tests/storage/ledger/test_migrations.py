@@ -64,6 +64,7 @@ NEW_COLUMNS = {
     "audit_samples": [
         *("profile_version", "classification_label", "model", "inclusion_probability"),
     ],
+    "session_scores": ["flags"],
 }
 NEW_TABLES = ["audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"]
 
