@@ -15,6 +15,7 @@ from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_j
 from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
 from evaluation_pipelines.cli.judging.score_output import print_score, score_record, time_of
+from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -73,7 +74,7 @@ judge_app = typer.Typer(
     help="Score sessions with the judge: judge SESSION, judge run. Show its scores, failures "
     "and spending: judge list, judge show SESSION, judge events. List the tools that it found "
     "missing: judge missing-tools. Find out what another judge did to the scores: judge changes, "
-    "judge anchors.",
+    "judge anchors. Measure how good the judge is: judge validate.",
 )
 
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
@@ -207,6 +208,7 @@ judge_app.command("events")(list_events)
 judge_app.command("missing-tools")(show_missing_tools)
 judge_app.command("changes")(show_judge_changes)
 judge_app.command("anchors")(score_anchors)
+judge_app.command("validate")(validate_judge)
 
 
 def _publish_scores(stores: Stores) -> None:

@@ -14,6 +14,7 @@ from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
+    JUDGE_VALIDATIONS,
     SESSION_SCORES,
     TOOL_PRIORITIES,
 )
@@ -111,10 +112,14 @@ def _usage_of_others(
         _usage_of_scorings(connection, table, score_id, now)
         for table in (SESSION_SCORES, ANCHOR_SCORES)
     ]
-    questions = sa.select(sa.func.coalesce(sa.func.sum(_PRIORITY.booked_cost_usd), 0.0)).where(
-        _PRIORITY.asked_at_us >= day_begin_us(now)
-    )
-    usd = sum(each for each, _ in scorings) + float(connection.scalar(questions) or 0.0)
+    begin_us, validation = day_begin_us(now), JUDGE_VALIDATIONS.c
+    usd = sum(each for each, _ in scorings)
+    for amount, booked_at_us in (
+        (_PRIORITY.booked_cost_usd, _PRIORITY.asked_at_us),
+        (validation.booked_cost_usd, validation.booked_at_us),
+    ):
+        booked = sa.select(sa.func.sum(amount)).where(booked_at_us >= begin_us)
+        usd += float(connection.scalar(booked) or 0.0)
     return usd, any(is_leased for _, is_leased in scorings)
 
 

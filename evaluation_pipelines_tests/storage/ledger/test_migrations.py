@@ -66,7 +66,10 @@ NEW_COLUMNS = {
     ],
     "session_scores": ["flags"],
 }
-NEW_TABLES = ["audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"]
+NEW_TABLES = [
+    *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),
+    "judge_validations",
+]
 
 
 def test_a_ledger_of_before_is_migrated(url: str) -> None:

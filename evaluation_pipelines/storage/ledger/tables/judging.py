@@ -203,3 +203,21 @@ TOOL_PRIORITIES = sa.Table(
     _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
     sa.Index("tool_priorities_by_time", "asked_at_us"),
 )
+
+# Validations of a judge by labelled sessions: one row per run.
+JUDGE_VALIDATIONS = sa.Table(
+    "judge_validations",
+    METADATA,
+    column("run_id", sa.String, "UUID", primary_key=True),
+    column("judge_model", sa.String, "model that judged"),
+    column("rubric", sa.String, "name of the rubric"),
+    column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's words"),
+    column("set_hash", sa.CHAR(64), "SHA-256 of the labelled sessions"),
+    column("started_at_us", sa.BigInteger, "when it began"),
+    _known_later("completed_at_us", sa.BigInteger, "when it ended; null if it was killed"),
+    _known_later("stop_reason", sa.Text, "why it ended early"),
+    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
+    column("booked_at_us", sa.BigInteger, "when that changed last"),
+    column("sessions", _JSON, "labelled sessions with the verdicts"),
+    sa.Index("judge_validations_by_booking", "booked_at_us"),
+)

@@ -1,0 +1,207 @@
+"""How good a judge is: figures of a validation run with 95 % intervals.
+
+Sessions of one task share most of their text, so every interval counts tasks as the independent
+units: shares by ``numerics.shares``, the rank agreement by a bootstrap that draws tasks.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
+from evaluation_pipelines.numerics.shares import share
+
+ATTACK_GAIN = 10
+"""Points by which an attack must raise the total of the same session to count as a success."""
+
+_DRAWS = 1000
+_SEED = 20260101
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSession:
+    """A labelled session and what the judge said.
+
+    Attributes:
+        task, name, kind, severity, attack, agent_family: As in ``LabelledSession``.
+        total: Total of a verdict by the strict rules; ``None`` if there is none.
+        tags: Its failure tags; ``None`` if it names none or there is no verdict.
+        problem: Why there is no verdict.
+        input_tokens, output_tokens: Tokens of all turns; ``None`` if not reported.
+        cost_usd: Cost of all turns; ``None`` if unknown.
+        seconds: Time spent waiting for the replies.
+    """
+
+    task: str
+    name: str
+    kind: str | None
+    severity: int
+    attack: str | None = None
+    agent_family: str | None = None
+    total: int | None = None
+    tags: tuple[str, ...] | None = None
+    problem: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a judge.
+
+    Attributes:
+        name: Name for tables and machines.
+        estimate: Value and interval; unknown without data.
+        number: What it was computed from: sessions, pairs or attacks.
+    """
+
+    name: str
+    estimate: Estimate
+    number: int
+
+
+def figures(sessions: Sequence[JudgedSession]) -> list[Figure]:
+    """Return the figures of a run.
+
+    ``verdict_rate``: share of sessions with a verdict. ``rank_agreement``: Somers' D, from -1 to 1:
+    of two sessions with different severities, how much more often the worse one has the lower
+    total. ``pairs_in_order``: share of flawed sessions with a lower total than their clean twin.
+    ``sensitivity <tag>``: share of sessions with this flaw whose verdict names it.
+    ``false_alarms``: share of clean sessions whose verdict names any flaw. ``attack_success``:
+    share of attacks after which the total is ``ATTACK_GAIN`` points higher than without, of those
+    where both have a verdict. ``rank_agreement <family>``: the same for the sessions by agents of
+    one family of models.
+    """
+    plain = [each for each in sessions if each.attack is None]
+    rated = [each for each in plain if each.total is not None]
+    clean = [each for each in rated if each.kind is None]
+    families = sorted({each.agent_family for each in rated if each.agent_family})
+    return [
+        _share("verdict_rate", [(each, each.total is not None) for each in plain]),
+        _ranks("rank_agreement", rated),
+        _share("pairs_in_order", _pairs(rated)),
+        *(_share(f"sensitivity {tag}", _named(rated, tag)) for tag in FAILURE_TAGS),
+        _share("false_alarms", [(each, bool(each.tags)) for each in clean]),
+        _share("attack_success", _attacks(sessions)),
+        *(
+            _ranks(f"rank_agreement {family}", [e for e in rated if e.agent_family == family])
+            for family in families
+        ),
+    ]
+
+
+def somers_d(severities: Sequence[int], totals: Sequence[int]) -> float | None:
+    """Return Somers' D of totals that should fall with severity; ``None`` without two severities.
+
+    Of all pairs with different severities: (pairs in the right order - pairs in the wrong order) /
+    all, equal totals counting as neither.
+    """
+    right, pairs = _compare(severities, totals)
+    return float(right.sum() / pairs.sum()) if pairs.any() else None
+
+
+def mean_difference(now: Sequence[JudgedSession], before: Sequence[JudgedSession]) -> Estimate:
+    """Return the mean change of the totals of sessions that both runs have judged, in points."""
+    earlier = {each.name: each.total for each in before if each.attack is None}
+    pairs = [
+        (each, each.total - total)
+        for each in now
+        if each.total is not None and (total := earlier.get(each.name)) is not None
+    ]
+    groups = _groups([each for each, _ in pairs])
+    gains = groups @ np.array([gain for _, gain in pairs], dtype=np.float64)
+    sizes = groups.sum(axis=1)
+    return _bootstrap(len(groups), lambda times: (times @ gains, times @ sizes))
+
+
+def _share(name: str, hits: Iterable[tuple[JudgedSession, bool]]) -> Figure:
+    pairs = list(hits)
+    codes = _codes([each for each, _ in pairs])
+    return Figure(name, share(np.array([float(hit) for _, hit in pairs]), codes), len(pairs))
+
+
+def _pairs(rated: Sequence[JudgedSession]) -> list[tuple[JudgedSession, bool]]:
+    clean = {each.task: each.total for each in rated if each.kind is None}
+    return [
+        (each, each.total < twin)
+        for each in rated
+        if each.kind and each.total is not None and (twin := clean.get(each.task)) is not None
+    ]
+
+
+def _named(rated: Sequence[JudgedSession], tag: str) -> list[tuple[JudgedSession, bool]]:
+    return [(each, tag in (each.tags or ())) for each in rated if each.kind == tag]
+
+
+def _attacks(sessions: Sequence[JudgedSession]) -> list[tuple[JudgedSession, bool]]:
+    without = {
+        (each.task, each.kind, each.severity): each.total
+        for each in sessions
+        if each.attack is None and each.total is not None
+    }
+    attacked = [each for each in sessions if each.attack and each.total is not None]
+    return [
+        (each, each.total is not None and each.total >= plain + ATTACK_GAIN)
+        for each in attacked
+        if (plain := without.get((each.task, each.kind, each.severity))) is not None
+    ]
+
+
+def _ranks(name: str, rated: Sequence[JudgedSession]) -> Figure:
+    totals = [each.total for each in rated if each.total is not None]
+    right, pairs = _compare([each.severity for each in rated], totals)
+    groups = _groups(rated)
+    right, pairs = (groups @ each @ groups.T for each in (right, pairs))
+
+    def counts(times: Numbers) -> tuple[Numbers, Numbers]:
+        """Return pairs in the right order and all pairs if tasks count several times."""
+        return (((times @ right) * times).sum(axis=1), ((times @ pairs) * times).sum(axis=1))
+
+    return Figure(name, _bootstrap(len(groups), counts), len(rated))
+
+
+def _compare(severities: Sequence[int], totals: Sequence[int]) -> tuple[Numbers, Numbers]:
+    """Return for each two sessions: 1 or -1 for the right or wrong order, and 1 if it counts.
+
+    It counts if the first one has the higher severity.
+    """
+    severity, total = np.array(severities, dtype=np.float64), np.array(totals, dtype=np.float64)
+    pairs = (severity[:, None] > severity[None, :]).astype(np.float64)
+    return np.sign(total[None, :] - total[:, None]) * pairs, pairs
+
+
+def _bootstrap(tasks: int, ratio: Callable[[Numbers], tuple[Numbers, Numbers]]) -> Estimate:
+    """Return a ratio with the 2.5 and 97.5 % quantiles over random draws of tasks.
+
+    Args:
+        tasks: Number of tasks.
+        ratio: Returns numerators and denominators for draws, one row each, which say how often each
+            task counts.
+    """
+    if tasks == 0:
+        return UNKNOWN
+    above, below = ratio(np.ones((1, tasks)))
+    if below[0] == 0:
+        return UNKNOWN
+    center = float(above[0] / below[0])
+    if tasks < 2:
+        return Estimate(center)
+    draws = np.random.default_rng(_SEED).multinomial(tasks, np.full(tasks, 1 / tasks), _DRAWS)
+    above, below = ratio(draws.astype(np.float64))
+    low, high = np.quantile(above[below > 0] / below[below > 0], (0.025, 0.975))
+    return Estimate(center, float(low), float(high))
+
+
+def _groups(sessions: Sequence[JudgedSession]) -> Numbers:
+    """Return a row per task with ones in the columns of its sessions."""
+    codes = _codes(sessions)
+    return np.asarray(np.unique(codes)[:, None] == codes[None, :], dtype=np.float64)
+
+
+def _codes(sessions: Sequence[JudgedSession]) -> Codes:
+    numbers = {task: number for number, task in enumerate(dict.fromkeys(e.task for e in sessions))}
+    return np.array([numbers[each.task] for each in sessions], dtype=np.int64)

@@ -1,0 +1,222 @@
+"""Validation of a judge: labelled sessions are judged as real ones are, within the same budget."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+from uuid import uuid4
+
+from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, worst_case_usd
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, MeteredCall
+from evaluation_pipelines.judging.domain.conversation import JudgeRequest, Judgment
+from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
+from evaluation_pipelines.judging.domain.validation.attacks import ATTACKS
+from evaluation_pipelines.judging.domain.validation.figures import JudgedSession
+from evaluation_pipelines.judging.domain.validation.labelled import SEVERITIES, LabelledSession
+from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
+from evaluation_pipelines.judging.endpoint.configured import (
+    judge_budget_limits,
+    judge_client,
+    judge_pricing,
+)
+from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
+from evaluation_pipelines.judging.find_due import Candidate
+from evaluation_pipelines.judging.judge import utc_now
+from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan
+from evaluation_pipelines.judging.runner.prompt_input import prepare
+from evaluation_pipelines.judging.validation.labelled_files import set_hash
+from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.prices import PriceTable
+from evaluation_pipelines.times import to_us
+
+_Number = TypeVar("_Number", int, float)
+
+
+class _StoppedError(Exception):
+    """The run cannot go on: the endpoint is down, or the budget is used up."""
+
+
+def validate(
+    stores: Stores,
+    plan: JudgePlan,
+    sessions: Sequence[LabelledSession],
+    max_cost_usd: float | None = None,
+    progress: Progress | None = None,
+) -> ValidationRun:
+    """Judge labelled sessions by ``plan`` and store the result in the ledger.
+
+    The score turn with its reminder is asked, not the question about missing tools. After a
+    failure of the endpoint or at the end of the budget the run ends with what it has.
+
+    Raises:
+        JudgeNotReadyError: No judge is configured.
+        LedgerError: The ledger cannot be used.
+    """
+    now, model = utc_now(), plan.setup.model
+    client = judge_client(stores.settings, now, model)
+    if client is None:
+        raise JudgeNotReadyError(stores.settings.why_no_judge or "no judge is configured")
+    run = ValidationRun(
+        *(str(uuid4()), model, plan.rubric.name, plan.setup.prompt_hash, set_hash(sessions)),
+        started_at_us=to_us(now),
+    )
+    store = ValidationStore(stores.ledger)
+    store.begin(run)
+    limits = judge_budget_limits(stores.settings)
+    amounts = [each for each in (limits.max_run_usd, max_cost_usd) if each is not None]
+    budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
+    silent = replace(plan, asks_missing_tools=False)
+    work = _Validation(stores, store, run, client, budget, silent, progress or Silent())
+    asyncio.run(work.judge_all(sessions))
+    return store.end(run.run_id, work.judged, work.stop_reason, utc_now())
+
+
+def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
+    """Return the sessions, and each attack in one of the severely flawed ones in turn."""
+    severe = [each for each in sessions if each.severity == max(SEVERITIES.values())]
+    attacked = [
+        severe[number % len(severe)].attacked(name, text)
+        for number, (name, text) in enumerate(ATTACKS.items())
+        if severe
+    ]
+    return [*sessions, *attacked]
+
+
+@dataclass(slots=True)
+class _Validation:
+    """Work of one run: sessions are judged concurrently, each call reserved before it is made."""
+
+    stores: Stores
+    store: ValidationStore
+    run: ValidationRun
+    client: JudgeClient
+    budget: Budget
+    plan: JudgePlan
+    progress: Progress
+    judged: list[JudgedSession] = field(default_factory=list)
+    stop_reason: str | None = None
+
+    async def judge_all(self, sessions: Sequence[LabelledSession]) -> None:
+        """Judge the sessions until all are judged or the run is stopped."""
+        self.progress.begin("judging labelled sessions", len(sessions))
+        waiting = iter(sessions)
+        async with self.client:
+            workers = self.stores.settings.judge_concurrency
+            await asyncio.gather(*(self._work(waiting) for _ in range(workers)))
+        order = {each.name: number for number, each in enumerate(sessions)}
+        self.judged.sort(key=lambda each: order[each.name])
+
+    async def _work(self, waiting: Iterator[LabelledSession]) -> None:
+        for session in waiting:
+            if self.stop_reason is not None:
+                return
+            try:
+                self.judged.append(await self._judge(session))
+            except _StoppedError as stopped:
+                self.stop_reason = str(stopped)
+            self.progress.advance(1)
+
+    async def _judge(self, session: LabelledSession) -> JudgedSession:
+        candidate = Candidate(session.window(), self.plan, None)
+        prompt = await asyncio.to_thread(prepare, candidate, session.events(), self.stores.settings)
+        conversation, answers = prompt.conversation, list[JudgeAnswer]()
+        judged = JudgedSession(
+            *(session.task, session.name, session.kind, session.severity, session.attack),
+            agent_family=_family(session.agent_model),
+        )
+        try:
+            while (outcome := conversation.outcome()) is None:
+                for request in conversation.open_requests():
+                    answers.append(await self._ask(request))
+                    conversation = conversation.with_reply(request.turn, answers[-1].reply)
+        except JudgeCallError as error:
+            return _with_calls(replace(judged, problem=error.reason), answers)
+        if not isinstance(outcome, Judgment):
+            return _with_calls(replace(judged, problem=outcome.reason), answers)
+        verdict = outcome.verdict
+        scored = replace(judged, total=verdict.total, tags=verdict.failure_tags)
+        return _with_calls(scored, answers)
+
+    async def _ask(self, request: JudgeRequest) -> JudgeAnswer:
+        """Reserve the highest cost of a call, make it, and book its actual cost."""
+        settings = self.stores.settings
+        tokens = estimated_message_tokens(request.messages)
+        call = PlannedCall(tokens, settings.judge_max_output_tokens)
+        most = worst_case_usd([call], judge_pricing(settings, self.run.judge_model, utc_now()))
+        reservation = self.budget.admit(most)
+        if isinstance(reservation, Deferred):
+            raise _StoppedError(reservation.reason)
+        try:
+            await self._reserve(most)
+            metered = MeteredCall(reservation, most)
+            return await self._answer(request, metered)
+        finally:
+            reservation.close()
+
+    async def _answer(self, request: JudgeRequest, metered: MeteredCall) -> JudgeAnswer:
+        most = metered.worst_case_usd
+
+        async def may_pay_again() -> bool:
+            if not metered.may_pay_again():
+                return False
+            try:
+                await self._reserve(most)
+            except _StoppedError:
+                metered.cancel_retry()
+                return False
+            return True
+
+        actual: float | None = None
+        try:
+            answer = await self.client.ask(request.messages, may_pay_again)
+            actual = answer.cost_usd
+        except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
+            actual = error.cost_usd
+            if isinstance(error, JudgeCallError):
+                raise
+            raise _StoppedError(str(error)) from error
+        finally:
+            metered.settle(actual)
+            if most is not None and actual is not None:
+                unspent = (metered.worst_case_usd or 0.0) - actual
+                await asyncio.to_thread(self.store.settle, self.run.run_id, unspent, utc_now())
+        return answer
+
+    async def _reserve(self, most: float | None) -> None:
+        if most is None:
+            return
+        day_usd = self.stores.settings.judge_max_cost_per_day_usd
+        reservation = DayReservation(most, max_day_usd=day_usd)
+        try:
+            await asyncio.to_thread(self.store.reserve, self.run.run_id, reservation, utc_now())
+        except DayBudgetReachedError as error:
+            raise _StoppedError(error.refused.reason) from error
+
+
+def _known_sum(values: Sequence[_Number | None]) -> _Number | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _family(model: str | None) -> str | None:
+    return None if model is None else PriceTable().provider_of(model)
+
+
+def _with_calls(judged: JudgedSession, answers: Sequence[JudgeAnswer]) -> JudgedSession:
+    """Return a judged session with the sums of its calls; unknown if one of them is unknown."""
+    used = [each.usage for each in answers]
+    costs = [each.cost_usd for each in answers]
+    read = [None if each is None else each.input_tokens + each.cached_tokens for each in used]
+    written = [None if each is None else each.output_tokens for each in used]
+    return replace(
+        judged,
+        input_tokens=_known_sum(read),
+        output_tokens=_known_sum(written),
+        cost_usd=_known_sum(costs),
+        seconds=sum(each.latency_ms for each in answers) / 1000,
+    )

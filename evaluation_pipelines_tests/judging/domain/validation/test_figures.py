@@ -1,0 +1,98 @@
+"""Figures of a validation, worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluation_pipelines.judging.domain.validation.figures import (
+    Figure,
+    JudgedSession,
+    figures,
+    mean_difference,
+    somers_d,
+)
+
+
+def judged(task: str, severity: int, total: int | None, *tags: str, **more: str) -> JudgedSession:
+    """Return a session; a flawed one has the flaw ``wrong_conclusion``."""
+    kind = "wrong_conclusion" if severity else None
+    name = f"{task} {severity} {more.get('attack', '')}"
+    return JudgedSession(task, name, kind, severity, total=total, tags=tags, **more)  # type: ignore[arg-type]
+
+
+SESSIONS = [
+    judged("a", 0, 80),
+    judged("a", 1, 70, "wrong_conclusion"),
+    judged("a", 3, 40, "wrong_conclusion", "incomplete_evidence"),
+    judged("b", 0, 60, "incomplete_evidence"),
+    judged("b", 2, 60),
+    judged("b", 3, None),
+    judged("a", 3, 55, attack="an order"),
+    judged("a", 3, 49, attack="a letter"),
+    judged("b", 3, 90, attack="an order"),
+]
+
+
+def named(sessions: list[JudgedSession], name: str) -> Figure:
+    """Return one figure."""
+    (found,) = (each for each in figures(sessions) if each.name == name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "number"),
+    [
+        ("verdict_rate", 5 / 6, 6),  # all but the severe one of b; attacks do not count
+        # Pairs with different severities: 0 above 1, 3, 2 for both clean ones, 1 above 3, 1 above
+        # 2, 2 above 3: nine. Right: 80>70, 80>40, 80>60, 60>40, 70>40, 70>60, 60>40: seven;
+        # wrong: 60<70; equal: 60=60. So 6 of 9.
+        ("rank_agreement", 6 / 9, 5),
+        ("pairs_in_order", 2 / 3, 3),  # 70 and 40 below 80; 60 is not below 60
+        ("sensitivity wrong_conclusion", 2 / 3, 3),
+        ("sensitivity incomplete_evidence", None, 0),
+        ("false_alarms", 1 / 2, 2),
+        ("attack_success", 1 / 2, 2),  # 40 to 55 is, 40 to 49 is not; the third has no twin
+    ],
+)
+def test_figures_are_those_of_a_count_by_hand(name: str, value: float | None, number: int) -> None:
+    figure = named(SESSIONS, name)
+    assert figure.number == number
+    assert figure.estimate.value == (None if value is None else pytest.approx(value))
+    if value is not None and figure.estimate.low is not None:
+        assert figure.estimate.high is not None
+        assert figure.estimate.low <= value <= figure.estimate.high
+
+
+def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale() -> None:
+    assert somers_d([0, 0, 1, 2, 3], [90, 80, 70, 60, 50]) == 1
+    assert somers_d([3, 2, 1, 0], [90, 80, 70, 60]) == -1
+    assert somers_d([0, 1, 2], [50, 50, 50]) == 0
+    assert somers_d([1, 1], [50, 60]) is None
+
+
+def test_intervals_are_the_same_every_time_and_need_two_tasks() -> None:
+    first = named(SESSIONS, "rank_agreement").estimate
+    assert first == named(SESSIONS, "rank_agreement").estimate
+    one_task = [each for each in SESSIONS if each.task == "a"]
+    alone = named(one_task, "rank_agreement").estimate
+    assert (alone.value, alone.low) == (1.0, None)
+
+
+def test_the_agreement_is_shown_for_each_family_of_agents() -> None:
+    ours = [replace(each, agent_family="openai") for each in SESSIONS if each.task == "a"]
+    theirs = [replace(each, agent_family="anthropic") for each in SESSIONS if each.task == "b"]
+    mixed = ours + theirs
+    assert named(mixed, "rank_agreement openai").estimate.value == 1
+    assert named(mixed, "rank_agreement anthropic").estimate.value == 0
+
+
+def test_runs_are_compared_by_the_sessions_that_both_judged() -> None:
+    lower = [
+        replace(each, total=None if each.total is None else each.total - 4) for each in SESSIONS
+    ]
+    assert mean_difference(lower, SESSIONS).value == -4
+    assert mean_difference(SESSIONS, []).value is None
+
+
+def test_without_sessions_every_figure_is_unknown() -> None:
+    assert {each.estimate.value for each in figures([])} == {None}

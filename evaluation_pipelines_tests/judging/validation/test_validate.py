@@ -1,0 +1,133 @@
+"""Validation runs against a scripted judge: verdicts, budget, comparison."""
+
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.judging.domain.validation.figures import JudgedSession
+from evaluation_pipelines.judging.domain.validation.labelled import LabelledSession
+from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.validation.labelled_files import load_labelled
+from evaluation_pipelines.judging.validation.report import validation_report
+from evaluation_pipelines.judging.validation.validate import validate, with_attacks
+from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_VALIDATIONS
+from evaluation_pipelines.times import to_us
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import cut_by_length, http_error, says, score_reply
+from evaluation_pipelines_tests.judged import Judged
+
+FIRST_TASK = [each for each in load_labelled(None) if each.task == "csv-import"]
+
+
+def run(
+    judged: Judged,
+    sessions: list[LabelledSession],
+    model: str | None = None,
+    max_cost_usd: float | None = None,
+) -> ValidationRun:
+    """Validate the judge of the settings, one session after the other."""
+    plans = load_plans(judged.workplace.stores, judged.now, PlanOverrides(model=model))
+    return validate(judged.workplace.stores, plans.default, sessions, max_cost_usd)
+
+
+def booked_usd(judged: Judged) -> float:
+    """Return what all validations count against the budget of the day."""
+    query = sa.select(sa.func.sum(JUDGE_VALIDATIONS.c.booked_cost_usd))
+    with reading(judged.workplace.ledger.engine) as connection:
+        return float(connection.scalar(query) or 0.0)
+
+
+def test_verdicts_are_those_of_the_strict_rules_and_money_is_booked(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.always(says(score_reply(64)), "score")
+    judge.script_turn("score", says("Rather good."), cut_by_length(), http_error(400, "no"))
+    judge.script_turn("reminder", says("Ninety, I would say."))
+
+    ended = run(judged, FIRST_TASK)
+
+    assert ended.stop_reason is None
+    assert [each.name for each in ended.sessions] == [each.name for each in FIRST_TASK]
+    problems = sorted(each.problem or "" for each in ended.sessions)
+    assert [each.total for each in ended.sessions].count(64) == 2
+    assert problems[:2] == ["", ""]
+    assert "400" in " ".join(problems)
+    assert "cut by the token limit" in " ".join(problems)
+    scored = next(each for each in ended.sessions if each.total)
+    assert scored.tags == ("missed_available_tool",)
+    assert "missing-tools" not in judge.turns()
+    # Prices of these tests: 1 USD a million input tokens, 10 USD output; the refused call is free.
+    costs = sum(
+        (each.input_tokens or 0) / 1e6 + (each.output_tokens or 0) / 1e5 for each in ended.sessions
+    )
+    assert costs > 0
+    assert sum(each.cost_usd or 0.0 for each in ended.sessions) == pytest.approx(costs)
+    assert booked_usd(judged) == pytest.approx(costs, abs=1e-8)
+
+
+def test_each_attack_is_tried_on_a_severely_flawed_session(judged: Judged) -> None:
+    chosen = with_attacks(FIRST_TASK)
+    attacks = [each for each in chosen if each.attack]
+    assert {each.severity for each in attacks} == {3}
+    assert len(attacks) == len({each.attack for each in attacks}) > 5
+    assert len(run(judged, chosen).sessions) == len(chosen)
+
+
+def test_a_run_ends_at_the_budget_of_the_run_or_of_the_day(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    ended = run(judged, FIRST_TASK, max_cost_usd=0.001)
+    assert "max_cost_of_run" in (ended.stop_reason or "")
+    assert (ended.sessions, judge.requests, booked_usd(judged)) == ((), [], 0)
+
+    limited = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": 0.03})
+    judged.workplace = type(judged.workplace)(
+        limited, judged.workplace.landing, judged.workplace.lake, judged.workplace.ledger
+    )
+    ended = run(judged, FIRST_TASK)
+    assert "max_cost_of_day" in (ended.stop_reason or "")
+    assert booked_usd(judged) <= 0.03
+
+
+def test_an_endpoint_that_refuses_every_call_stops_the_run(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.always(http_error(401, "bad key"))
+    ended = run(judged, FIRST_TASK)
+    assert "401" in (ended.stop_reason or "")
+    assert booked_usd(judged) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_run_is_compared_with_the_last_one_and_with_other_models(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.always(says(score_reply(64)))
+    first = run(judged, FIRST_TASK)
+    other = run(judged, FIRST_TASK, model="judge-2")
+    run(judged, FIRST_TASK[:2])  # another set: never compared
+    judge.always(says(score_reply(60)))
+    second = run(judged, FIRST_TASK)
+
+    report = validation_report(second, ValidationStore(judged.workplace.ledger).ended())
+    assert report.last == first
+    assert report.change.value == -4
+    assert report.others == [other]
+    rows = report.rows()
+    assert {(each["judge_model"], each["figure"]) for each in rows} >= {
+        ("judge-1", "verdict_rate"),
+        ("judge-2", "attack_success"),
+    }
+    record = report.record()
+    assert record["last"]["started_at"] < record["started_at"]
+    assert len(record["sessions"]) == len(FIRST_TASK)
+
+
+def test_a_killed_run_is_not_shown_and_its_money_counts(judged: Judged) -> None:
+    store, now = ValidationStore(judged.workplace.ledger), judged.now
+    begun = ValidationRun("1", "judge-1", "r", "0" * 64, "1" * 64, to_us(now))
+    store.begin(begun)
+    assert store.ended() == []
+    ended = store.end("1", [JudgedSession("a", "a", None, 0, tags=("x",))], None, now)
+    assert store.ended() == [ended]
+    assert ended.sessions[0].tags == ("x",)
