@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evaluation_pipelines_tests.judge_batches import BatchRoutes
 from evaluation_pipelines_tests.judge_journal import Received, append_event
 from evaluation_pipelines_tests.judge_scripts import AnswerDelivery, Scripted, good_reply, turn_of
 from evaluation_pipelines_tests.judge_tokens import TokenCounter
@@ -40,6 +41,7 @@ class JudgeEndpoint:
         requests: Received requests, oldest first.
         max_in_flight: Largest number of concurrent requests.
         in_flight: Current number of requests without an answer.
+        batches: Its routes for files and batches.
     """
 
     latency_s: float = 0
@@ -55,6 +57,10 @@ class JudgeEndpoint:
     _by_model: dict[str, Scripted] = field(default_factory=dict)
     _tokens: TokenCounter = field(default_factory=TokenCounter)
     _arrival: threading.Condition = field(default_factory=threading.Condition)
+    batches: BatchRoutes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.batches = BatchRoutes(self._complete)
 
     def script(self, *answers: Scripted) -> None:
         """Use ``answers`` for the next requests of any turn."""
@@ -102,6 +108,10 @@ class JudgeEndpoint:
         writer.close()
 
     async def _answer(self, request: WireRequest, writer: asyncio.StreamWriter) -> bool:
+        if (of_batches := self.batches.answer(request)) is not None:
+            scripted, content = of_batches
+            await send(writer, scripted.status, scripted.headers, content, scripted.delivery)
+            return scripted.delivery is AnswerDelivery.WHOLE
         if request.method != "POST":
             await send(
                 writer, 200, {}, b'{"object":"list","data":[{"id":"scripted","object":"model"}]}'
@@ -116,6 +126,15 @@ class JudgeEndpoint:
         self._journal("answered" if received.answered else "spoiled", received)
         await send(writer, answer.status, answer.headers, body, answer.delivery)
         return received.answered
+
+    def _complete(self, body: dict[str, Any], raw: bytes) -> tuple[int, bytes]:
+        """Answer a request of a batch as one that was sent alone."""
+        request = WireRequest("POST", "/v1/chat/completions", {}, raw, body)
+        received = self._record(request)
+        answer = self._choose(received.turn, body["model"])
+        content = self._body(answer, received, request)
+        received.answered = True
+        return answer.status, content
 
     def _record(self, request: WireRequest) -> Received:
         messages = request.body["messages"]

@@ -15,9 +15,10 @@ _FOREVER_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """One request; ``body`` is its decoded JSON, ``None`` without a body."""
+    """One request; ``body`` is its decoded JSON, ``None`` without a body or for a file."""
 
     method: str
+    path: str
     headers: dict[str, str]
     raw: bytes
     body: Any
@@ -33,7 +34,9 @@ async def read_request(reader: asyncio.StreamReader) -> WireRequest | None:
         name, _, value = line.decode("latin-1").partition(":")
         headers[name.strip().lower()] = value.strip()
     raw = await reader.readexactly(int(headers.get("content-length", 0)))
-    return WireRequest(first.split()[0].decode(), headers, raw, json.loads(raw) if raw else None)
+    is_json = raw and not headers.get("content-type", "").startswith("multipart/")
+    method, path = first.decode("latin-1").split()[:2]
+    return WireRequest(method, path, headers, raw, json.loads(raw) if is_json else None)
 
 
 async def send(

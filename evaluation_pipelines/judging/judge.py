@@ -5,12 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
+from evaluation_pipelines.judging.batch.batch_run import BatchRun, needs_batches
+from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, request_score
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.stores import Stores
 
 _POLL_S = 1.0
@@ -43,7 +46,23 @@ def judge(
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
     plans = load_plans(stores, clock(), overrides)
-    return JudgeRun(stores, plans, request, clock, progress or Silent()).run(days)
+    kind = BatchRun if needs_batches(stores) else JudgeRun
+    return kind(stores, plans, request, clock, progress or Silent()).run(days)
+
+
+def continue_batches(
+    stores: Stores, triggered_by: str, clock: Callable[[], datetime] = utc_now
+) -> JudgeReport:
+    """Collect the batches that have ended, and send the next turns of their sessions.
+
+    No other session is started. Raises as ``judge``.
+    """
+    why_not = stores.settings.why_no_judge
+    if why_not is not None:
+        return JudgeReport(skip_reason=why_not)
+    run = BatchRun(stores, load_plans(stores, clock()), RunRequest(triggered_by), clock)
+    run.only_continue = True
+    return run.run(stores.lake.partitions(AGENT_SESSIONS))
 
 
 def judge_session(
@@ -75,8 +94,8 @@ def judge_session(
         of_session = replace(request, window=(score.organization_id, score.session_key))
         report = JudgeRun(stores, plans, of_session, clock).run([score.session_date])
         score = ScoreStore(stores.ledger).get(score.score_id)
-        if score.is_open and report.candidates:
-            break  # the run could not finish it
+        if score.is_open and (report.candidates or batch_of(score.lease_owner)):
+            break  # the run could not finish it, or it waits in a batch
         if score.is_open:
             time.sleep(_POLL_S)  # another process is judging it
     return replace(result, score=score), report

@@ -1,7 +1,7 @@
 """Settings of the judge: endpoint, limits, budget, and what is judged."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -105,6 +105,14 @@ class JudgeEndpointSettings(BaseSettings):
     judge_timeout_seconds: float = Field(
         default=300, gt=0, description="judge: time limit of one request from start to end"
     )
+    judge_mode: Literal["direct", "batch"] = Field(
+        default="direct",
+        description="judge: `batch` sends what is due in files to the endpoint's Batch API, which "
+        "answers within a day; requests for one session stay direct",
+    )
+    judge_batch_poll_seconds: int = Field(
+        default=300, gt=0, description="judge: seconds between two polls of the same batch"
+    )
     judge_breaker_failures: int = Field(
         default=5,
         gt=0,
@@ -150,6 +158,13 @@ class JudgeBudgetSettings(BaseSettings):
         allow_inf_nan=False,
         description="judge: US dollars that all runs of a day (UTC) may spend; unlimited unless "
         "set",
+    )
+    judge_batch_price_factor: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="judge: price of a request in a batch as a share of the direct price",
     )
     judge_input_usd_per_mtok: float | None = Field(
         default=None,

@@ -123,6 +123,20 @@ async def _always() -> bool:
     return True
 
 
+def request_body(model: str, messages: Sequence[Message], limits: CallLimits) -> dict[str, Any]:
+    """Return the body of a chat completion."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [
+            {"role": each.role, "content": storable_text(each.content)} for each in messages
+        ],
+        "max_completion_tokens": limits.max_output_tokens,
+    }
+    if limits.temperature is not None:
+        body["temperature"] = limits.temperature
+    return body
+
+
 class JudgeClient:
     """Client of one endpoint for one run; use as ``async with``."""
 
@@ -226,15 +240,7 @@ class JudgeClient:
     async def _send(self, messages: Sequence[Message]) -> bytes:
         if self._transport is None:
             raise RuntimeError("the client is not open: use it as `async with`")
-        body: dict[str, Any] = {
-            "model": self._endpoint.model,
-            "messages": [
-                {"role": each.role, "content": storable_text(each.content)} for each in messages
-            ],
-            "max_completion_tokens": self._limits.max_output_tokens,
-        }
-        if self._limits.temperature is not None:
-            body["temperature"] = self._limits.temperature
+        body = request_body(self._endpoint.model, messages, self._limits)
         return await self._transport.send(body, self._timing.now)
 
     def _record_failed_request(self, error: JudgeCallError, *, is_probe: bool) -> None:

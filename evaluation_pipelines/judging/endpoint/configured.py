@@ -35,7 +35,13 @@ def judge_client(settings: Settings, now: datetime, model: str | None = None) ->
         return None
     key = None if found.api_key is None else found.api_key.get_secret_value()
     endpoint = Endpoint(found.base_url, model or found.model, key)
-    limits = CallLimits(
+    pricing = judge_pricing(settings, endpoint.model, now)
+    return JudgeClient(endpoint, call_limits(settings), pricing)
+
+
+def call_limits(settings: Settings) -> CallLimits:
+    """Return the limits of single calls."""
+    return CallLimits(
         concurrency=settings.judge_concurrency,
         requests_per_minute=settings.judge_requests_per_minute,
         tokens_per_minute=settings.judge_tokens_per_minute,
@@ -44,7 +50,6 @@ def judge_client(settings: Settings, now: datetime, model: str | None = None) ->
         temperature=settings.judge_temperature,
         breaker_failures=settings.judge_breaker_failures,
     )
-    return JudgeClient(endpoint, limits, judge_pricing(settings, endpoint.model, now))
 
 
 def judge_budget_limits(settings: Settings) -> BudgetLimits:

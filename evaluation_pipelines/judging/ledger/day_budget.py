@@ -3,7 +3,7 @@
 The functions run within a transaction; ``lock_day_budget`` must come first in it.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,8 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
     TOOL_PRIORITIES,
 )
 from evaluation_pipelines.times import to_us
+
+_LONGEST_PROCESS_LEASE = timedelta(days=7)
 
 _PRIORITY = TOOL_PRIORITIES.c
 
@@ -104,7 +106,7 @@ def spent_today(ledger: Ledger, now: datetime) -> float:
 def _usage_of_others(
     connection: sa.Connection, score_id: str | None, now: datetime
 ) -> tuple[float, bool]:
-    """Return the money that others spent and reserved today, and whether any scoring is leased.
+    """Return the money that others spent and reserved today, and whether a process holds any of it.
 
     A scoring that continues past midnight counts completely for the day on which it ends.
     """
@@ -129,12 +131,14 @@ def _usage_of_scorings(
     """Return the same for the other scorings of one table."""
     score = table.c
     is_leased = score.lease_expires_at_us > to_us(now)
+    # Scorings that wait in a batch hold their money for hours: waiting for it would be in vain.
+    is_held = sa.and_(is_leased, score.lease_expires_at_us < to_us(now + _LONGEST_PROCESS_LEASE))
     counted = sa.func.coalesce(score.booked_cost_usd, 0.0) + sa.case(
         (is_leased, sa.func.coalesce(score.reserved_cost_usd, 0.0)), else_=0.0
     )
     sums = sa.select(
         sa.func.coalesce(sa.func.sum(counted), 0.0),
-        sa.func.coalesce(sa.func.sum(sa.case((is_leased, 1), else_=0)), 0),
+        sa.func.coalesce(sa.func.sum(sa.case((is_held, 1), else_=0)), 0),
     ).where(score.booked_at_us >= day_begin_us(now), score.score_id.is_distinct_from(score_id))
     usd, leased = connection.execute(sums).one()
     return float(usd), leased > 0

@@ -122,7 +122,7 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
     )
     not_asked = None if plan.asks_missing_tools else "not asked"
     conversation = Conversation(prompts, plan.criteria, samples, missing_tools_failure=not_asked)
-    conversation = _replay(conversation, turns)
+    conversation = replay(conversation, turns)
     return PromptInput(candidate, score_id, conversation, facts)
 
 
@@ -134,7 +134,8 @@ def _fence_boundary(score_id: str) -> str:
     return hashlib.sha256(f"boundary of {score_id}".encode()).hexdigest()[:32]
 
 
-def _replay(conversation: Conversation, turns: Iterable[LoggedTurn]) -> Conversation:
+def replay(conversation: Conversation, turns: Iterable[LoggedTurn]) -> Conversation:
+    """Return a conversation after the replies of a turn log."""
     for turn in turns:
         conversation = conversation.with_reply(turn.turn, Reply(turn.text, turn.finish_reason))
     return conversation

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from enum import StrEnum
 
@@ -28,6 +28,8 @@ class JudgeReport:
         explanations: The same reasons, each with a sentence about its first session.
         taken_by_another_run: Sessions that another run scores.
         changed: Sessions with new events since they were selected; due after they have ended again.
+        submitted: Sessions with requests in a batch that was sent.
+        batches: Batches that were sent.
         unreadable: Dates whose sessions could not be read, with the error.
         discarded: Unfinished scorings of other runs that could not be resumed, by reason.
         continued: Scorings that were resumed from the replies of an earlier run.
@@ -54,6 +56,8 @@ class JudgeReport:
     explanations: dict[str, str] = field(default_factory=dict)
     taken_by_another_run: int = 0
     changed: int = 0
+    submitted: int = 0
+    batches: int = 0
     unreadable: dict[date, str] = field(default_factory=dict)
     discarded: Counter[str] = field(default_factory=Counter)
     continued: int = 0
@@ -88,6 +92,7 @@ class JudgeReport:
             + self.deferred.total()
             + self.taken_by_another_run
             + self.changed
+            + self.submitted
         )
 
     @property
@@ -111,6 +116,7 @@ class JudgeReport:
                     ("deferred", self.deferred.total()),
                     ("taken by another run", self.taken_by_another_run),
                     ("changed during the run", self.changed),
+                    (f"sent in {self.batches} batches", self.submitted),
                     ("unfinished ones that could not be resumed", self.discarded.total()),
                 )
                 if number
@@ -122,6 +128,20 @@ class JudgeReport:
         problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
         problems += [why for why in self.explanations.values() if why != self.stop_reason]
         return "; ".join([", ".join(parts), *problems])
+
+    def add(self, other: "JudgeReport") -> None:
+        """Add the counts of another part of the same run."""
+        for each in fields(self):
+            ours, theirs = getattr(self, each.name), getattr(other, each.name)
+            match ours:
+                case Counter() | set() | dict():
+                    ours.update(theirs)
+                case list():
+                    ours.extend(theirs)
+                case int() | float():
+                    setattr(self, each.name, ours + theirs)
+                case None:
+                    setattr(self, each.name, theirs)
 
     def count_deferred(self, kind: str, reason: str) -> None:
         """Count a session that is left to another run."""
@@ -169,6 +189,7 @@ class JudgeReport:
             "deferred": self.deferred.total(),
             "taken_by_another_run": self.taken_by_another_run,
             "changed_meanwhile": self.changed,
+            "sent_in_batches": self.submitted,
             "continued": self.continued,
             "calls": self.calls,
             "input_tokens": self.input_tokens,

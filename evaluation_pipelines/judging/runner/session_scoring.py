@@ -240,7 +240,7 @@ class SessionScoring:
             ledger.store.complete,
             self.score.score_id,
             self.context.lease.owner,
-            _score_result(outcome, is_usage_estimated=self._is_usage_estimated()),
+            score_result(outcome, is_usage_estimated=self._is_usage_estimated()),
             self.context.clock(),
             self.booked_usd,
         )
@@ -265,7 +265,8 @@ def _is_of_session(problem: BaseException) -> bool:
     return isinstance(problem, JudgeCallError)
 
 
-def _score_result(judgment: Judgment, *, is_usage_estimated: bool) -> ScoreResult:
+def score_result(judgment: Judgment, *, is_usage_estimated: bool = False) -> ScoreResult:
+    """Return a judgment as the values of its row."""
     verdict = judgment.verdict
     flags = [*verdict.flags, ESTIMATED_USAGE] if is_usage_estimated else list(verdict.flags)
     return ScoreResult(

@@ -221,3 +221,30 @@ JUDGE_VALIDATIONS = sa.Table(
     column("sessions", _JSON, "labelled sessions with the verdicts"),
     sa.Index("judge_validations_by_booking", "booked_at_us"),
 )
+
+# Files of requests at a provider's Batch API: one row each, from its preparation to its end.
+JUDGE_BATCHES = sa.Table(
+    "judge_batches",
+    METADATA,
+    column(
+        "batch_id", sa.String, "UUID; scorings that wait in it are leased by it", primary_key=True
+    ),
+    column("judge_model", sa.String, "model that judges"),
+    column("state", sa.String, "preparing, submitting, submitted, collected, closed or discarded"),
+    column("requests", sa.Integer, "number of requests"),
+    _known_later("input_file_id", sa.String, "the provider's id of the file"),
+    _known_later("provider_batch_id", sa.String, "the provider's id of the batch"),
+    _known_later("provider_status", sa.String, "its status there when it was last polled"),
+    _known_later("output_file_ids", _JSON, "files of results, deleted after collection"),
+    column("completed_requests", sa.Integer, "requests with an answer"),
+    column("failed_requests", sa.Integer, "requests without one"),
+    column("created_at_us", sa.BigInteger, "when its preparation began"),
+    _known_later("submitting_at_us", sa.BigInteger, "just before it was created at the provider"),
+    _known_later("polled_at_us", sa.BigInteger, "when its status was last asked for"),
+    _known_later("expected_by_us", sa.BigInteger, "when the provider gives it up"),
+    _known_later("ended_at_us", sa.BigInteger, "when it was collected or discarded"),
+    _known_later("error_message", sa.Text, "why it was discarded, or what the provider refused"),
+    _known_later("lease_owner", sa.String, "process that works on it"),
+    _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
+    sa.Index("judge_batches_by_state", "state"),
+)

@@ -1,0 +1,120 @@
+"""A judge run in batch mode: collect what has ended, then submit what is due."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from evaluation_pipelines.judging.batch.collect import Collection
+from evaluation_pipelines.judging.batch.submit import Submission, temporary_folder
+from evaluation_pipelines.judging.batch.work import BatchWork
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget, BudgetLimits
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError
+from evaluation_pipelines.judging.find_due import Candidate, DueSessions
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.runner.judge_run import JudgeRun
+from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.storage.stores import Stores
+
+
+def needs_batches(stores: Stores) -> bool:
+    """Return whether a run has to do with batches: by its mode, or because some are out there."""
+    return stores.settings.judge_mode == "batch" or bool(BatchStore(stores.ledger).unfinished())
+
+
+class BatchRun(JudgeRun):
+    """One run that collects and submits batches.
+
+    In direct mode it only collects batches that an earlier run has sent. Requests of people are
+    judged directly in both modes.
+
+    Attributes:
+        only_continue: Submit only sessions that have replies already.
+    """
+
+    only_continue = False
+
+    def run(self, days: Sequence[date]) -> JudgeReport:
+        """Collect batches of any date, then judge what is due of ``days``.
+
+        Raises as ``JudgeRun``.
+        """
+        endpoint = self.stores.settings.judge_endpoint
+        if endpoint is None:
+            return super().run(days)
+        with BatchApi(endpoint, self.stores.settings.judge_timeout_seconds) as api:
+            self._work = BatchWork(self.stores, self.plans, api, self.clock)
+            collection = Collection(self._work)
+            collection.run()
+            collected, self._work.report = self._work.report, JudgeReport()
+            self._refusal = collection.refusal
+            if self.only_continue and not collection.replies:
+                collected.stop_reason = collected.stop_reason or collection.refusal
+                return collected
+            report = super().run(days)
+        report.add(collected)
+        return report
+
+    def _judge_all(self, found: DueSessions, lease: Lease) -> None:
+        direct, batched = self._split(found.candidates)
+        if direct:
+            super()._judge_all(replace(found, candidates=direct), lease)
+        if batched:
+            self._submit(batched)
+
+    def _split(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+        """Return the candidates that are judged directly, and those that go into a batch."""
+        if self.only_continue:
+            left_out = [each for each in candidates if not _has_replies(each)]
+            self._report.candidates -= len(left_out)
+            candidates = [each for each in candidates if _has_replies(each)]
+        if self.stores.settings.judge_mode == "direct":
+            return list(candidates), []
+        direct = [each for each in candidates if _is_requested(each)]
+        return direct, [each for each in candidates if not _is_requested(each)]
+
+    def _submit(self, candidates: Sequence[Candidate]) -> None:
+        work, report = self._work, self._report
+        if (refusal := self._refusal or _why_no_batches(work.api)) is not None:
+            # Nothing was created: the sessions are due, as they were.
+            report.count_deferred(LeftOpenReason.ENDPOINT_DOWN, refusal)
+            report.deferred[LeftOpenReason.ENDPOINT_DOWN] += len(candidates) - 1
+            report.stop_reason = refusal
+            return
+        budget = Budget(self._remaining_limits())
+        with temporary_folder() as folder:
+            submission = Submission(work, budget, self.request.triggered_by, Path(folder))
+            try:
+                asyncio.run(submission.submit(candidates))
+            finally:
+                submission.abandon()
+        report.add(work.report)
+
+    def _remaining_limits(self) -> BudgetLimits:
+        """Return the limits without what the direct part of the run has used."""
+        limits, report = self._limits(), self._report
+        sessions, money = limits.max_sessions, limits.max_run_usd
+        return replace(
+            limits,
+            max_sessions=None if sessions is None else max(sessions - report.handled, 0),
+            max_run_usd=None if money is None else max(money - report.booked_usd, 0.0),
+        )
+
+
+def _why_no_batches(api: BatchApi) -> str | None:
+    try:
+        api.check()
+    except BatchApiError as error:
+        return error.reason
+    return None
+
+
+def _is_requested(candidate: Candidate) -> bool:
+    """Return whether a person has asked for this score: it was created without a run."""
+    return candidate.unfinished is not None and candidate.unfinished.status == "pending"
+
+
+def _has_replies(candidate: Candidate) -> bool:
+    return candidate.unfinished is not None and bool(candidate.unfinished.turn_log)

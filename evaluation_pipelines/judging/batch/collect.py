@@ -1,0 +1,261 @@
+"""Collection of batches: what the provider answered is stored, everything else is due again."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
+from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
+from evaluation_pipelines.judging.domain.conversation import (
+    MISSING_TOOLS_TURN,
+    Conversation,
+)
+from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
+from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
+from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.replies import read_completion, status_error
+from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
+from evaluation_pipelines.judging.ledger.errors import (
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    UnknownScoreError,
+)
+from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
+from evaluation_pipelines.judging.runner.prompt_input import replay
+from evaluation_pipelines.times import to_us
+
+_APPEARS_WITHIN = timedelta(minutes=10)
+"""Time after which a batch that is not listed was never created."""
+
+_OF_ANOTHER = (UnknownScoreError, ScoreEndedError, ScoreLeaseLostError)
+
+
+class Collection:
+    """Collects the batches of a run; every step may be repeated after a kill."""
+
+    def __init__(self, work: BatchWork) -> None:
+        """Collect with ``work``; ``refusal`` says why the endpoint refused a whole batch."""
+        self.work = work
+        self.replies = 0
+        self.refusal: str | None = None
+
+    def run(self) -> None:
+        """Poll all batches that are out there, and collect those that have ended.
+
+        What cannot be reached now is left to the next run, with the reason in the report.
+        """
+        work = self.work
+        for batch in work.batches.unfinished():
+            now = work.clock()
+            if not batch.is_free(now) or not work.batches.claim(batch, work.lease, now):
+                continue  # another process works on it
+            try:
+                self._continue(batch)
+            except BatchApiError as error:
+                work.report.stop_reason = f"batch {batch.batch_id}: {error.reason}"
+            except BatchLeaseLostError:
+                continue
+            finally:
+                work.batches.release(batch.batch_id, work.lease)
+
+    def _continue(self, batch: JudgeBatch) -> None:
+        match batch.state:
+            case "preparing":
+                self._discard(batch, "its process ended before it was sent")
+            case "submitting":
+                self._find(batch)
+            case "submitted":
+                self._poll(batch)
+            case "collected":
+                self._close(batch)
+
+    def _find(self, batch: JudgeBatch) -> None:
+        """Find out whether a batch was created before its process ended."""
+        work, now = self.work, self.work.clock()
+        found = work.api.find(batch.batch_id)
+        if found is not None:
+            work.batches.note_submitted(batch.batch_id, work.lease, found, now)
+            self._poll(replace(batch, provider_batch_id=found.id))
+        elif to_us(now - _APPEARS_WITHIN) > (batch.submitting_at_us or 0):
+            self._discard(batch, "the provider does not list it")
+
+    def _discard(self, batch: JudgeBatch, reason: str) -> None:
+        work = self.work
+        # First: a request that is still on its way cannot create a batch without its file.
+        work.api.delete_uploads(batch.batch_id)
+        work.release(batch.owner)
+        ended = {"ended_at_us": to_us(work.clock()), "error_message": reason}
+        work.batches.change(batch.batch_id, work.lease, state="discarded", **ended)
+
+    def _poll(self, batch: JudgeBatch) -> None:
+        work = self.work
+        found = work.api.retrieve(batch.provider_batch_id or "")
+        work.batches.note_polled(batch, work.lease, found, work.clock())
+        if not found.has_ended:
+            return
+        self._collect(batch, found)
+        work.release(batch.owner)
+        files = [each for each in (found.output_file_id, found.error_file_id) if each]
+        ended = {"ended_at_us": to_us(work.clock()), "output_file_ids": files}
+        work.batches.change(batch.batch_id, work.lease, state="collected", **ended)
+        if found.errors:
+            self.refusal = f"the provider refused a batch: {found.errors}"
+        self._close(replace(batch, input_file_id=found.input_file_id, output_file_ids=files))
+
+    def _close(self, batch: JudgeBatch) -> None:
+        """Delete the files of a batch at the provider."""
+        work = self.work
+        for file_id in filter(None, (batch.input_file_id, *(batch.output_file_ids or ()))):
+            work.api.delete(file_id)
+        work.batches.change(batch.batch_id, work.lease, state="closed")
+
+    def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> None:
+        """Store all results. Those that are stored already are skipped."""
+        answered, refused = 0, list[tuple[BatchResult, JudgeCallError]]()
+        for number, result in enumerate(self._results(found)):
+            if number % 100 == 99:
+                self.work.batches.renew(batch.batch_id, self.work.lease, self.work.clock())
+            if result.status is None:
+                continue
+            try:
+                if result.status != 200:
+                    raise _call_error(result)
+                answered += 1
+                with suppress(*_OF_ANOTHER):
+                    self._store_reply(batch, result)
+            except JudgeCallError as error:
+                refused.append((result, error))
+        if self._is_of_endpoint(refused, answered):
+            self.refusal = f"the endpoint refused a batch: {refused[0][1].reason}"
+            return
+        for result, refusal in refused:
+            with suppress(*_OF_ANOTHER):
+                self._store_failure(batch, result, refusal)
+
+    def _results(self, found: ProviderBatch) -> Iterator[BatchResult]:
+        for file_id in filter(None, (found.output_file_id, found.error_file_id)):
+            for line in self.work.api.lines(file_id):
+                if (result := read_result(line)) is not None:
+                    yield result
+
+    def _is_of_endpoint(
+        self, refused: list[tuple[BatchResult, JudgeCallError]], answered: int
+    ) -> bool:
+        """Return whether the endpoint, not the sessions, is to blame for what it refused."""
+        if any(error.fault is Fault.MISCONFIGURED for _, error in refused):
+            return True
+        reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
+        scorings = {result.score_id for result, _ in refused}
+        return answered == 0 and len(reasons) == 1 and len(scorings) > 1
+
+    def _store_reply(self, batch: JudgeBatch, result: BatchResult) -> None:
+        """Store a reply, and end its scoring if nothing is left to ask.
+
+        Raises:
+            JudgeCallError: The answer is not a chat completion.
+        """
+        score = self._waiting(batch, result)
+        if score is None:
+            return
+        completion = read_completion(body_bytes(result.body))
+        work, usage = self.work, completion.usage
+        cost = None if usage is None else work.price(score.judge_model).cost_usd(usage)
+        turn = LoggedTurn(
+            turn=result.turn,
+            text=completion.reply.text,
+            finish_reason=completion.reply.finish_reason,
+            input_tokens=None if usage is None else usage.input_tokens,
+            cached_tokens=None if usage is None else usage.cached_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
+            cost_usd=cost,
+            latency_ms=0.0,
+            attempts=1,
+            at_us=to_us(work.clock()),
+        )
+        conversation = self._conversation(score)
+        if conversation is not None:
+            conversation = conversation.with_reply(turn.turn, completion.reply)
+        is_last = conversation is not None and MISSING_TOOLS_TURN in _open_turns(conversation)
+        booked = None if cost is None else (score.booked_cost_usd or 0.0) + cost
+        reply = ReceivedReply(
+            *(score.score_id, batch.owner, turn, booked, score.reserved_cost_usd),
+            next_phase="identifying_missing_tools" if is_last else None,
+        )
+        (problem,) = work.scores.log_turns([reply])
+        if problem is not None:
+            return  # it was taken over, or this reply is stored already
+        self.replies += 1
+        work.report.count_reply(cost, None if usage is None else _tokens(turn))
+        if conversation is not None:
+            self._end_if_done(batch, score, conversation)
+
+    def _store_failure(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
+        """End a scoring whose request was refused, as a direct call would."""
+        score = self._waiting(batch, result)
+        if score is None:
+            return
+        conversation = self._conversation(score)
+        if conversation is None:
+            return
+        if result.turn == MISSING_TOOLS_TURN:
+            self._end_if_done(batch, score, conversation.with_missing_tools_failed(error.reason))
+            return
+        failure = Failure(f"{result.turn}: {error.reason}", error.retriable)
+        # What may have been charged counts as charged.
+        booked = None
+        if error.maybe_charged and score.reserved_cost_usd is not None:
+            booked = (score.booked_cost_usd or 0.0) + score.reserved_cost_usd
+        now = self.work.clock()
+        self._count(self.work.scores.fail(score.score_id, batch.owner, failure, now, booked))
+
+    def _end_if_done(self, batch: JudgeBatch, score: Score, conversation: Conversation) -> None:
+        outcome = conversation.outcome()
+        if outcome is not None:
+            self._count(self.work.end(score.score_id, batch.owner, outcome))
+
+    def _count(self, ended: Score) -> None:
+        self.work.report.candidates += 1
+        self.work.report.count_ended(ended)
+
+    def _waiting(self, batch: JudgeBatch, result: BatchResult) -> Score | None:
+        """Return the scoring of a result if it still waits for it in this batch."""
+        try:
+            score = self.work.scores.get(result.score_id)
+        except UnknownScoreError:
+            return None
+        is_ours = score.is_open and score.lease_owner == batch.owner
+        is_new = all(each.turn != result.turn for each in score.turn_log)
+        return score if is_ours and is_new else None
+
+    def _conversation(self, score: Score) -> Conversation | None:
+        """Return the conversation of a scoring; its outcome does not depend on the prompts.
+
+        ``None`` if its rubric has changed: the next run ends it with that reason.
+        """
+        plans = self.work.plans
+        key = (score.judge_profile_id, score.judge_profile_version)
+        plan = plans.by_version.get(key, plans.default)
+        setup = plan.setup
+        if (*key, score.prompt_hash) != (
+            setup.profile_id,
+            setup.profile_version,
+            setup.prompt_hash,
+        ):
+            return None
+        return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
+
+
+def _call_error(result: BatchResult) -> JudgeCallError:
+    body = result.body
+    error = body.get("error") if isinstance(body, dict) else None
+    return status_error(result.status or 0, error or body, None, None)
+
+
+def _open_turns(conversation: Conversation) -> list[str]:
+    return [each.turn for each in conversation.open_requests()]
+
+
+def _tokens(turn: LoggedTurn) -> tuple[int, int, int]:
+    return (turn.input_tokens or 0, turn.cached_tokens or 0, turn.output_tokens or 0)

@@ -1,0 +1,267 @@
+"""Submission of batches: the open requests of many sessions in one file.
+
+The order of the steps makes every one of them safe to interrupt: the batch is in the ledger before
+its scorings are leased to it, and it is ``submitting`` there before it is created at the provider.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from evaluation_pipelines.judging.batch.work import BatchWork
+from evaluation_pipelines.judging.domain.batch.requests import (
+    MAX_BYTES,
+    MAX_REQUESTS,
+    batch_owner,
+    request_line,
+)
+from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging.domain.budget.pricing import worst_case_usd
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, Limit
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError
+from evaluation_pipelines.judging.endpoint.client import request_body
+from evaluation_pipelines.judging.endpoint.configured import call_limits
+from evaluation_pipelines.judging.find_due import Candidate
+from evaluation_pipelines.judging.ledger.errors import (
+    DayBudgetReachedError,
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    ScoringOpenError,
+)
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, PromptFacts
+from evaluation_pipelines.judging.runner.prompt_input import (
+    PromptFailure,
+    PromptInput,
+    produce_prompts,
+)
+from evaluation_pipelines.judging.runner.run_report import LeftOpenReason
+from evaluation_pipelines.times import to_us
+
+LEASE_SECONDS = 90 * 24 * 3600.0
+"""A scoring is released when its batch has ended. A lease that expires earlier would allow another
+run to send its request again; this one is for batches that are never collected at all."""
+
+_MAX_REFUSALS = 20
+_RENEW_EVERY = 100
+_TAKEN = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of requests for one model, and the batch that it becomes."""
+
+    batch_id: str
+    model: str
+    path: Path
+    content: BinaryIO
+    requests: int = 0
+    size: int = 0
+    sessions: set[str] = field(default_factory=set)
+
+    def has_room(self, lines: Sequence[bytes]) -> bool:
+        """Return whether the lines still fit."""
+        more = sum(map(len, lines))
+        return self.requests + len(lines) <= MAX_REQUESTS and self.size + more <= MAX_BYTES
+
+
+class Submission:
+    """Submits candidates of one run."""
+
+    def __init__(self, work: BatchWork, budget: Budget, triggered_by: str, folder: Path) -> None:
+        self.work, self.budget, self.triggered_by = work, budget, triggered_by
+        self._folder = folder
+        self._files: dict[str, _File] = {}
+        self._refusals = 0
+
+    async def submit(self, candidates: Sequence[Candidate]) -> None:
+        """Send the open requests of ``candidates``; end those that have all their replies.
+
+        Those that do not fit into the budget are deferred.
+        """
+        report, settings, handled = self.work.report, self.work.stores.settings, 0
+        async for prompt in produce_prompts(self.work.stores.lake, settings, candidates):
+            if report.stop_reason is not None:
+                break
+            handled += 1
+            if isinstance(prompt, PromptInput):
+                self._add(prompt)
+            else:
+                self._count_prompt_failure(prompt)
+            if handled % _RENEW_EVERY == 0:
+                self._renew()
+        for file in list(self._files.values()):
+            self._send(file)
+        if rest := len(candidates) - handled:
+            report.deferred["run_stopped"] += rest
+
+    def abandon(self) -> None:
+        """Release the scorings of the files that were not sent; after an error or interruption."""
+        for file in list(self._files.values()):
+            self._drop(file, "the run ended before it was sent")
+
+    def _add(self, prompt: PromptInput) -> None:
+        """Add the open requests of a session to the file of its model."""
+        settings, score_id = self.work.stores.settings, prompt.score_id
+        model = prompt.candidate.plan.setup.model
+        requests = prompt.conversation.open_requests()
+        if not requests:
+            self._end(prompt)
+            return
+        limits = call_limits(settings)
+        lines = [
+            request_line(score_id, each.turn, request_body(model, each.messages, limits))
+            for each in requests
+        ]
+        calls = prompt.remaining_calls(settings.judge_max_output_tokens)
+        most = worst_case_usd((*calls.now, *calls.later), self.work.price(model))
+        reservation = self.budget.admit(most)
+        if isinstance(reservation, Deferred):
+            self._count_refusal(reservation)
+            return
+        file = self._file(model, lines)
+        money = None
+        if most is not None:
+            # Reserved, not booked: it is free again if the batch is never created.
+            money = DayReservation(0.0, most, settings.judge_max_cost_per_day_usd)
+        lease = Lease(batch_owner(file.batch_id), LEASE_SECONDS)
+        try:
+            self._create_or_claim(prompt.candidate, score_id, lease, prompt.facts, money)
+        except DayBudgetReachedError as error:
+            reservation.close()
+            self._count_refusal(error.refused)
+            return
+        except _TAKEN:
+            reservation.close()
+            self.work.report.taken_by_another_run += 1
+            return
+        self._refusals = 0
+        file.content.writelines(lines)
+        file.requests += len(lines)
+        file.size += sum(map(len, lines))
+        file.sessions.add(score_id)
+
+    def _file(self, model: str, lines: Sequence[bytes]) -> _File:
+        """Return the file of a model that has room; one that is full is sent."""
+        file = self._files.get(model)
+        if file is not None and not file.has_room(lines):
+            self._send(file)
+            file = None
+        if file is None:
+            batch_id = str(uuid4())
+            self.work.batches.begin(batch_id, model, self.work.lease, self.work.clock())
+            path = self._folder / f"{batch_id}.jsonl"
+            file = self._files[model] = _File(batch_id, model, path, path.open("wb"))
+        return file
+
+    def _send(self, file: _File) -> None:
+        """Upload a file and create its batch."""
+        work, store = self.work, self.work.batches
+        file.content.close()
+        if not file.requests:
+            self._drop(file, "nothing was left to send")
+            return
+        try:
+            file_id = work.api.upload(file.path, file.batch_id)
+            now = work.clock()
+            store.renew(file.batch_id, work.lease, now)
+            facts = {"input_file_id": file_id, "requests": file.requests}
+            begun = {"state": "submitting", "submitting_at_us": to_us(now)}
+            store.change(file.batch_id, work.lease, **facts, **begun)
+            self._files.pop(file.model)  # from here on it may exist, whatever happens
+            created = work.api.create(file_id, file.batch_id)
+            store.note_submitted(file.batch_id, work.lease, created, work.clock())
+        except BatchApiError as error:
+            self._count_unsent(file, error)
+        else:
+            work.report.batches += 1
+            work.report.submitted += len(file.sessions)
+        file.path.unlink(missing_ok=True)
+        store.release(file.batch_id, work.lease)
+
+    def _count_unsent(self, file: _File, error: BatchApiError) -> None:
+        """Stop the run; without an answer the next run finds out whether the batch exists."""
+        reason = f"no batch was created: {error.reason}"
+        if error.is_refused or file.model in self._files:
+            self._drop(file, error.reason)
+        else:
+            reason = f"the next run finds out whether a batch was created: {error.reason}"
+        self.work.report.stop_reason = reason
+        self.work.report.deferred[LeftOpenReason.ENDPOINT_DOWN] += len(file.sessions)
+
+    def _drop(self, file: _File, reason: str) -> None:
+        """Release the scorings of a file that certainly became no batch."""
+        work, batch_id = self.work, file.batch_id
+        file.content.close()
+        file.path.unlink(missing_ok=True)
+        self._files.pop(file.model, None)
+        work.release(batch_owner(batch_id))
+        ended = {"ended_at_us": to_us(work.clock()), "error_message": reason}
+        try:
+            work.api.delete_uploads(batch_id)
+            work.batches.change(batch_id, work.lease, state="discarded", **ended)
+        except BatchApiError:  # the next run deletes the upload
+            work.batches.change(batch_id, work.lease, state="preparing", error_message=reason)
+        work.batches.release(batch_id, work.lease)
+
+    def _end(self, prompt: PromptInput) -> None:
+        """End a scoring that has all its replies."""
+        outcome, score_id, work = prompt.conversation.outcome(), prompt.score_id, self.work
+        try:
+            self._create_or_claim(prompt.candidate, score_id, work.lease, prompt.facts, None)
+            if outcome is not None:
+                work.report.count_ended(work.end(score_id, work.lease.owner, outcome))
+        except _TAKEN:
+            work.report.taken_by_another_run += 1
+
+    def _count_prompt_failure(self, failed: PromptFailure) -> None:
+        report, candidate, work = self.work.report, failed.candidate, self.work
+        match failed.kind:
+            case "unreadable":
+                report.unreadable[candidate.window.session_date] = failed.reason
+                report.count_deferred("unreadable", failed.reason)
+            case "changed":
+                report.changed += 1
+            case "unusable":
+                unfinished, lease = candidate.unfinished, work.lease
+                score_id = str(uuid4()) if unfinished is None else unfinished.score_id
+                failure = Failure(failed.reason, unfinished is not None)
+                try:
+                    self._create_or_claim(candidate, score_id, lease, None, None)
+                    now = work.clock()
+                    report.count_ended(work.scores.fail(score_id, lease.owner, failure, now))
+                except _TAKEN:
+                    report.taken_by_another_run += 1
+
+    def _create_or_claim(
+        self,
+        candidate: Candidate,
+        score_id: str,
+        lease: Lease,
+        facts: PromptFacts | None,
+        money: DayReservation | None,
+    ) -> None:
+        scores, now = self.work.scores, self.work.clock()
+        if candidate.unfinished is None:
+            new = candidate.new_score(score_id, self.triggered_by)
+            scores.create(new, now, lease, facts, money)
+        else:
+            scores.claim(score_id, lease, now, facts, money)
+
+    def _count_refusal(self, refused: Deferred) -> None:
+        self.work.report.count_deferred(refused.limit, refused.reason)
+        self._refusals += 1
+        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
+        if is_final or self._refusals >= _MAX_REFUSALS:
+            self.work.report.stop_reason = self.work.report.explanations[refused.limit]
+
+    def _renew(self) -> None:
+        for each in self._files.values():
+            self.work.batches.renew(each.batch_id, self.work.lease, self.work.clock())
+
+
+def temporary_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Return a private folder for the files until they are sent."""
+    return tempfile.TemporaryDirectory(prefix="judge-batches-")

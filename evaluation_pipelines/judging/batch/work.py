@@ -1,0 +1,65 @@
+"""Resources of the work on batches, shared by submission and collection."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from evaluation_pipelines.judging.domain.batch.price import BatchPrice
+from evaluation_pipelines.judging.domain.budget.pricing import Pricing
+from evaluation_pipelines.judging.domain.conversation import FailedConversation, Judgment
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
+from evaluation_pipelines.judging.endpoint.configured import judge_pricing
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import Plans
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.session_scoring import score_result
+from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.storage.stores import Stores
+
+
+@dataclass(slots=True)
+class BatchWork:
+    """Stores, endpoint, clock and report of one run; ``lease`` is on the batches it works on."""
+
+    stores: Stores
+    plans: Plans
+    api: BatchApi
+    clock: Callable[[], datetime]
+    report: JudgeReport = field(default_factory=JudgeReport)
+    lease: Lease = field(init=False)
+    batches: BatchStore = field(init=False)
+    scores: ScoreStore = field(init=False)
+    _prices: dict[str, Pricing] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lease = Lease(new_owner(), self.stores.settings.judge_lease_seconds)
+        self.batches = BatchStore(self.stores.ledger)
+        self.scores = ScoreStore(self.stores.ledger)
+
+    def price(self, model: str) -> Pricing:
+        """Return the price of requests to a model in a batch."""
+        if model not in self._prices:
+            settings = self.stores.settings
+            direct = judge_pricing(settings, model, self.clock())
+            self._prices[model] = BatchPrice(direct, settings.judge_batch_price_factor)
+        return self._prices[model]
+
+    def end(self, score_id: str, owner: str, outcome: Judgment | FailedConversation) -> Score:
+        """Complete a scoring, or mark it as failed. Raises as ``ScoreStore.complete``."""
+        if isinstance(outcome, Judgment):
+            return self.scores.complete(score_id, owner, score_result(outcome), self.clock())
+        failure = Failure(outcome.reason, outcome.retriable)
+        return self.scores.fail(score_id, owner, failure, self.clock())
+
+    def release(self, owner: str) -> None:
+        """Release the scorings of a batch: they are due, with the replies that they have."""
+        self.scores.release(owner)
+
+
+def body_bytes(body: object) -> bytes:
+    """Return a decoded body as the bytes that ``read_completion`` parses."""
+    return json.dumps(body).encode()

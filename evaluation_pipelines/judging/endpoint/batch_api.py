@@ -1,0 +1,204 @@
+"""Routes for files and batches of an OpenAI-compatible endpoint, through the ``openai`` library."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from evaluation_pipelines.judging.domain.batch.requests import ENDPOINT
+from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
+from evaluation_pipelines.settings.judging import JudgeEndpoint
+
+if TYPE_CHECKING:
+    from openai.types import Batch
+
+_MARK = "evaluation_batch"
+"""Key of the metadata by which a batch is found again."""
+
+_ENDED = frozenset(("completed", "failed", "expired", "cancelled"))
+_NO_ROUTE = frozenset((404, 405, 501))
+_RETRIED = frozenset((408, 409, 429))
+
+
+class BatchApiError(Exception):
+    """A request to the routes of batches failed.
+
+    Attributes:
+        reason: A sentence for users.
+        is_refused: True if the endpoint refused it, so that it certainly had no effect.
+        is_missing: True if the endpoint does not know the route or the object.
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool, is_missing: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_refused = is_refused
+        self.is_missing = is_missing
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBatch:
+    """A batch as the provider has it.
+
+    Attributes:
+        id: Its id at the provider.
+        status: Its status there.
+        input_file_id, output_file_id, error_file_id: Its files; ``None`` if there is none.
+        completed, failed: Number of requests.
+        expires_at: Seconds since 1970 after which it is given up; ``None`` if not reported.
+        errors: Why the whole batch failed; empty if it did not.
+    """
+
+    id: str
+    status: str
+    input_file_id: str | None
+    output_file_id: str | None
+    error_file_id: str | None
+    completed: int
+    failed: int
+    expires_at: int | None
+    errors: str
+
+    @property
+    def has_ended(self) -> bool:
+        """True if nothing more will come."""
+        return self.status in _ENDED
+
+
+class BatchApi:
+    """Files and batches of one endpoint; use as ``with``."""
+
+    def __init__(self, endpoint: JudgeEndpoint, timeout_s: float) -> None:
+        """Configure the client; ``timeout_s`` limits each read and write of a request."""
+        import openai  # takes longer than the rest of the command line's start
+
+        key = None if endpoint.api_key is None else endpoint.api_key.get_secret_value()
+        self._secret = key
+        # A request to create something is never repeated here: its answer may be lost.
+        self._client = openai.OpenAI(
+            base_url=endpoint.base_url, api_key=key or "none", max_retries=0, timeout=timeout_s
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    def check(self) -> None:
+        """Raise an error if the endpoint has no routes for batches.
+
+        Raises:
+            BatchApiError: The endpoint has none, or it cannot be reached.
+        """
+        try:
+            with self._errors():
+                self._client.batches.list(limit=1)
+        except BatchApiError as error:
+            if not error.is_missing:
+                raise
+            raise BatchApiError(
+                f"the endpoint has no Batch API ({error.reason}): set EVAL_JUDGE_MODE=direct, or "
+                "OPENAI_BASE_URL to an endpoint that has one",
+                is_refused=True,
+                is_missing=True,
+            ) from None
+
+    def upload(self, path: Path, batch_id: str) -> str:
+        """Upload a file of requests and return its id."""
+        with self._errors(), path.open("rb") as content:
+            file = self._client.files.create(file=(_file_name(batch_id), content), purpose="batch")
+            return file.id
+
+    def create(self, file_id: str, batch_id: str) -> ProviderBatch:
+        """Create a batch of an uploaded file."""
+        with self._errors():
+            created = self._client.batches.create(
+                input_file_id=file_id,
+                endpoint=ENDPOINT,
+                completion_window="24h",
+                metadata={_MARK: batch_id},
+            )
+            return _batch(created)
+
+    def retrieve(self, provider_batch_id: str) -> ProviderBatch:
+        """Return the current state of a batch."""
+        with self._errors():
+            return _batch(self._client.batches.retrieve(provider_batch_id))
+
+    def find(self, batch_id: str) -> ProviderBatch | None:
+        """Return the batch that was created for ``batch_id``; ``None`` if there is none."""
+        with self._errors():
+            for each in self._client.batches.list(limit=100):
+                if (each.metadata or {}).get(_MARK) == batch_id:
+                    return _batch(each)
+        return None
+
+    def lines(self, file_id: str) -> Iterator[str]:
+        """Yield the lines of a file."""
+        with self._errors(), self._client.files.with_streaming_response.content(file_id) as answer:
+            yield from answer.iter_lines()
+
+    def delete(self, file_id: str) -> None:
+        """Delete a file; one that is gone already is fine."""
+        try:
+            with self._errors():
+                self._client.files.delete(file_id)
+        except BatchApiError as error:
+            if not error.is_missing:
+                raise
+
+    def delete_uploads(self, batch_id: str) -> None:
+        """Delete the files that were uploaded for ``batch_id``: a batch of them cannot run."""
+        with self._errors():
+            name = _file_name(batch_id)
+            found = [
+                each.id
+                for each in self._client.files.list(purpose="batch")
+                if each.filename == name
+            ]
+        for file_id in found:
+            self.delete(file_id)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        import openai
+
+        try:
+            yield
+        except openai.APIStatusError as error:
+            status = error.status_code
+            reason = status_error(status, error.body, None, self._secret).reason
+            is_refused = 400 <= status < 500 and status not in _RETRIED
+            raise BatchApiError(
+                reason, is_refused=is_refused or status == 501, is_missing=status in _NO_ROUTE
+            ) from None
+        except (openai.OpenAIError, OSError, ValueError, TypeError, AttributeError) as error:
+            why = one_line_excerpt(str(error.__cause__ or error), self._secret)
+            raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
+
+
+def _file_name(batch_id: str) -> str:
+    return f"evaluation-{batch_id}.jsonl"
+
+
+def _batch(batch: "Batch") -> ProviderBatch:
+    counts: Any = batch.request_counts
+    errors = [
+        each.message or each.code or "" for each in (batch.errors and batch.errors.data) or ()
+    ]
+    return ProviderBatch(
+        *(batch.id, batch.status, batch.input_file_id or None),
+        *(batch.output_file_id, batch.error_file_id),
+        completed=counts.completed if counts else 0,
+        failed=counts.failed if counts else 0,
+        expires_at=batch.expires_at,
+        errors=one_line_excerpt("; ".join(filter(None, errors))),
+    )

@@ -1,0 +1,78 @@
+"""Judge runs in batch mode, with a scripted endpoint and a simulated time."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from evaluation_pipelines.judging.batch.batch_run import BatchRun
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+
+# What differs between two scorings of the same replies: ids, times, and the price.
+_OF_A_RUN = frozenset(
+    "score_id scored_at_us started_at_us completed_at_us booked_at_us latency_ms "
+    "judge_cost_usd booked_cost_usd turn_log".split()
+)
+
+
+@dataclass
+class Batched(Judged):
+    """A workplace in batch mode."""
+
+    endpoint: JudgeEndpoint | None = None
+
+    def land(self, *names: str) -> None:
+        """Add sessions with these names."""
+        lines = (session_with_texts(name, 60 * n) for n, name in enumerate(names))
+        fill(self.workplace, *lines)
+
+    def advance(self, *, only_continue: bool = False, **request: Any) -> JudgeReport:
+        """Run once; ``request`` has fields of ``RunRequest``."""
+        stores = self.workplace.stores
+        plans = load_plans(stores, self.now)
+        run_request = RunRequest(**{"triggered_by": "tests", **request})
+        run = BatchRun(stores, plans, run_request, lambda: self.now)
+        run.only_continue = only_continue
+        return run.run(stores.lake.partitions(AGENT_SESSIONS))
+
+    def finish(self, status: str = "completed", answered: int | None = None) -> JudgeReport:
+        """End the batches at the provider, and run once, an hour later."""
+        assert self.endpoint is not None
+        self.endpoint.batches.finish(status, answered)
+        self.now += timedelta(hours=1)
+        return self.advance()
+
+    def states(self) -> list[str]:
+        """Return the states of all batches, oldest first."""
+        return [each.state for each in BatchStore(self.workplace.ledger).newest(99)][::-1]
+
+    def all_scores(self) -> list[Score]:
+        """Return all scorings, by session."""
+        scores = ScoreStore(self.workplace.ledger)
+        found = [each for day in scores.dates() for each in scores.on_date(day)]
+        return sorted(found, key=lambda each: (each.session_key, each.scored_at_us))
+
+
+def comparable(score: Score) -> Mapping[str, object]:
+    """Return what two scorings with the same replies have in common."""
+    fields = {name: getattr(score, name) for name in score.__slots__ if name not in _OF_A_RUN}
+    turns = [(each.turn, each.text, each.finish_reason) for each in score.turn_log]
+    return {**fields, "turns": turns}
+
+
+@contextmanager
+def open_batched(folder: Path, endpoint: JudgeEndpoint, **settings: Any) -> Iterator[Batched]:
+    """Open a workplace in batch mode."""
+    given = {"judge_mode": "batch", **settings}
+    with open_judged(folder, endpoint.base_url, **given) as judged:
+        yield Batched(judged.workplace, judged.now, endpoint)

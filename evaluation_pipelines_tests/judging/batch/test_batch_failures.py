@@ -1,0 +1,286 @@
+"""Failures of batches: what came counts, the rest is due, and no request is sent twice."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines_tests.judge_batches import lost
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import Scripted, garbage, http_error
+from evaluation_pipelines_tests.judging.batch.batched import Batched
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., None]:
+    """Return a function that runs until a step is reached, as if the process was killed there.
+
+    Nothing is released afterwards: the leases are those of a process that has ended.
+    """
+
+    def run(owner: type, name: str, *, after: bool = False) -> None:
+        step = getattr(owner, name)
+
+        def killed(*args: object, **kwargs: object) -> None:
+            if after:
+                step(*args, **kwargs)
+            raise KilledError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, killed)
+            # What would run after a signal, but not after a kill.
+            patched.setattr(BatchStore, "release", lambda *_: None)
+            patched.setattr(
+                "evaluation_pipelines.judging.batch.submit.Submission.abandon", lambda _: None
+            )
+            patched.setattr(
+                "evaluation_pipelines.judging.batch.work.new_owner", lambda: "elsewhere:1:killed"
+            )
+            with pytest.raises(KilledError):
+                batched.advance()
+        batched.now += timedelta(seconds=batched.workplace.settings.judge_lease_seconds + 1)
+
+    return run
+
+
+def finish_all(batched: Batched) -> None:
+    """Run until all batches have ended, and assert that each session has one score."""
+    for _ in range(3):
+        batched.finish()
+    scores = batched.all_scores()
+    assert {each.status for each in scores} == {"completed"}
+    assert len({each.session_key for each in scores}) == len(scores)
+    assert batched.endpoint is not None
+    assert set(batched.endpoint.batches.sent.values()) == {1}
+    assert batched.endpoint.batches.files == {}
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after", "sent"),
+    [
+        (ScoreStore, "create", True, 0),  # one scoring is leased, its batch is not sent
+        (BatchApi, "upload", False, 0),
+        (BatchApi, "upload", True, 0),
+        (BatchApi, "create", False, 0),
+        (BatchApi, "create", True, 2),  # it exists, and the ledger does not know
+        (BatchStore, "note_submitted", False, 2),
+        (BatchStore, "note_submitted", True, 2),
+    ],
+)
+def test_a_kill_during_submission_loses_and_repeats_nothing(
+    batched: Batched,
+    judge: JudgeEndpoint,
+    kill: Callable[..., None],
+    owner: type,
+    name: str,
+    after: bool,
+    sent: int,
+) -> None:
+    batched.land("s1", "s2")
+    kill(owner, name, after=after)
+    assert len(judge.batches.sent) == sent
+
+    report = batched.advance()
+    if sent:
+        assert report.submitted == 0
+    finish_all(batched)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after"),
+    [
+        (BatchApi, "lines", False),
+        (ScoreStore, "log_turns", True),  # one reply is stored
+        (BatchApi, "delete", False),
+        (BatchApi, "delete", True),
+    ],
+)
+def test_a_kill_during_collection_loses_and_repeats_nothing(
+    batched: Batched,
+    judge: JudgeEndpoint,
+    kill: Callable[..., None],
+    owner: type,
+    name: str,
+    after: bool,
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.batches.finish()
+    kill(owner, name, after=after)
+
+    batched.advance()
+    finish_all(batched)
+    assert {len(each.turn_log) for each in batched.all_scores()} == {2}
+
+
+def test_two_runs_at_once_share_the_work(
+    batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batched.land("s1", "s2")
+    upload, reports = BatchApi.upload, []
+
+    def interrupted(api: BatchApi, *args: object) -> str:
+        monkeypatch.setattr(BatchApi, "upload", upload)
+        reports.append(batched.advance())  # another run, while this one is at work
+        return upload(api, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BatchApi, "upload", interrupted)
+    assert batched.advance().submitted == 2
+    assert reports[0].submitted == 0
+    judge.batches.finish()
+    lines = BatchApi.lines
+
+    def collected_twice(api: BatchApi, file_id: str) -> object:
+        monkeypatch.setattr(BatchApi, "lines", lines)
+        reports.append(batched.advance())
+        return lines(api, file_id)
+
+    monkeypatch.setattr(BatchApi, "lines", collected_twice)
+    assert batched.advance().calls == 2
+    assert reports[1].calls == 0
+    finish_all(batched)
+
+
+@pytest.mark.parametrize("status", ["expired", "cancelled", "completed"])
+def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
+    batched: Batched, judge: JudgeEndpoint, status: str
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance()
+    report = batched.finish(status, answered=1)
+    assert (report.calls, report.submitted) == (1, 3)  # one second turn, two first turns again
+    assert [each["custom_id"].partition(":")[2] for each in judge.batches.requests()[3:]] == [
+        *("missing-tools", "score-1", "score-1")
+    ] or len(judge.batches.requests()) == 6
+    assert {each.attempt for each in batched.all_scores()} == {1}
+    batched.finish()
+    assert len(batched.finish().totals) >= 1
+    assert {each.status for each in batched.all_scores()} == {"completed"}
+
+
+def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.batches.fail("the enqueued token limit is reached")
+    report = batched.advance()
+    assert report.is_endpoint_down
+    assert "enqueued token limit" in report.summary()
+    assert report.submitted == 0  # not sent again by the run that has seen it fail
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+    assert batched.advance().submitted == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (http_error(401, "wrong key"), "401"),
+        (http_error(400, "temperature is not supported"), "temperature is not supported"),
+    ],
+)
+def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
+    batched: Batched, judge: JudgeEndpoint, answer: Scripted, reason: str
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.always(answer)
+    report = batched.finish()
+    assert report.is_endpoint_down
+    assert reason in report.summary()
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+
+
+def test_a_request_that_failed_at_the_provider_is_due_again_later(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.script_turn("score", http_error(500, "oops"), garbage())
+    batched.finish()
+    assert [(each.status, each.retriable) for each in batched.all_scores()] == [
+        ("failed", True),
+        ("failed", True),
+    ]
+    assert batched.advance().submitted == 0
+    batched.now += timedelta(hours=21)
+    assert batched.advance().submitted == 2
+
+
+def test_an_endpoint_without_batches_is_named_and_nothing_is_created(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.enabled = False
+    batched.land("s1", "s2")
+    report = batched.advance()
+    assert report.is_endpoint_down
+    assert report.deferred.total() == 2
+    assert "set EVAL_JUDGE_MODE=direct" in report.summary()
+    assert (batched.all_scores(), batched.states()) == ([], [])
+
+
+@pytest.mark.parametrize("route", ["upload", "create"])
+def test_a_refused_upload_or_batch_leaves_sessions_due(
+    batched: Batched, judge: JudgeEndpoint, route: str
+) -> None:
+    batched.land("s1")
+    judge.batches.script(route, http_error(400, "billing limit"))
+    report = batched.advance()
+    assert report.is_endpoint_down
+    assert "billing limit" in report.summary()
+    assert judge.batches.files == {}
+    assert batched.states() == ["discarded"]
+    finish_all(batched)
+
+
+@pytest.mark.parametrize("answer", [http_error(500, "oops"), lost(), http_error(429, "slow")])
+@pytest.mark.parametrize("created", [False, True])
+def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
+    batched: Batched, judge: JudgeEndpoint, answer: Scripted, created: bool
+) -> None:
+    batched.land("s1")
+    judge.batches.script("create", answer, after=created)
+    report = batched.advance()
+    assert "the next run finds out" in report.summary()
+    assert batched.states() == ["submitting"]
+    batched.advance()
+    assert batched.states() == ["submitted" if created else "submitting"]
+    batched.now += timedelta(minutes=11)  # it would be listed by now
+    batched.advance()
+    assert batched.states() == (["submitted"] if created else ["discarded", "submitted"])
+    finish_all(batched)
+
+
+@pytest.mark.parametrize("route", ["retrieve", "content", "delete"])
+@pytest.mark.parametrize("answer", [http_error(500), lost(), garbage()])
+def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
+    batched: Batched, judge: JudgeEndpoint, route: str, answer: Scripted
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.script(route, answer)
+    batched.finish()
+    finish_all(batched)
+
+
+def test_results_that_belong_to_no_waiting_request_are_ignored(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.finish()
+    (batch,) = judge.batches.batches.values()
+    output = judge.batches.files[batch["output_file_id"]]
+    stranger = output.replace(b'"custom_id": "', b'"custom_id": "00')
+    judge.batches.files[batch["output_file_id"]] = b"".join(
+        [b"not json\n", b'{"custom_id": 5}\n', b'{"custom_id": "x"}\n', stranger, output, output]
+    )
+    assert batched.advance().calls == 1
+    finish_all(batched)

@@ -1,0 +1,244 @@
+"""Batches from submission to the ledger, with a working endpoint."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.judging.batch import submit
+from evaluation_pipelines.judging.judge import judge_session
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
+    cut_by_length,
+    http_error,
+    refuses,
+    says,
+    score_reply,
+)
+from evaluation_pipelines_tests.judged import fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.judging.batch.batched import Batched, comparable, open_batched
+from evaluation_pipelines_tests.otlp_builders import claude, line
+
+
+def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoint) -> None:
+    batched.land("s1", "s2", "s3")
+
+    first = batched.advance()
+    assert (first.submitted, first.batches, first.totals) == (3, 1, [])
+    assert judge.requests == []
+    waiting = batched.score("s1#baseline-1")
+    assert waiting.is_open
+    custom_ids = {each["custom_id"] for each in judge.batches.requests()}
+    assert custom_ids == {f"{each.score_id}:score-1" for each in batched.all_scores()}
+    assert batched.advance().submitted == 0  # they wait
+
+    second = batched.finish()
+    assert (second.calls, second.submitted, second.batches) == (3, 3, 1)
+    third = batched.finish()
+    assert (len(third.totals), third.candidates, third.calls) == (3, 3, 3)
+    assert {each.status for each in batched.all_scores()} == {"completed"}
+    assert set(judge.batches.sent.values()) == {1}
+    assert len(judge.batches.sent) == 6
+    assert judge.batches.files == {}
+    assert batched.states() == ["closed", "closed"]
+    assert batched.advance().summary() == "nothing is due"
+
+
+SCRIPTS: list[list[tuple[str, Scripted]]] = [
+    [],
+    [("score", says("Rather good, 64."))],  # a reminder is needed
+    [("score", says("64?")), ("reminder", says("Rather."))],  # and does not help
+    [("score", replace(refuses(), text="No."))],
+    [("score", cut_by_length())],
+    [("score", http_error(400, "maximum context length"))],
+    [("missing-tools", http_error(400, "content_filter", "content_filter"))],
+    [("missing-tools", says(""))],
+]
+
+
+def test_the_results_are_those_of_direct_mode_for_the_same_replies(
+    batched: Batched, judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    names = [f"s{n}" for n in range(len(SCRIPTS))]
+    with (
+        open_judge_endpoint() as other,
+        open_judged(tmp_path / "direct", other.base_url, judge_concurrency=1) as direct,
+    ):
+        for each in (judge, other):  # the usual replies depend on the id of the scoring
+            each.always(says(score_reply(64)), "score")
+            each.always(says(score_reply(64)), "reminder")
+        for name, script in zip(names, SCRIPTS, strict=True):
+            session = session_with_texts(name)
+            for turn, answer in script:
+                judge.script_turn(turn, answer)
+                other.script_turn(turn, answer)
+            fill(batched.workplace, session)
+            fill(direct.workplace, session)
+            batched.advance()
+            for _ in range(3):
+                batched.finish()
+            direct.now = batched.now
+            direct.run()
+            (ours,), (theirs,) = (each.scores(f"{name}#baseline-1") for each in (batched, direct))
+            assert comparable(ours) == comparable(theirs), script
+    assert set(judge.batches.sent.values()) == {1}
+
+
+def test_samples_of_a_session_are_requests_of_one_batch(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    judge.script_turn("score", *(says(score_reply(total)) for total in (70, 60, 64)))
+    with open_batched(tmp_path, judge, judge_samples=3) as batched:
+        batched.land("s1")
+        batched.advance()
+        assert len(judge.batches.requests()) == 3
+        batched.finish()
+        report = batched.finish()
+    assert report.totals == [64]
+    assert len(judge.batches.batches) == 2
+
+
+def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) -> None:
+    batched.land("s1")
+    batched.advance()
+    waiting = batched.score("s1#baseline-1")
+    assert waiting.booked_cost_usd == 0
+    # Two turns with at most 1000 output tokens at 10 USD a million, half price: more than a cent.
+    assert waiting.reserved_cost_usd is not None
+    assert 0.01 < waiting.reserved_cost_usd < 0.02
+    batched.finish()
+    batched.finish()
+    score = batched.score("s1#baseline-1")
+    tokens = (score.input_tokens or 0) + (score.cached_tokens or 0), score.output_tokens or 0
+    cost = (tokens[0] / 1e6 + tokens[1] / 1e5) / 2
+    assert score.judge_cost_usd == pytest.approx(cost)
+    assert score.booked_cost_usd == pytest.approx(cost)
+    assert score.reserved_cost_usd is None
+
+
+def test_what_does_not_fit_into_the_budget_is_deferred(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    with open_batched(tmp_path, judge, judge_max_cost_per_day_usd=0.02) as batched:
+        batched.land("s1", "s2", "s3")
+        report = batched.advance()
+        assert (report.submitted, dict(report.deferred)) == (1, {"max_cost_of_day": 2})
+        # The reservation counts for the day on which its batch is polled.
+        batched.now += timedelta(days=1)
+        assert dict(batched.advance().deferred) == {"max_cost_of_day": 2}
+        batched.finish()
+        report = batched.finish()  # actual costs are lower than what was reserved
+        assert report.submitted == 1
+    with open_batched(tmp_path / "2", judge) as batched:
+        batched.land("s1", "s2", "s3")
+        assert dict(batched.advance(max_sessions=2).deferred) == {"max_sessions": 1}
+        assert len(batched.all_scores()) == 2
+
+
+def test_a_model_without_a_price_is_refused_under_a_limit(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    unknown = {"judge_input_usd_per_mtok": None, "judge_output_usd_per_mtok": None}
+    with open_batched(tmp_path, judge, judge_max_cost_usd=1.0, **unknown) as batched:
+        batched.land("s1")
+        report = batched.advance()
+    assert dict(report.deferred) == {"unknown_price": 1}
+    assert judge.batches.batches == {}
+
+
+def test_files_are_full_at_their_limits(
+    batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batched.land("s1", "s2", "s3", "s4", "s5")
+    monkeypatch.setattr(submit, "MAX_REQUESTS", 2)
+    report = batched.advance()
+    assert (report.submitted, report.batches) == (5, 3)
+    assert [len(each["requests"]) for each in judge.batches.batches.values()] == [2, 2, 1]
+    batched.finish()
+    assert len(batched.finish().totals) == 5
+
+    batched.land("t1", "t2")
+    monkeypatch.setattr(submit, "MAX_REQUESTS", 100)
+    monkeypatch.setattr(submit, "MAX_BYTES", 1)  # a larger session has a file of its own
+    assert batched.advance().batches == 2
+
+
+def test_a_session_that_continues_is_scored_anew(batched: Batched) -> None:
+    batched.land("s1")
+    batched.advance()
+    more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
+    fill(batched.workplace, line(more))
+
+    report = batched.finish()  # its first reply is of no use now
+    assert dict(report.discarded) == {"the session has changed since": 1}
+    assert batched.advance().submitted == 1
+    batched.finish()
+    batched.finish()
+    before, after = batched.scores("s1#baseline-1")
+    assert (before.status, after.status) == ("failed", "completed")
+    assert before.content_hash != after.content_hash
+
+
+def test_a_session_that_continues_during_its_last_turn_keeps_its_score(batched: Batched) -> None:
+    batched.land("s1")
+    batched.advance()
+    batched.finish()
+    more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
+    fill(batched.workplace, line(more))
+    report = batched.finish()
+    assert (len(report.totals), report.submitted) == (1, 1)
+
+
+def test_a_request_for_one_session_is_judged_directly(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3")
+    stores = batched.workplace.stores
+    plans = load_plans(stores, batched.now)
+    request = RunRequest("ada")
+    clock = lambda: batched.now  # noqa: E731
+    result, _ = judge_session(stores, plans, SessionQuery("s1"), request, force=False, clock=clock)
+    assert result.score is not None
+    assert result.score.status == "completed"
+    request_score(stores, plans, SessionQuery("s2"), "ada", batched.now, force=False)
+
+    report = batched.advance()
+    assert (len(report.totals), report.submitted) == (1, 1)
+    assert judge.turns() == ["score", "missing-tools"] * 2
+    # s3 waits in a batch: the answer comes at once.
+    result, _ = judge_session(stores, plans, SessionQuery("s3"), request, force=False, clock=clock)
+    assert (result.answer.http_status, result.score and result.score.is_open) == (202, True)
+    forced, _ = judge_session(stores, plans, SessionQuery("s3"), request, force=True, clock=clock)
+    assert forced.answer.http_status == 409
+
+
+def test_only_sessions_with_replies_are_continued(batched: Batched, judge: JudgeEndpoint) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.finish()
+    batched.land("s2")
+    report = batched.advance(only_continue=True)
+    assert (report.calls, report.submitted) == (1, 1)
+    assert batched.scores("s2#baseline-1") == []
+    assert batched.advance(only_continue=True).submitted == 0
+
+
+def test_after_a_change_to_direct_mode_batches_are_still_collected(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance(max_sessions=1)
+    judge.batches.finish()
+    stores = batched.workplace.stores
+    settings = stores.settings.model_copy(update={"judge_mode": "direct"})
+    direct = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
+    days = [each.session_date for each in batched.all_scores()]
+    report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
+    assert (len(report.totals), report.submitted) == (2, 0)
+    assert BatchStore(stores.ledger).unfinished() == []
