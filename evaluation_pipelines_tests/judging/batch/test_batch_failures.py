@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from evaluation_pipelines.judging.batch.submit import Submission
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -12,6 +13,12 @@ from evaluation_pipelines_tests.judge_batches import lost
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, garbage, http_error
 from evaluation_pipelines_tests.judging.batch.batched import Batched
+
+
+def close_files(submission: Submission) -> None:
+    """Close the files that the end of a process would close."""
+    for each in submission._files.values():
+        each.content.close()
 
 
 class KilledError(BaseException):
@@ -37,9 +44,7 @@ def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., Non
             patched.setattr(owner, name, killed)
             # What would run after a signal, but not after a kill.
             patched.setattr(BatchStore, "release", lambda *_: None)
-            patched.setattr(
-                "evaluation_pipelines.judging.batch.submit.Submission.abandon", lambda _: None
-            )
+            patched.setattr(Submission, "abandon", close_files)
             patched.setattr(
                 "evaluation_pipelines.judging.batch.work.new_owner", lambda: "elsewhere:1:killed"
             )
@@ -258,8 +263,17 @@ def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
     finish_all(batched)
 
 
-@pytest.mark.parametrize("route", ["retrieve", "content", "delete"])
-@pytest.mark.parametrize("answer", [http_error(500), lost(), garbage()])
+@pytest.mark.parametrize(
+    ("route", "answer"),
+    [
+        ("retrieve", http_error(500)),
+        ("retrieve", garbage()),
+        ("content", http_error(500)),
+        ("content", lost()),
+        ("delete", http_error(500)),
+        ("delete", http_error(404)),
+    ],
+)
 def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
     batched: Batched, judge: JudgeEndpoint, route: str, answer: Scripted
 ) -> None:

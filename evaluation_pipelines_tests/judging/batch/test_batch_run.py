@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.judging.batch import submit
+from evaluation_pipelines.judging.judge import judge as run_judge
 from evaluation_pipelines.judging.judge import judge_session
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
