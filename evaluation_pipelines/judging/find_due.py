@@ -42,6 +42,11 @@ class Candidate:
     known_scorings: int | None
     unfinished: Score | None = None
 
+    @property
+    def is_request(self) -> bool:
+        """Whether a person has asked for the score: it was created without a run."""
+        return self.unfinished is not None and self.unfinished.status == "pending"
+
     def new_score(self, score_id: str, triggered_by: str) -> NewScore:
         """Return a new scoring of the session."""
         window, setup = self.window, self.plan.setup

@@ -2,6 +2,7 @@
 
 import getpass
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
@@ -28,9 +30,11 @@ from evaluation_pipelines.cli.output import (
     print_table,
     progress_bar,
 )
+from evaluation_pipelines.judging.batch.waiting import waiting
+from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.domain.score import Score
-from evaluation_pipelines.judging.judge import judge, judge_session
+from evaluation_pipelines.judging.judge import continue_batches, judge, judge_session
 from evaluation_pipelines.judging.ledger.score_queries import Subject
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans, prompt_hashes
@@ -74,7 +78,8 @@ judge_app = typer.Typer(
     help="Score sessions with the judge: judge SESSION, judge run. Show its scores, failures "
     "and spending: judge list, judge show SESSION, judge events. List the tools that it found "
     "missing: judge missing-tools. Find out what another judge did to the scores: judge changes, "
-    "judge anchors. Measure how good the judge is: judge validate.",
+    "judge anchors. Measure how good the judge is: judge validate. Batches at the provider: judge "
+    "status, judge collect.",
 )
 
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
@@ -118,12 +123,14 @@ def one_session(
     score = result.score
     if score is None:
         return
-    if not wait and score.is_open:
+    in_batch = batch_of(score.lease_owner) is not None
+    if not wait and score.is_open and not in_batch:
         print_error("The next judge run scores it: use judge run, or Dagster's sensor starts one.")
     if report is not None and report.totals:
         print_error(f"The next build of {score.session_date} adds its scorecards.")
     if wait and score.is_open:
         why = "another process is scoring it" if report is None else report.summary()
+        why = "it waits in a batch" if in_batch else why
         print_error(f"error: it is not scored yet: {one_line(why)}")
         raise typer.Exit(1)
     if wait and score.status == "failed":
@@ -203,6 +210,18 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise typer.Exit(1)
 
 
+@judge_app.command()
+def collect(by: Annotated[str | None, _BY] = None) -> None:
+    """Collect the batches that have ended, and send the next turns of their sessions."""
+    with open_stores(load_settings()) as stores:
+        report = continue_batches(stores, by or getpass.getuser())
+        _publish_scores(stores)
+        _print_report(report)
+    if report.skip_reason is not None or report.stop_reason is not None:
+        raise typer.Exit(1)
+
+
+judge_app.command("status")(show_batches)
 judge_app.command("list")(list_scores)
 judge_app.command("events")(list_events)
 judge_app.command("missing-tools")(show_missing_tools)
@@ -228,10 +247,15 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
     if result.score is None:
         return
     record = score_record(result.score, prompt_hashes(stores.settings).get(result.score.rubric))
+    waits = waiting(stores, result.score)
     if form is OutputFormat.JSON:
-        print_json(record)
+        print_json(record if waits is None else {**record, **asdict(waits)})
     else:
         print_score(result.score, is_current=record["current_prompt_used"])
+        if waits is not None and waits.mode == "batch":
+            by = waits.expected_by
+            when = "" if by is None else f", this turn is expected by {by:%Y-%m-%d %H:%M} UTC"
+            print_line(f"  {'mode':16} batch{when}")
 
 
 def _print_report(report: JudgeReport) -> None:

@@ -9,6 +9,7 @@ import dagster as dg
 
 from evaluation_pipelines.defs.automation import NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_due_job, judge_scores
+from evaluation_pipelines.defs.judging.request import judge_session_now, score_session
 from evaluation_pipelines.defs.partitions import is_partition, range_tags
 from evaluation_pipelines.defs.runs import (
     CANCELED,
@@ -16,7 +17,7 @@ from evaluation_pipelines.defs.runs import (
     failed_recently,
     is_unfinished,
 )
-from evaluation_pipelines.judging.find_due import DueSessions, find_due_in_lake
+from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_due_in_lake
 from evaluation_pipelines.storage.stores import Stores
 
 _FRESH_DAYS = 2
@@ -29,7 +30,7 @@ daily limit, most likely still applies."""
 
 
 @dg.sensor(
-    job=judge_due_job,
+    jobs=[judge_due_job, judge_session_now],
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Starts a judge run of a few sessions when some have ended without a score.",
@@ -37,7 +38,10 @@ daily limit, most likely still applies."""
 def fresh_sessions_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.SensorResult | dg.SkipReason | None:
-    """Request one judge run at a time; the cursor has the sessions that were requested last."""
+    """Request one judge run at a time; the cursor has the sessions that were requested last.
+
+    In batch mode sessions wait for the nightly run, and only requests of people are judged.
+    """
     if (why_not := stores.settings.why_no_judge) is not None:
         return dg.SkipReason(why_not)
     # It would wait for the nightly run, and occupy a run slot that telemetry needs.
@@ -52,6 +56,8 @@ def fresh_sessions_sensor(
     now = datetime.now(UTC)
     # A request for an unknown partition fails the whole tick.
     found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
+    if stores.settings.judge_mode == "batch":
+        return dg.SensorResult([_request_now(each) for each in found.candidates if each.is_request])
     if not found.days:
         return None
     fingerprint = _fingerprint(found)
@@ -62,6 +68,18 @@ def fresh_sessions_sensor(
     cursor = json.dumps({"waiting": fingerprint, "asked_at": now.isoformat()})
     limit = {"max_sessions": stores.settings.judge_fresh_sessions}
     return dg.SensorResult([_request(found.days, limit)], cursor=cursor)
+
+
+def _request_now(candidate: Candidate) -> dg.RunRequest:
+    """Return the request to judge a session that a person has asked for."""
+    score, window = candidate.unfinished, candidate.window
+    by = None if score is None else score.score_triggered_by
+    session = {"session": window.session_key, "organization": window.organization_id, "by": by}
+    return dg.RunRequest(
+        run_key=None if score is None else score.score_id,
+        job_name=judge_session_now.name,
+        run_config={"ops": {score_session.name: {"config": session}}},
+    )
 
 
 def _fingerprint(found: DueSessions) -> str:
@@ -79,6 +97,7 @@ def _is_recent(time: str, now: datetime) -> bool:
 def _request(days: Collection[date], limits: dict[str, int]) -> dg.RunRequest:
     config = {"config": {"triggered_by": "sensor", **limits}}
     return dg.RunRequest(
+        job_name=judge_due_job.name,
         run_config={"ops": {judge_scores.op.name: config}},
         tags=range_tags(min(days), max(days)),
     )

@@ -72,8 +72,8 @@ class BatchRun(JudgeRun):
             candidates = [each for each in candidates if _has_replies(each)]
         if self.stores.settings.judge_mode == "direct":
             return list(candidates), []
-        direct = [each for each in candidates if _is_requested(each)]
-        return direct, [each for each in candidates if not _is_requested(each)]
+        direct = [each for each in candidates if each.is_request]
+        return direct, [each for each in candidates if not each.is_request]
 
     def _submit(self, candidates: Sequence[Candidate]) -> None:
         work, report = self._work, self._report
@@ -109,11 +109,6 @@ def _why_no_batches(api: BatchApi) -> str | None:
     except BatchApiError as error:
         return error.reason
     return None
-
-
-def _is_requested(candidate: Candidate) -> bool:
-    """Return whether a person has asked for this score: it was created without a run."""
-    return candidate.unfinished is not None and candidate.unfinished.status == "pending"
 
 
 def _has_replies(candidate: Candidate) -> bool:

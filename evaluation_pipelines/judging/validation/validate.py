@@ -77,8 +77,9 @@ def validate(
 
 
 def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
-    """Return the sessions, and each attack in one of the severely flawed ones in turn."""
-    severe = [each for each in sessions if each.severity == max(SEVERITIES.values())]
+    """Return the sessions, and each attack in a severely flawed one of the tasks in turn."""
+    worst = max(SEVERITIES.values())
+    severe = list({each.task: each for each in sessions if each.severity == worst}.values())
     attacked = [
         severe[number % len(severe)].attacked(name, text)
         for number, (name, text) in enumerate(ATTACKS.items())

@@ -271,7 +271,6 @@ def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
         ("content", http_error(500)),
         ("content", lost()),
         ("delete", http_error(500)),
-        ("delete", http_error(404)),
     ],
 )
 def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
