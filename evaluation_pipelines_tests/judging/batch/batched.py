@@ -54,7 +54,8 @@ class Batched(Judged):
 
     def states(self) -> list[str]:
         """Return the states of all batches, oldest first."""
-        return [each.state for each in BatchStore(self.workplace.ledger).newest(99)][::-1]
+        newest = BatchStore(self.workplace.ledger).newest(99)
+        return [str(each.state) for each in reversed(newest)]
 
     def all_scores(self) -> list[Score]:
         """Return all scorings, by session."""
