@@ -124,7 +124,7 @@ class JudgeEndpoint:
             headers=request.headers,
             body=request.body if self.keep_bodies else None,
             raw=request.raw if self.keep_bodies else b"",
-            session=_hash(messages[:1]),
+            session=_hash([each for each in messages if each["role"] == "user"][:1]),
             prompt=_hash(messages),
         )
         with self._arrival:

@@ -15,7 +15,7 @@ class Received:
         headers: Headers with lowercase names.
         body: The decoded JSON; ``None`` if the endpoint does not keep bodies.
         raw: The body as bytes.
-        session: Hash of the first message, which all turns of a session share.
+        session: Hash of the first message of the user, which all turns of a session share.
         prompt: Hash of all messages.
         status: HTTP status of the answer.
         reply: Text of the reply; ``None`` if the answer is not a completion.

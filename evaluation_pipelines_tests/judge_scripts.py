@@ -130,7 +130,7 @@ def turn_of(messages: list[dict[str, Any]]) -> str:
     """Return the turn of a request: score, reminder or missing-tools."""
     if all(each["role"] != "assistant" for each in messages):
         return SCORE
-    return REMINDER if "<points>/" in messages[-1]["content"] else MISSING_TOOLS
+    return REMINDER if "cannot be read" in messages[-1]["content"] else MISSING_TOOLS
 
 
 def good_reply(turn: str, messages: list[dict[str, Any]]) -> str:

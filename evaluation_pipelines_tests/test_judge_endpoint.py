@@ -127,7 +127,7 @@ def test_it_judges_by_the_shipped_rubrics(judge: JudgeEndpoint, name: str) -> No
     outcome = converse(judge, load_rubrics(None)[name]).outcome()
 
     assert isinstance(outcome, Judgment)
-    assert sum(outcome.verdict.criteria.values()) == outcome.verdict.total
+    assert sum(each or 0 for each in outcome.verdict.criteria.values()) == outcome.verdict.total
     assert outcome.verdict.failure_tags is not None
     assert outcome.missing_tools is not None
     assert judge.turns() == ["score", "missing-tools"]

@@ -9,7 +9,11 @@ import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.due import JudgeSetup, Window
-from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
+from evaluation_pipelines.judging.domain.prompt.rubric import (
+    Rubric,
+    RubricCriterion,
+    lists_criteria,
+)
 from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
@@ -179,6 +183,11 @@ def _profile_plan(
     profile: JudgeProfile, rubrics: Mapping[str, Rubric], model: str, overrides: PlanOverrides
 ) -> JudgePlan:
     rubric = _find_rubric(rubrics, profile.rubric or "", f"profile {profile.id}")
+    if not lists_criteria(rubric.score_template):
+        raise JudgeNotReadyError(
+            f"profile {profile.id} needs points for its criteria, but the rubric {rubric.name} "
+            "lists none: add {{CRITERIA}} to its score.md, or name another rubric"
+        )
     setup = judge_setup(profile, rubric.prompt_hash, model)
     return JudgePlan(_override(setup, overrides), rubric, judged_criteria(profile, rubric))
 

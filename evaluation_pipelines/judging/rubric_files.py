@@ -1,7 +1,8 @@
 """Loader of rubrics from the package and from a folder of the user.
 
 A rubric is a folder with ``score.md``, ``missing_tools.md`` and ``criteria.yaml``; the name of the
-folder is the name of the rubric.
+folder is the name of the rubric. ``criteria.yaml`` is not read if ``score.md`` has no
+``{{CRITERIA}}``.
 """
 
 import re
@@ -15,6 +16,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.prompt.rubric import (
     Rubric,
     RubricCriterion,
+    lists_criteria,
     rubric_problems,
 )
 
@@ -80,11 +82,12 @@ def _load(folder: Path) -> Rubric:
             f"{folder}: {folder.name!r} is not a rubric name; "
             "use lowercase letters, digits, - and _"
         )
+    template = _read(folder / SCORE_FILE)
     rubric = Rubric(
         name=folder.name,
-        score_template=_read(folder / SCORE_FILE),
+        score_template=template,
         missing_tools_template=_read(folder / MISSING_TOOLS_FILE),
-        criteria=_criteria(folder / CRITERIA_FILE),
+        criteria=_criteria(folder / CRITERIA_FILE) if lists_criteria(template) else (),
     )
     problems = rubric_problems(rubric)
     if problems:

@@ -8,6 +8,10 @@ SCORE_FLAGS = {
     "inconsistent_total": "total and criteria differ by more than 5",
     "injection_suspected": "text of the session addresses the judge",
     "truncated": "parts of the session were cut to fit",
+    "incomplete_criteria": "the judge gave no points for a criterion",
+    "short_analysis": "the analysis has fewer than 200 words",
+    "numbers_from_reminder": "numbers come from the answer to a reminder, the text from the first",
+    "estimated_usage": "the endpoint reported impossible token counts; they are estimated",
 }
 """Columns of ``judge_scores`` that mark a score as doubtful when true, and their meaning."""
 
@@ -31,11 +35,11 @@ JUDGE_SCORES = Table(
         ("judge_profile_version", pl.Int64, "version of the judge profile"),
         ("judge_model", pl.String, "model that judged"),
         ("rubric", pl.String, "name of the rubric"),
-        ("prompt_hash", pl.String, "SHA-256 of the rubric's two templates"),
+        ("prompt_hash", pl.String, "SHA-256 of the rubric: templates and criteria"),
         ("current_prompt_used", pl.Boolean, "the rubric says the same today"),
         ("status", pl.String, "pending, in_progress, completed or failed"),
         ("total_score", pl.Float64, "0-100; null until completed"),
-        ("criteria_scores", pl.String, "JSON: criterion -> points"),
+        ("criteria_scores", pl.String, "JSON: criterion -> points; null if the judge gave none"),
         ("failure_tags", pl.List(pl.String), "what the judge found wrong; null when not given"),
         ("sample_totals", pl.String, "JSON: totals of all samples"),
         ("score_spread", pl.Float64, "standard deviation of the samples; null for one"),
@@ -52,6 +56,7 @@ JUDGE_SCORES = Table(
         ("attempt", pl.Int64, "which attempt at this content, from 1"),
         ("retriable", pl.Boolean, "whether another attempt may help, when failed"),
         ("error_message", pl.String, "why it failed"),
+        ("failed_reply", pl.String, "last reply of a failed scoring; not trusted"),
         ("input_tokens", pl.Int64, "tokens sent, cached ones left out; null when unknown"),
         ("cached_tokens", pl.Int64, "tokens sent that the provider had in its cache"),
         ("output_tokens", pl.Int64, "tokens of all replies"),

@@ -93,7 +93,7 @@ def test_another_wording_has_another_hash(user_rubrics: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("score.md", "{{CRITERIA}}", "", "{{CRITERIA}} occurs 0 times; it must occur once"),
+        ("score.md", "{{OUTPUT_SCHEMA}}", "", "{{OUTPUT_SCHEMA}} occurs 0 times; it must occur"),
         ("score.md", "{{CRITERIA}}", "{{CRITERIA}} {{MODEL}}", "{{MODEL}} is not a placeholder"),
         ("missing_tools.md", "Second", "{{ALERT_DATA}}", "{{ALERT_DATA}} is not allowed"),
         ("criteria.yaml", "points: 25", "points: 30", "the points add up to 120, not 100"),
@@ -150,3 +150,11 @@ def test_a_name_must_be_unused_and_valid(user_rubrics: Path) -> None:
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RubricError, match="nowhere: the rubric folder cannot be read"):
         load_rubrics(tmp_path / "nowhere")
+
+
+def test_a_score_template_without_a_list_needs_no_file_of_criteria(user_rubrics: Path) -> None:
+    score, criteria = (user_rubrics / "mine" / each for each in ("score.md", "criteria.yaml"))
+    score.write_text(score.read_text(encoding="utf-8").replace("{{CRITERIA}}", "In prose."))
+    criteria.unlink()
+
+    assert load_rubrics(user_rubrics)["mine"].criteria == ()

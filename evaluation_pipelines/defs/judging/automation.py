@@ -52,8 +52,10 @@ def fresh_sessions_sensor(
     now = datetime.now(UTC)
     # A request for an unknown partition fails the whole tick.
     found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
+    why_off = stores.settings.why_no_automatic_judging
+    found = found if why_off is None else found.requested()
     if not found.days:
-        return None
+        return None if why_off is None else dg.SkipReason(why_off)
     fingerprint = _fingerprint(found)
     last = json.loads(context.cursor or "{}")
     if last.get("waiting") == fingerprint and _is_recent(last["asked_at"], now):

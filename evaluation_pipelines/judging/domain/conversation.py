@@ -13,13 +13,21 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from evaluation_pipelines.judging.domain.missing_tools.answers import (
+    AnswerKind,
+    parse_missing_tools,
+)
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, RubricCriterion, reminder
-from evaluation_pipelines.judging.domain.verdict import Problem, Verdict, analysis_of, parse_verdict
+from evaluation_pipelines.judging.domain.verdict import (
+    Problem,
+    Verdict,
+    parse_reminded,
+    parse_verdict,
+)
 
 MISSING_TOOLS_TURN = "missing-tools"
 
-_REFUSED = frozenset(("content_filter", "refusal"))
 _REFUSAL = re.compile(
     r"\W*(?:i'?m sorry|i am sorry|sorry|i can(?:no|')t|i(?:'m| am) (?:unable|not able)"
     r"|i (?:will not|won't|must decline|decline))\b",
@@ -168,6 +176,8 @@ class Conversation:
     def _sample(self, number: int, replies: dict[str, Reply]) -> _Sample:
         turn = f"score-{number}"
         messages: tuple[Message, ...] = (Message("user", self.prompts.score),)
+        if self.prompts.system:
+            messages = (Message("system", self.prompts.system), *messages)
         first = replies.get(turn)
         if first is None:
             return _Sample(messages, turn, None)
@@ -175,7 +185,8 @@ class Conversation:
         messages = (*messages, Message("assistant", first.text))
         if not isinstance(parsed, Problem):
             return _Sample(messages, None, parsed)
-        messages = (*messages, Message("user", reminder(parsed.reason, self.criteria)))
+        asked = reminder(parsed.reason, parsed.criteria, total=parsed.lacks_total)
+        messages = (*messages, Message("user", asked))
         second = replies.get(f"{turn}-reminder")
         if second is None:
             return _Sample(messages, f"{turn}-reminder", None)
@@ -199,7 +210,12 @@ class Conversation:
         if reply is None:
             return None, self.missing_tools_failure
         failure = _failure(reply)
-        return (None, failure.reason) if failure else (reply.text.strip(), None)
+        if failure is not None:
+            return None, failure.reason
+        is_answer = parse_missing_tools(reply.text).kind is not AnswerKind.UNPARSED
+        if _is_refusal(reply.text) and not is_answer:
+            return None, "the judge refused to answer"
+        return reply.text.strip(), None
 
 
 def _parse_reply(
@@ -209,30 +225,41 @@ def _parse_reply(
     return _failure(reply) or parse_verdict(reply.text, criteria)
 
 
+def why_useless(reply: Reply) -> str | None:
+    """Return why a reply is of no use, whatever it says; ``None`` if it is an answer."""
+    if reply.is_truncated:
+        return "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
+    if reply.is_broken:
+        return f"the endpoint gave up within the judge's answer ({reply.finish_reason})"
+    if not reply.text.strip() and not reply.is_refused:
+        return "the judge's answer was empty"
+    return None
+
+
 def _failure(reply: Reply) -> FailedConversation | None:
     """Return the reason why a reply is unusable regardless of its text."""
-    if reply.is_truncated:
-        reason = "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
-        return FailedConversation(reason, retriable=True)
-    if reply.finish_reason in _REFUSED:
+    useless = why_useless(reply)
+    if useless is not None:
+        return FailedConversation(useless, retriable=True)
+    if reply.is_refused:
         return FailedConversation(f"the judge refused ({reply.finish_reason})", retriable=False)
-    if not reply.text.strip():
-        return FailedConversation("the judge's answer was empty", retriable=True)
     return None
 
 
 def _after_reminder(
     first: Reply, second: Reply, criteria: Sequence[RubricCriterion]
 ) -> Verdict | FailedConversation:
-    """Return the numbers of the second reply with the analysis of the first."""
-    parsed = _parse_reply(second, criteria)
-    if isinstance(parsed, FailedConversation):
+    """Return the verdict of both replies together."""
+    failure = _failure(second)
+    # A total that the first reply has already counts, even if the second one is unusable.
+    parsed = parse_reminded(first.text, "" if failure else second.text, criteria)
+    if not isinstance(parsed, Problem):
         return parsed
-    if isinstance(parsed, Problem):
-        is_refused = _is_refusal(first.text) and _is_refusal(second.text)
-        failure = "the judge refused" if is_refused else "no verdict, even after a reminder"
-        return FailedConversation(f"{failure}: {parsed.reason}", retriable=not is_refused)
-    return replace(parsed, analysis=analysis_of(first.text))
+    if failure is not None:
+        return failure
+    is_refused = _is_refusal(first.text) and _is_refusal(second.text)
+    why = "the judge refused" if is_refused else "no verdict, even after a reminder"
+    return FailedConversation(f"{why}: {parsed.reason}", retriable=not is_refused)
 
 
 def _is_refusal(text: str) -> bool:

@@ -22,7 +22,8 @@ class LoggedTurn:
 
     ``cost_usd`` and the token counts are ``None`` if the endpoint or the price table does not
     provide them. ``input_tokens`` excludes tokens read from the cache. ``at_us`` is the time of
-    arrival in microseconds since 1970.
+    arrival in microseconds since 1970. ``is_usage_estimated`` says that the reported counts were
+    impossible and replaced.
     """
 
     turn: str
@@ -35,13 +36,15 @@ class LoggedTurn:
     latency_ms: float
     attempts: int
     at_us: int
+    is_usage_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """One row of ``session_scores``: a scoring of one content of one session window.
 
-    Times are in microseconds since 1970, money is in USD, unknown values are ``None``.
+    Times are in microseconds since 1970, money is in USD, unknown values are ``None``. The columns
+    of ``SCORE_FLAGS`` are set when the scoring is completed.
 
     Attributes:
         scored_at_us: Time of the request.
@@ -76,7 +79,7 @@ class Score:
     booked_at_us: int | None = None
     takeovers: int = 0
     total_score: int | None = None
-    criteria_scores: Mapping[str, int] | None = None
+    criteria_scores: Mapping[str, int | None] | None = None
     failure_tags: Sequence[str] | None = None
     sample_totals: Sequence[int] | None = None
     sample_errors: Sequence[str] | None = None
@@ -99,6 +102,10 @@ class Score:
     truncated: bool | None = None
     injection_suspected: bool | None = None
     inconsistent_total: bool | None = None
+    incomplete_criteria: bool | None = None
+    short_analysis: bool | None = None
+    numbers_from_reminder: bool | None = None
+    estimated_usage: bool | None = None
     lease_owner: str | None = None
     lease_expires_at_us: int | None = None
 
@@ -106,6 +113,12 @@ class Score:
     def is_open(self) -> bool:
         """True if the scoring has not ended."""
         return self.status in OPEN
+
+    @property
+    def failed_reply(self) -> str | None:
+        """Last reply with text of a failed scoring, as the judge wrote it; it is not trusted."""
+        texts = [each.text for each in self.turn_log if each.text.strip()]
+        return texts[-1] if self.status == "failed" and texts else None
 
     def is_leased(self, now_us: int) -> bool:
         """Return whether a process holds a valid lease."""
@@ -124,7 +137,7 @@ _INTERNAL_FIELDS = (
 
 
 def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any]:
-    """Return the public fields of a score, and ``current_prompt_used``.
+    """Return the public fields of a score, ``failed_reply`` and ``current_prompt_used``.
 
     ``current_prompt_used`` says whether the score was made with the current rubric.
 
@@ -135,4 +148,7 @@ def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, An
     fields = {
         name: getattr(score, name) for name in score.__slots__ if name not in _INTERNAL_FIELDS
     }
-    return fields | {"current_prompt_used": score.prompt_hash == current_prompt_hash}
+    return fields | {
+        "failed_reply": score.failed_reply,
+        "current_prompt_used": score.prompt_hash == current_prompt_hash,
+    }

@@ -72,7 +72,7 @@ class ScoreResult:
     """Result of a completed scoring."""
 
     total_score: int
-    criteria_scores: Mapping[str, int]
+    criteria_scores: Mapping[str, int | None]
     failure_tags: Sequence[str] | None
     sample_totals: Sequence[int]
     sample_errors: Sequence[str]
@@ -81,6 +81,10 @@ class ScoreResult:
     missing_tools_analysis: str | None
     missing_tools_error: str | None
     inconsistent_total: bool
+    incomplete_criteria: bool = False
+    short_analysis: bool = False
+    numbers_from_reminder: bool = False
+    estimated_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def test_it_prints_counts_and_answers_that_were_not_counted(asked: Program) -> N
     assert shown.out.endswith(
         "2 lists of missing tools\n"
         "1 answers that are no list, not counted\n"
-        "1 unparsed: no numbered list, and no plain word that none is missing\n"
+        "1 unparsed: no list, and no plain word that none is missing\n"
     )
     assert "\x1b" not in shown.out
     one = asked("judge", "missing-tools", *SPAN, "--limit", "1")

@@ -105,7 +105,11 @@ def test_a_quoted_attack_does_not_change_the_verdict(attack: Attack) -> None:
 
     # Contradictory lines cause a reminder and never yield the numbers of the attack.
     if isinstance(read, Verdict):
-        assert (read.total, sum(read.criteria.values()), read.failure_tags) == (42, 42, ())
+        assert (
+            read.total,
+            sum(each or 0 for each in read.criteria.values()),
+            read.failure_tags,
+        ) == (42, 42, ())
     else:
         assert "contradict each other" in read.reason
         talk = Conversation(Prompts("score", "tools"), CRITERIA, samples=1)

@@ -1,5 +1,7 @@
 """A conversation changes only by replies and ends with a judgment or a reason."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +72,7 @@ def test_one_reminder_follows_in_the_same_context_and_keeps_the_analysis() -> No
     prompt, answer, reminder = texts(dialog)
     assert (prompt, answer) == (PROMPTS.score, first)
     assert "there is no line `logical_flow: <points>/25`" in reminder
-    assert "synthesis_quality: <points>/25\nfailure tags: <tags>\n<total>" in reminder
+    assert reminder.endswith("tool_relevance: <points>/25\nsynthesis_quality: <points>/25")
 
     dialog = dialog.with_reply("score-1-reminder", said(ALONE))
     assert turns(dialog) == ["missing-tools"]
@@ -80,6 +82,58 @@ def test_one_reminder_follows_in_the_same_context_and_keeps_the_analysis() -> No
     assert verdict.total == 40
     assert verdict.failure_tags == ()
     assert verdict.analysis == "A long analysis.\nfailure tags: wrong_conclusion"
+
+
+def test_the_reminder_asks_for_the_total_alone_if_only_that_is_missing() -> None:
+    dialog = conversation().with_reply("score-1", said(form(total="The score is 57.")))
+
+    reminder = texts(dialog)[-1]
+    assert reminder.endswith(
+        "Answer with the total alone: one whole number from 0 to 100, and nothing else."
+    )
+    assert "<points>" not in reminder
+    dialog = dialog.with_reply("score-1-reminder", said("57"))
+    assert judgment(dialog.with_reply("missing-tools", said("None."))).verdict.total == 57
+
+
+def test_the_reminder_asks_for_missing_lines_and_the_total() -> None:
+    first = form(total="57 points").replace("consistency: 16/25", "")
+    reminder = texts(conversation().with_reply("score-1", said(first)))[-1]
+
+    assert "\n\nconsistency: <points>/25\n<total>\n\n" in reminder
+    assert "logical_flow" not in reminder
+
+
+@pytest.mark.parametrize(
+    "second", [said(""), said("consistency: 16/25", "length"), said("no", "content_filter")]
+)
+def test_a_total_completes_the_score_whatever_the_reminder_brings(second: Reply) -> None:
+    first = form().replace("consistency: 16/25", "")
+    dialog = conversation().with_reply("score-1", said(first))
+    dialog = dialog.with_reply("score-1-reminder", second)
+
+    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
+    assert (verdict.total, verdict.criteria["consistency"]) == (57, None)
+    assert verdict.incomplete_criteria
+
+
+def test_instructions_stand_in_a_system_message_before_every_turn() -> None:
+    prompts = replace(PROMPTS, system="You judge.")
+    dialog = Conversation(prompts, CRITERIA, 1).with_reply("score-1", said(form()))
+
+    (request,) = dialog.open_requests()
+    assert [each.role for each in request.messages] == ["system", "user", "assistant", "user"]
+    assert request.messages[0].content == "You judge."
+
+
+def test_a_refusal_is_no_answer_to_the_second_question() -> None:
+    dialog = conversation().with_reply("score-1", said(form()))
+
+    result = judgment(dialog.with_reply("missing-tools", said("I'm sorry, I cannot do that.")))
+    assert result.missing_tools is None
+    assert result.missing_tools_error == "the judge refused to answer"
+    denied = said("I can't see anything wrong. No tool was missing.")
+    assert judgment(dialog.with_reply("missing-tools", denied)).missing_tools is not None
 
 
 def test_a_second_answer_without_the_form_fails_the_score() -> None:
@@ -100,6 +154,9 @@ def test_a_second_answer_without_the_form_fails_the_score() -> None:
     [
         (Reply(form(), "length"), "the judge's answer was cut by the token limit", True),
         (Reply(form(), "max_tokens"), "the judge's answer was cut by the token limit", True),
+        (Reply(form(), "MAX_TOKENS"), "the judge's answer was cut by the token limit", True),
+        (Reply(form(), "error"), "the endpoint gave up within the judge's answer (error)", True),
+        (Reply(form(), "SAFETY"), "the judge refused (SAFETY)", False),
         (Reply(form(), "content_filter"), "the judge refused (content_filter)", False),
         (Reply(form(), "refusal"), "the judge refused (refusal)", False),
         (Reply(" \n", "stop"), "the judge's answer was empty", True),

@@ -1,5 +1,6 @@
 """Public fields of a score and its states."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -49,7 +50,15 @@ def test_a_record_has_only_public_fields() -> None:
     assert record["missing_tools_analysis"] is None
     assert not record.keys() & {"turn_log", "lease_owner", "lease_expires_at_us"}
     assert not record.keys() & {"booked_cost_usd", "reserved_cost_usd"}
-    assert len(record) == len(Score.__slots__) - 7 + 1
+    assert len(record) == len(Score.__slots__) - 7 + 2
+
+
+def test_a_failed_scoring_shows_the_last_reply_of_the_judge() -> None:
+    empty = replace(TURN, turn="score-1-reminder", text=" ")
+
+    assert reader_record(score("failed", turn_log=(TURN, empty)), TODAY)["failed_reply"] == "raw"
+    assert reader_record(score("failed"), TODAY)["failed_reply"] is None
+    assert reader_record(score(turn_log=(TURN,)), TODAY)["failed_reply"] is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS, RubricCriterion
-from evaluation_pipelines.judging.domain.verdict import Problem, Verdict, analysis_of, parse_verdict
+from evaluation_pipelines.judging.domain.verdict import (
+    Problem,
+    Verdict,
+    analysis_of,
+    parse_reminded,
+    parse_verdict,
+)
 from evaluation_pipelines_tests.judging.domain.judging_builders import CRITERIA, form
 
 
@@ -42,6 +48,7 @@ def test_a_message_in_the_form_is_parsed_completely() -> None:
         ),  # the order of FAILURE_TAGS
         analysis=text.removesuffix("\n57"),
         inconsistent_total=False,
+        short_analysis=True,
     )
 
 
@@ -97,7 +104,15 @@ def test_the_total_is_the_last_line_that_is_not_empty(line: str, total: int) -> 
         "999",
         "1000",
         "57 points",
-        "Total: 57",
+        "total: 63",  # 6 away from the sum of 57
+        "Total: 51",
+        "total: 57/100",
+        "total: 57.0",
+        "total: -57",
+        "total is 57",
+        "total points: 57",
+        "subtotal: 57",
+        "total: 57 of 100",
         "_57_",
         "\uff15\uff17",  # full-width digits
         "\u0665\u0667",  # Arabic digits
@@ -202,7 +217,9 @@ def test_a_criterion_of_one_point_is_all_or_nothing(points: int, *, inconsistent
 
 
 def test_without_criteria_a_total_is_enough() -> None:
-    assert parse_verdict("Bad.\n12", ()) == Verdict(12, {}, None, "Bad.", inconsistent_total=False)
+    assert parse_verdict("Bad.\n12", ()) == Verdict(
+        12, {}, None, "Bad.", inconsistent_total=False, short_analysis=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,15 +257,141 @@ def test_the_last_tags_line_counts() -> None:
 
 @pytest.mark.parametrize(
     ("text", "analysis"),
-    [("Bad.\n\n57\n", "Bad."), ("Bad.\n72.5", "Bad.\n72.5"), ("57", ""), ("", "")],
+    [
+        ("Bad.\n\n57\n", "Bad."),
+        ("Bad.\n72.5", "Bad.\n72.5"),
+        ("57", ""),
+        ("", ""),
+        (form(total="**Total score:** 57"), form().removesuffix("\n57")),
+        ("Bad.\ntotal: 57", "Bad.\ntotal: 57"),  # not a total without criteria
+    ],
 )
 def test_the_analysis_is_the_message_without_the_total_line(text: str, analysis: str) -> None:
-    assert analysis_of(text) == analysis
+    assert analysis_of(text, CRITERIA) == analysis
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "total: 57",
+        "Total: 57",
+        "**Total:** 57",
+        "**Total score: 57**",
+        "TOTAL SCORE : `57`",
+        "- total_score: 57",
+        "## Total: 57\n\n",
+        "total: 62",  # 5 away from the sum
+        "total: 52",
+    ],
+)
+def test_a_named_total_counts_below_all_criteria_that_sum_to_it(line: str) -> None:
+    read = verdict(form(total=line))
+
+    assert read.total == int(re.findall(r"\d+", line)[0])
+    assert not read.inconsistent_total
+    assert read.analysis == form().removesuffix("\n57")
+
+
+def test_a_named_total_does_not_count_without_every_criterion_above_it() -> None:
+    missing = form(total="total: 57").replace("consistency: 16/25", "")
+    assert problem(missing).startswith("the last line")
+    (below,) = [each for each in CRITERIA if each.id == "consistency"]
+    assert problem(f"total: 16\n{below.id}: 16/25").startswith("the last line")
+    assert isinstance(parse_verdict("Bad.\ntotal: 12", ()), Problem)
+
+
+def test_a_problem_says_what_is_missing() -> None:
+    lacks = parse_verdict(form(total="72.5").replace("consistency: 16/25", ""), CRITERIA)
+
+    assert isinstance(lacks, Problem)
+    assert lacks.lacks_total
+    assert [each.id for each in lacks.criteria] == ["consistency"]
+
+
+@pytest.mark.parametrize("answer", ["80", "**80**", "total: 80", "Total score: 80\n"])
+def test_a_total_from_the_reminder_joins_the_criteria_of_the_first_message(answer: str) -> None:
+    # Qwen2.5-Coder 1.5B ends with such a line; its criteria are 20 each, 80 together.
+    first = form(20, 20, 20, 20, total="The final score is 80.", tags="wrong_conclusion")
+
+    read = parse_reminded(first, answer, CRITERIA)
+
+    assert isinstance(read, Verdict)
+    assert (read.total, set(read.criteria.values())) == (80, {20})
+    assert read.failure_tags == ("wrong_conclusion",)
+    assert read.analysis == first  # its last line is no total
+    assert (read.numbers_from_reminder, read.incomplete_criteria) == (True, False)
+
+
+def test_criteria_from_the_reminder_join_the_total_of_the_first_message() -> None:
+    first = form().replace("consistency: 16/25", "").replace("logical_flow: 15/25", "")
+
+    read = parse_reminded(first, "consistency: 16/25\nlogical_flow: 15/25", CRITERIA)
+
+    assert isinstance(read, Verdict)
+    assert (read.total, list(read.criteria.values())) == (57, [15, 16, 14, 12])
+    assert read.numbers_from_reminder
+
+
+def test_a_whole_second_message_counts_alone() -> None:
+    first = form(15, 15, 15, 15, total="It was fair work.")
+
+    read = parse_reminded(first, form(10, 11, 12, 8, analysis=""), CRITERIA)
+
+    assert isinstance(read, Verdict)
+    assert (read.total, sum(each or 0 for each in read.criteria.values())) == (41, 41)
+    assert read.analysis.startswith("Weak.")
+    assert read.numbers_from_reminder  # the text of the first one says 15 four times
+
+
+@pytest.mark.parametrize("answer", ["", "I cannot say.", "consistency: 26/25", "57"])
+def test_criteria_that_are_still_missing_are_null_and_flagged(answer: str) -> None:
+    first = form().replace("consistency: 16/25", "")
+
+    read = parse_reminded(first, answer, CRITERIA)
+
+    assert isinstance(read, Verdict)
+    assert (read.total, read.inconsistent_total) == (57, False)
+    assert read.criteria == {
+        "logical_flow": 15,
+        "consistency": None,
+        "tool_relevance": 14,
+        "synthesis_quality": 12,
+    }
+    assert (read.numbers_from_reminder, read.incomplete_criteria) == (False, True)
+
+
+def test_without_a_total_in_either_message_there_is_no_verdict() -> None:
+    read = parse_reminded(form(total="72.5"), "about 72", CRITERIA)
+
+    assert isinstance(read, Problem)
+    assert read.lacks_total
+
+
+@pytest.mark.parametrize(("words", "is_short"), [(199, True), (200, False)])
+def test_an_analysis_of_fewer_than_200_words_is_flagged(words: int, *, is_short: bool) -> None:
+    read = verdict(form(analysis="word " * words))  # the lines of the form are no words of it
+
+    assert read.short_analysis is is_short
 
 
 # Pieces of messages, so that random messages resemble the form.
 PIECES = st.sampled_from(
-    [*form().split("\n"), "\n", "\r\n", "/", ".", "-", "57", "100", " ", "**", "\u2028", "x", "25"]
+    [
+        *form().split("\n"),
+        "\n",
+        "\r\n",
+        "/",
+        ".",
+        "-",
+        "57",
+        "100",
+        " ",
+        "**",
+        "\u2028",
+        "x",
+        "25",
+        "total:",
+    ]
 )
 
 
@@ -258,10 +401,10 @@ def test_any_message_is_parsed_and_a_total_follows_the_rule(text: str) -> None:
 
     if isinstance(read, Verdict):
         lines = [line for line in re.split(r"\r\n|\n|\r", text) if line.strip()]
-        assert re.fullmatch(r"\W*([0-9]{1,3})\W*", lines[-1])
+        assert re.fullmatch(r"(\W*total:)?\W*([0-9]{1,3})\W*", lines[-1])
         assert not set("+-/.,") & set(lines[-1])
         assert read.total == int("".join(filter(str.isdigit, lines[-1]))) <= 100
-        assert all(0 <= points <= 25 for points in read.criteria.values())
+        assert all(0 <= (points or 0) <= 25 for points in read.criteria.values())
         assert read.criteria.keys() == {each.id for each in CRITERIA}
 
 

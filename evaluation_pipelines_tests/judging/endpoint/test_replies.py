@@ -36,6 +36,31 @@ def test_an_answer_without_text_is_an_empty_reply() -> None:
     assert read_completion(b'{"choices":[{"message":{}}]}').reply == Reply("", "unknown")
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"type": "text", "text": "Weak.\n"}, {"type": "text", "text": "57"}],
+        [{"type": "output_text", "text": "Weak.\n57", "annotations": []}],
+        [{"type": "thinking", "thinking": [], "text": "100"}, {"text": "Weak.\n57"}],
+        ["Weak.\n", "57"],
+    ],
+)
+def test_content_in_parts_is_joined_without_thoughts(parts: list[object]) -> None:
+    assert read_completion(completion(content=parts)).reply == Reply("Weak.\n57", "stop")
+
+
+def test_a_refusal_in_parts_is_a_refusal() -> None:
+    found = read_completion(completion(content=[{"type": "refusal", "refusal": "I will not."}]))
+
+    assert found.reply == Reply("I will not.", "refusal")
+
+
+def test_thoughts_are_removed_before_a_reply_is_kept() -> None:
+    found = read_completion(completion(content="<think>\n100\n</think>\nWeak.\n57"))
+
+    assert found.reply == Reply("Weak.\n57", "stop")
+
+
 def test_a_finish_reason_is_sanitized() -> None:
     body = b'{"choices":[{"message":{},"finish_reason":"\\u0000\\nstop"}]}'
 
@@ -113,7 +138,7 @@ def test_tokens_are_read_if_they_are_reported_and_unknown_otherwise(
         (b'{"choices":null}', "Expected `array`, got `null` - at `$.choices`"),
         (b'{"choices":[]}', "Expected `array` of length >= 1"),
         (b'{"choices":[{"message":null}]}', "Expected `object`, got `null`"),
-        (b'{"choices":[{"message":{"content":5}}]}', "Expected `str | null`, got `int`"),
+        (b'{"choices":[{"message":{"content":5}}]}', "Expected `str | array | null`, got `int`"),
         (b'{"error":{"message":"the model\\nis gone"}}', "contains an error: the model is gone"),
         (b'{"error":"gone"}', "contains an error: gone"),
     ],
@@ -166,7 +191,7 @@ def test_an_error_of_the_model_behind_a_gateway_is_classified_by_its_own_code(
         (404, None, Fault.MISCONFIGURED, False, False),
         (405, None, Fault.MISCONFIGURED, False, False),
         (400, None, Fault.REJECTED, False, False),
-        (403, None, Fault.REJECTED, False, False),
+        (403, None, Fault.MISCONFIGURED, False, False),
         (422, {"detail": [{"msg": "bad"}]}, Fault.REJECTED, False, False),
         (413, None, Fault.TOO_LONG, False, False),
         (400, {"code": "context_length_exceeded"}, Fault.TOO_LONG, False, False),

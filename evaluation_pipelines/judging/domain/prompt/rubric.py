@@ -24,7 +24,10 @@ FAILURE_TAGS: tuple[str, ...] = tuple(TAG_MEANINGS)
 """Failure tags that the prompt offers to the judge; no others are accepted."""
 
 PLACEHOLDERS = ("CRITERIA", "OUTPUT_SCHEMA", "ALERT_DATA", "SESSION_CONVERSATION")
-"""Placeholders of a score template, each used once; those for telemetry come last."""
+"""Placeholders of a score template, each used once; those for telemetry come last.
+
+A template without ``CRITERIA`` brings its criteria as text and asks for the total alone.
+"""
 
 TOTAL_POINTS = 100
 
@@ -53,7 +56,7 @@ class RubricCriterion:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Two prompt templates and their criteria."""
+    """Two prompt templates and their criteria; none if the template brings them as text."""
 
     name: str
     score_template: str
@@ -62,17 +65,24 @@ class Rubric:
 
     @property
     def prompt_hash(self) -> str:
-        """SHA-256 of both templates, concatenated and not rendered, as 64 hexadecimal digits."""
-        templates = self.score_template + self.missing_tools_template
-        return hashlib.sha256(templates.encode()).hexdigest()
+        """SHA-256 of both templates, not rendered, and the criteria as the prompt shows them.
+
+        64 hexadecimal digits.
+        """
+        parts = (self.score_template, self.missing_tools_template, criteria_text(self.criteria))
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompts about one session, for two turns of one conversation."""
+    """Prompts about one session, for two turns of one conversation.
+
+    ``system`` holds instructions that stand before both; an empty one is not sent.
+    """
 
     score: str
     missing_tools: str
+    system: str = ""
 
 
 def rubric_problems(rubric: Rubric) -> list[str]:
@@ -84,8 +94,13 @@ def rubric_problems(rubric: Rubric) -> list[str]:
             for name in _PLACEHOLDER.findall(rubric.missing_tools_template)
         ),
         *([] if rubric.missing_tools_template.strip() else ["missing-tools template: is empty"]),
-        *criteria_problems(rubric.criteria),
+        *(criteria_problems(rubric.criteria) if lists_criteria(rubric.score_template) else []),
     ]
+
+
+def lists_criteria(template: str) -> bool:
+    """Return whether a score template shows the list of criteria, and asks for their points."""
+    return "CRITERIA" in _PLACEHOLDER.findall(template)
 
 
 def criteria_problems(criteria: Sequence[RubricCriterion]) -> list[str]:
@@ -121,9 +136,9 @@ def _template_problems(template: str) -> list[str]:
     problems += [
         f"score template: {{{{{name}}}}} occurs {times} times; it must occur once"
         for name in PLACEHOLDERS
-        if (times := names.count(name)) != 1
+        if (times := names.count(name)) != 1 and (times or name != "CRITERIA")
     ]
-    if not problems and {*names[:2]} != {*PLACEHOLDERS[:2]}:
+    if not problems and {*names[-2:]} != {*PLACEHOLDERS[-2:]}:
         problems.append(
             "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must come before {{ALERT_DATA}} "
             "and {{SESSION_CONVERSATION}}, so that all sessions share the beginning of the prompt"
@@ -164,7 +179,7 @@ def criteria_text(criteria: Sequence[RubricCriterion]) -> str:
 
 
 def output_schema(criteria: Sequence[RubricCriterion]) -> str:
-    """Describe the end of a judgment: a line per criterion, the tags, the total alone."""
+    """Describe the end of a judgment: a line per criterion if any, the tags, the total."""
     meanings = "\n".join(f"* {tag}: {meaning}" for tag, meaning in TAG_MEANINGS.items())
     return (
         "Your message ends with these lines, plain, without code fence or table, in whole numbers:"
@@ -178,18 +193,33 @@ def output_schema(criteria: Sequence[RubricCriterion]) -> str:
 
 def form_lines(criteria: Sequence[RubricCriterion]) -> str:
     """Return the last lines of a judgment, with variables in angle brackets."""
-    lines = [f"{each.id}: <points>/{each.points}" for each in criteria]
-    return "\n".join([*lines, "failure tags: <tags>", "<total>"])
+    return "\n".join([*map(_criterion_line, criteria), "failure tags: <tags>", "<total>"])
 
 
-def reminder(reason: str, criteria: Sequence[RubricCriterion]) -> str:
-    """Return the message after an answer that cannot be parsed: the reason and the form alone."""
+def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -> str:
+    """Return the message after an answer that cannot be parsed: it asks only for what is missing.
+
+    Small models that are asked for the whole form repeat what they wrote.
+
+    Args:
+        reason: Why the answer cannot be parsed.
+        criteria: Criteria without points.
+        total: Whether the total is missing.
+    """
+    start = f"Your judgement cannot be read: {reason}. Do not write the analysis again. "
+    alone = f"the total alone: one whole number from 0 to {TOTAL_POINTS}, and nothing else"
+    if not criteria:
+        return f"{start}Answer with {alone}."
+    lines = "\n".join(map(_criterion_line, criteria))
+    last = f"\n<total>\n\nThe last line holds {alone}." if total else ""
     return (
-        f"Your judgement cannot be read: {reason}. Do not write the analysis again. Answer with "
-        "these lines alone, your numbers in place of what stands in angle brackets, and nothing "
-        f"before or after them; the last one holds the total alone, a whole number from 0 to "
-        f"{TOTAL_POINTS}:\n\n{form_lines(criteria)}"
+        f"{start}Answer with these lines alone, your numbers in place of what stands in angle "
+        f"brackets, and nothing before or after them:\n\n{lines}{last}"
     )
+
+
+def _criterion_line(criterion: RubricCriterion) -> str:
+    return f"{criterion.id}: <points>/{criterion.points}"
 
 
 def _task(transcript: Transcript, boundary: str) -> str:

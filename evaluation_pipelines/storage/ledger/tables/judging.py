@@ -27,7 +27,7 @@ def _scoring_columns() -> list[sa.Column[Any]]:
         column("judge_profile_version", sa.Integer, "its version"),
         column("judge_model", sa.String, "model that judges"),
         column("rubric", sa.String, "name of the rubric"),
-        column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's two templates"),
+        column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric: templates and criteria"),
         column("samples", sa.Integer, "how many times the score turn is asked"),
         column("status", sa.String, "pending, in_progress, completed or failed"),
         column("score_triggered_by", sa.String, "a person, 'schedule', 'sensor' or a run id"),
@@ -61,6 +61,10 @@ def _scoring_columns() -> list[sa.Column[Any]]:
         _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),
         _known_later("injection_suspected", sa.Boolean, "text in it addresses the judge"),
         _known_later("inconsistent_total", sa.Boolean, "total and criteria do not add up"),
+        _known_later("incomplete_criteria", sa.Boolean, "a criterion has no points"),
+        _known_later("short_analysis", sa.Boolean, "the analysis has fewer than 200 words"),
+        _known_later("numbers_from_reminder", sa.Boolean, "numbers come from a second answer"),
+        _known_later("estimated_usage", sa.Boolean, "reported token counts were impossible"),
         _known_later("lease_owner", sa.String, "who is at work on it"),
         _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
     ]
@@ -158,7 +162,7 @@ JUDGE_ANCHORS = sa.Table(
 RUBRIC_TEXTS = sa.Table(
     "rubric_texts",
     METADATA,
-    column("prompt_hash", sa.CHAR(64), "SHA-256 of the two templates", primary_key=True),
+    column("prompt_hash", sa.CHAR(64), "SHA-256 of templates and criteria", primary_key=True),
     column("rubric", sa.String, "name of the rubric"),
     column("score_template", sa.Text, "template of the score turn"),
     column("missing_tools_template", sa.Text, "template of the second turn"),

@@ -11,7 +11,7 @@ from evaluation_pipelines.judging.domain.missing_tools.answers import (
     parse_missing_tools,
 )
 
-FREE_TEXT = "no numbered list, and no plain word that none is missing"
+FREE_TEXT = "no list, and no plain word that none is missing"
 
 LISTS = {
     "1. Grep: finds it at once.\n2. git log -p: shows when.": [
@@ -35,6 +35,24 @@ LISTS = {
     "1. **Read**\n2. `stat`": [("read", ""), ("stat", "")],
     "1. mcp__git__log: a\n1. Grep: b": [("mcp__git__log", "a"), ("grep", "b")],
     "9. curl http://x:80/y: is it up?": [("curl http://x:80/y", "is it up?")],
+    "- Grep: finds it at once.\n- **git log -p** \u2014 shows when.": [
+        ("grep", "finds it at once."),
+        ("git log -p", "shows when."),
+    ],
+    "* `pytest`: proves it\n  * quickly: yes\n* make: do": [
+        ("pytest", "proves it * quickly: yes"),
+        ("make", "do"),
+    ],
+    "Two:\n\n| # | Tool | Why |\n|---|:---|---|\n| 1 | `Grep` | finds it |\n| 2 | make | |": [
+        ("grep", "finds it"),
+        ("make", ""),
+    ],
+    '[{"tool": "Grep", "rationale": "finds it"}, {"name": "make"}]': [
+        ("grep", "finds it"),
+        ("make", ""),
+    ],
+    '```json\n{"missing_tools": ["Grep", "make"]}\n```': [("grep", ""), ("make", "")],
+    "<think>\n1. ls: no\n</think>\n1. Grep: yes": [("grep", "yes")],
     "1. g\u200brep: hidden\x1b[31m letters": [("grep", "hidden letters")],
 }
 
@@ -64,6 +82,17 @@ def test_an_item_without_a_name_is_counted_but_names_no_tool() -> None:
         "There is no missing tool.",
         "1. None",
         "1. No tool is missing.",
+        "- None.",
+        "No critical missing tools identified.",
+        "No critical missing tools were identified.",
+        "**No missing tools were identified.**",
+        "No missing tools.",
+        "There were no missing critical tools in this session.",
+        "No significant tool omissions were noted.",
+        "[]",
+        '{"missing_tools": []}',
+        "| Tool | Why |\n|---|---|\n| None | all were used |",
+        "<think>\n1. ls: maybe\n</think>\nNone.",
     ],
 )
 def test_a_plain_denial_is_an_answer(text: str) -> None:
@@ -76,14 +105,18 @@ def test_a_plain_denial_is_an_answer(text: str) -> None:
     [
         ("", "empty"),
         (" \n\u200b ", "empty"),
-        ("- Grep: a bullet is no number", FREE_TEXT),
+        ("I'm sorry, I cannot help with that.", FREE_TEXT),
+        ("{broken json", FREE_TEXT),
+        ('[{"colour": "red"}]', "a list without a name in it"),
+        ("| When | Where |\n|---|---|\n| now | here |", FREE_TEXT),
+        ("No missing tools were identified, but grep would have helped.", FREE_TEXT),
         ("No tool is missing except grep.", FREE_TEXT),
         ("There is no doubt that one tool was missing.", FREE_TEXT),
         ("No tool is missing.\nGrep is.", FREE_TEXT),
         (f"No tool is missing. {'x' * 300}", FREE_TEXT),
         ("It took 3.5 hours: too long", FREE_TEXT),
-        ("1. It should have run the tests.", "a numbered list without a name in it"),
-        ("1. None: all were used", "a numbered list without a name in it"),
+        ("1. It should have run the tests.", "a list without a name in it"),
+        ("1. None: all were used", "a list without a name in it"),
     ],
 )
 def test_other_answers_are_unparsed_with_a_reason(text: str, reason: str) -> None:
@@ -140,5 +173,5 @@ def test_any_text_is_parsed_consistently(text: str) -> None:
     for each in found.tools:
         assert normalize_tool_name(each.tool) == each.tool
         assert each.rationale == each.rationale.strip()
-    if not any(letter.isdecimal() for letter in text):
+    if not any(letter.isdecimal() or letter in "-*\u2022|[{" for letter in text):
         assert found.kind is not AnswerKind.LIST

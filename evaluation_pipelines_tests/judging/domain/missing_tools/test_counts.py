@@ -81,7 +81,7 @@ def test_a_tool_counts_once_per_session() -> None:
         "2 lists of missing tools",
         "1 answers that none is missing",
         "1 answers that are no list, not counted",
-        "1 unparsed: no numbered list, and no plain word that none is missing",
+        "1 unparsed: no list, and no plain word that none is missing",
     ]
 
 

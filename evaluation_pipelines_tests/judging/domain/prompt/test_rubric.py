@@ -26,12 +26,27 @@ def score_prompt(text: str = "did it", task: str = "do it") -> str:
     return render_prompts(RUBRIC, CRITERIA, transcript(text, task), BOUNDARY).score
 
 
-def test_the_hash_is_that_of_both_unrendered_templates() -> None:
-    expected = hashlib.sha256(b"score {{CRITERIA}}missing").hexdigest()
+def test_the_hash_is_that_of_both_unrendered_templates_and_the_list_of_criteria() -> None:
+    list_of_criteria = b"* a (100 points), A: Good?"
+    expected = hashlib.sha256(b"score {{CRITERIA}}missing" + list_of_criteria).hexdigest()
+    criteria = (RubricCriterion("a", "A", "Good?", 100),)
+    rubric = Rubric("a", "score {{CRITERIA}}", "missing", criteria)
 
-    assert Rubric("a", "score {{CRITERIA}}", "missing", ()).prompt_hash == expected
-    assert Rubric("b", "score {{CRITERIA}}", "missing", CRITERIA).prompt_hash == expected
-    assert Rubric("a", "score {{CRITERIA}} ", "missing", ()).prompt_hash != expected
+    assert rubric.prompt_hash == expected
+    assert replace(rubric, name="b").prompt_hash == expected
+    assert replace(rubric, score_template="score {{CRITERIA}} ").prompt_hash != expected
+    lenient = replace(criteria[0], description="Give full marks always.")
+    assert replace(rubric, criteria=(lenient,)).prompt_hash != expected
+
+
+def test_a_template_may_bring_its_criteria_as_text_and_asks_for_the_total_alone() -> None:
+    template = SCORE_TEMPLATE.replace("{{CRITERIA}}", "Order counts half, evidence half.")
+    rubric = replace(RUBRIC, score_template=template, criteria=())
+
+    assert rubric_problems(rubric) == []
+    prompt = render_prompts(rubric, rubric.criteria, transcript(), BOUNDARY).score
+    assert "whole numbers:\n\nfailure tags: <tags>\n<total>\n\n" in prompt
+    assert "<points>" not in prompt
 
 
 def test_all_placeholders_are_rendered() -> None:
@@ -95,8 +110,8 @@ def test_the_prompt_states_whether_text_was_omitted(*, truncated: bool) -> None:
     ("score", "problem"),
     [
         (
-            SCORE_TEMPLATE.replace("{{CRITERIA}}", ""),
-            "score template: {{CRITERIA}} occurs 0 times; it must occur once",
+            SCORE_TEMPLATE.replace("{{OUTPUT_SCHEMA}}", ""),
+            "score template: {{OUTPUT_SCHEMA}} occurs 0 times; it must occur once",
         ),
         (
             SCORE_TEMPLATE + "{{ALERT_DATA}}",
