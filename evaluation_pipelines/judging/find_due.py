@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from evaluation_pipelines.judging.domain.due import (
@@ -70,7 +70,7 @@ class Candidate:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DueSessions:
     """Result of a selection.
 
@@ -79,18 +79,25 @@ class DueSessions:
         discarded: Unfinished scorings that cannot be resumed, with the reason.
         states: Number of windows by state.
         unreadable: Dates whose sessions cannot be read, with the error.
+        outdated: Number of sessions whose scores used another rubric, or another wording of it.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
     discarded: list[tuple[Score, str]] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     unreadable: dict[date, str] = field(default_factory=dict)
+    outdated: int = 0
 
     @property
     def days(self) -> set[date]:
         """Dates on which a run has something to do."""
         due = {each.window.session_date for each in self.candidates}
         return due | {score.session_date for score, _ in self.discarded}
+
+    def requested(self) -> "DueSessions":
+        """Return the selection with the unfinished scorings alone, such as those of requests."""
+        unfinished = [each for each in self.candidates if each.unfinished is not None]
+        return replace(self, candidates=unfinished)
 
 
 def find_due_in_lake(
@@ -149,9 +156,10 @@ def find_due(
         plan = planned[key]
         setup = None if plan is None else plan.setup
         scores = past.get((*key, setup.profile_id), []) if setup else []
-        state = due_state(window, setup, scores, as_of, extra).state
-        found.states[state] += 1
-        if plan is not None and state == "due":
+        found_state = due_state(window, setup, scores, as_of, extra)
+        found.states[found_state.state] += 1
+        found.outdated += found_state.is_outdated
+        if plan is not None and found_state.state == "due":
             due.append(Candidate(window, plan, len(scores)))
     unfinished = [
         each

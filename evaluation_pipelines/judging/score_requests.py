@@ -13,7 +13,7 @@ from evaluation_pipelines.judging.domain.score_requests import (
     answer_lookup,
     answer_request,
 )
-from evaluation_pipelines.judging.find_due import Candidate
+from evaluation_pipelines.judging.find_due import Candidate, is_abandoned
 from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
@@ -144,7 +144,10 @@ def _request(
     of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
     existing = _newest(of_profile, window, plan)
     answer = answer_request(
-        None if existing is None else existing.status, force=force, is_terminal=window.is_terminal
+        None if existing is None else existing.status,
+        force=force,
+        is_held=existing is not None and not is_abandoned(existing, now),
+        is_terminal=window.is_terminal,
     )
     if answer.action != "create":
         return RequestResult(answer, window, existing)

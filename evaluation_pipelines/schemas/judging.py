@@ -8,9 +8,9 @@ SCORE_FLAGS = {
     "inconsistent_total": "total and criteria differ by more than 5",
     "injection_suspected": "text of the session addresses the judge",
     "truncated": "parts of the session were cut to fit",
-    "incomplete_criteria": "a criterion has no points",
+    "incomplete_criteria": "the judge gave no points for a criterion",
     "short_analysis": "the analysis has fewer than 200 words",
-    "numbers_from_reminder": "text and numbers come from different replies",
+    "numbers_from_reminder": "numbers come from the answer to a reminder, the text from the first",
     "estimated_usage": "the endpoint reported impossible token counts; they are estimated",
 }
 """Columns of ``judge_scores`` that mark a score as doubtful when true, and their meaning."""

@@ -198,6 +198,16 @@ class JudgeBudgetSettings(BaseSettings):
         limits += [] if of_day is None else [f"${of_day:.2f} a day"]
         return ", ".join(limits)
 
+    @property
+    def why_no_automatic_judging(self) -> str | None:
+        """What to set before runs that no person starts may judge; None if a limit is set."""
+        if self.judge_max_cost_usd is not None or self.judge_max_cost_per_day_usd is not None:
+            return None
+        return (
+            "automatic judging is off, since its cost has no limit: set "
+            "EVAL_JUDGE_MAX_COST_PER_DAY_USD to switch it on"
+        )
+
     @field_validator("judge_output_usd_per_mtok")
     @classmethod
     def _both_or_none(cls, output: float | None, info: ValidationInfo) -> float | None:

@@ -178,6 +178,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool,
         typer.Option("--obsolete", help="Also scores with an older wording of their rubric."),
     ] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Also sessions whose scoring failed, without a wait.")
+    ] = False,
     include_thin: Annotated[
         bool, typer.Option("--include-thin", help="Also sessions without any text.")
     ] = False,
@@ -197,7 +200,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Score all sessions that are due, or those of some dates, within the budget."""
     date_range = parse_dates(dates)
-    extra = ExtraDue(force=force, include_thin=include_thin, obsolete=obsolete)
+    extra = ExtraDue(force=force, include_thin=include_thin, obsolete=obsolete, failed=failed)
     run_request = RunRequest(by or getpass.getuser(), extra, max_sessions, max_cost_usd)
     overrides = PlanOverrides(profile, model, samples, sample_rate)
     with open_stores(load_settings()) as stores:

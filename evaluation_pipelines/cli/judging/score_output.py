@@ -49,7 +49,10 @@ def _facts(score: Score, *, is_current: bool) -> dict[str, object]:
     criteria = score.criteria_scores or {}
     tags = score.failure_tags
     facts: dict[str, object | None] = {
-        "criteria": ", ".join(f"{name} {points}" for name, points in criteria.items()) or None,
+        "criteria": ", ".join(
+            f"{name} {'-' if points is None else points}" for name, points in criteria.items()
+        )
+        or None,
         "failure tags": None if tags is None else ", ".join(tags) or "none",
         "samples": _samples(score),
         "error": _error(score),

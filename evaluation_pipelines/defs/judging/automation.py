@@ -58,8 +58,10 @@ def fresh_sessions_sensor(
     found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
     if stores.settings.judge_mode == "batch":
         return dg.SensorResult([_request_now(each) for each in found.candidates if each.is_request])
+    why_off = stores.settings.why_no_automatic_judging
+    found = found if why_off is None else found.requested()
     if not found.days:
-        return None
+        return None if why_off is None else dg.SkipReason(why_off)
     fingerprint = _fingerprint(found)
     last = json.loads(context.cursor or "{}")
     if last.get("waiting") == fingerprint and _is_recent(last["asked_at"], now):

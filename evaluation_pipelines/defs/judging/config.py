@@ -18,6 +18,9 @@ class JudgeConfig(dg.Config):
         default=False,
         description="Judge sessions scored with outdated prompts again.",
     )
+    failed: bool = Field(
+        default=False, description="Judge sessions whose scoring failed again, without a wait."
+    )
     include_thin: bool = Field(
         default=False, description="Judge sessions without logged text, too."
     )
@@ -44,7 +47,10 @@ class JudgeConfig(dg.Config):
         return RunRequest(
             triggered_by=self.triggered_by or run_id,
             extra=ExtraDue(
-                force=self.force, include_thin=self.include_thin, obsolete=self.obsolete
+                force=self.force,
+                include_thin=self.include_thin,
+                obsolete=self.obsolete,
+                failed=self.failed,
             ),
             max_sessions=self.max_sessions,
             max_cost_usd=self.max_cost_usd,

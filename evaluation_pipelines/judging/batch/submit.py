@@ -22,8 +22,8 @@ from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.pricing import worst_case_usd
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, Limit
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError
-from evaluation_pipelines.judging.endpoint.client import request_body
 from evaluation_pipelines.judging.endpoint.configured import call_limits
+from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
@@ -111,9 +111,13 @@ class Submission:
             self._end(prompt)
             return
         limits = call_limits(settings)
+        most_tokens, temperature = limits.max_output_tokens, limits.temperature
+        bodies = [
+            RequestForm().body(model, each.messages, most_tokens, temperature) for each in requests
+        ]
         lines = [
-            request_line(score_id, each.turn, request_body(model, each.messages, limits))
-            for each in requests
+            request_line(score_id, each.turn, body)
+            for each, body in zip(requests, bodies, strict=True)
         ]
         calls = prompt.remaining_calls(settings.judge_max_output_tokens)
         most = worst_case_usd((*calls.now, *calls.later), self.work.price(model))

@@ -51,7 +51,10 @@ class BatchWork:
     def end(self, score_id: str, owner: str, outcome: Judgment | FailedConversation) -> Score:
         """Complete a scoring, or mark it as failed. Raises as ``ScoreStore.complete``."""
         if isinstance(outcome, Judgment):
-            return self.scores.complete(score_id, owner, score_result(outcome), self.clock())
+            turns = self.scores.get(score_id).turn_log
+            is_estimated = any(each.is_usage_estimated for each in turns)
+            result = score_result(outcome, estimated_usage=is_estimated)
+            return self.scores.complete(score_id, owner, result, self.clock())
         failure = Failure(outcome.reason, outcome.retriable)
         return self.scores.fail(score_id, owner, failure, self.clock())
 

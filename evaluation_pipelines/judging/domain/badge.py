@@ -71,10 +71,9 @@ def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:
     return found[-1] if found else None
 
 
-def flags_of(score: Score) -> tuple[str, ...]:
+def flags_of(score: object) -> tuple[str, ...]:
     """Return the names of the flags that a scoring has."""
-    listed = score.flags or ()
-    return tuple(name for name in SCORE_FLAGS if name in listed or getattr(score, name, False))
+    return tuple(name for name in SCORE_FLAGS if getattr(score, name))
 
 
 def without_flagged(scores: pl.DataFrame, left_out: Collection[str]) -> pl.DataFrame:

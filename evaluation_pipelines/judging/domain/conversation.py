@@ -225,18 +225,24 @@ def _parse_reply(
     return _failure(reply) or parse_verdict(reply.text, criteria)
 
 
+def why_useless(reply: Reply) -> str | None:
+    """Return why a reply is of no use, whatever it says; ``None`` if it is an answer."""
+    if reply.is_truncated:
+        return "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
+    if reply.is_broken:
+        return f"the endpoint gave up within the judge's answer ({reply.finish_reason})"
+    if not reply.text.strip() and not reply.is_refused:
+        return "the judge's answer was empty"
+    return None
+
+
 def _failure(reply: Reply) -> FailedConversation | None:
     """Return the reason why a reply is unusable regardless of its text."""
-    if reply.is_truncated:
-        reason = "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
-        return FailedConversation(reason, retriable=True)
-    if reply.is_broken:
-        reason = f"the endpoint gave up within the judge's answer ({reply.finish_reason})"
-        return FailedConversation(reason, retriable=True)
+    useless = why_useless(reply)
+    if useless is not None:
+        return FailedConversation(useless, retriable=True)
     if reply.is_refused:
         return FailedConversation(f"the judge refused ({reply.finish_reason})", retriable=False)
-    if not reply.text.strip():
-        return FailedConversation("the judge's answer was empty", retriable=True)
     return None
 
 

@@ -85,21 +85,28 @@ class ExtraDue:
     Attributes:
         force: Judge sessions again that are scored or have failed permanently.
         include_thin: Judge sessions of which no text was logged.
-        obsolete: Judge sessions again whose scores have another wording of the rubric.
+        obsolete: Judge sessions again whose scores have another rubric or another wording of it.
+        failed: Judge sessions again that have failed, whatever the reason, without any wait.
     """
 
     force: bool = False
     include_thin: bool = False
     obsolete: bool = False
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DueState:
-    """State of a session and the reason for it; ``attempt`` counts from 1 if it is due."""
+    """State of a session and the reason for it.
+
+    ``attempt`` counts from 1 if it is due. ``is_outdated`` says that it has a score, but none by
+    the current rubric.
+    """
 
     state: State
     reason: str
     attempt: int = 0
+    is_outdated: bool = False
 
 
 NIGHTLY = ExtraDue()
@@ -192,8 +199,12 @@ def _content_state(
     if extra.force:
         return DueState("due", "requested with force", attempt)
     hashes = [each.prompt_hash for each in current if each.status == "completed"]
-    if hashes and not (extra.obsolete and setup.prompt_hash not in hashes):
-        return DueState("scored", "this content is scored")
+    is_outdated = setup.prompt_hash not in hashes
+    if hashes and not (extra.obsolete and is_outdated):
+        reason = "scored by another rubric" if is_outdated else "this content is scored"
+        return DueState("scored", reason, is_outdated=is_outdated)
+    if failures and extra.failed:
+        return DueState("due", "failed, and requested again", attempt)
     return _failed_state(failures, as_of) or DueState("due", "not scored yet", attempt)
 
 

@@ -13,12 +13,6 @@ OPEN: tuple[ScoreStatus, ...] = ("pending", "in_progress")
 TERMINAL: tuple[ScoreStatus, ...] = ("completed", "failed")
 """Final states."""
 
-INCOMPLETE_CRITERIA = "incomplete_criteria"
-SHORT_ANALYSIS = "short_analysis"
-NUMBERS_FROM_REMINDER = "numbers_from_reminder"
-ESTIMATED_USAGE = "estimated_usage"
-"""Flags without a column of their own in the ledger; SCORE_FLAGS has the meaning of all."""
-
 Phase: TypeAlias = Literal["analyzing_methodology", "identifying_missing_tools"]
 
 
@@ -49,7 +43,8 @@ class LoggedTurn:
 class Score:
     """One row of ``session_scores``: a scoring of one content of one session window.
 
-    Times are in microseconds since 1970, money is in USD, unknown values are ``None``.
+    Times are in microseconds since 1970, money is in USD, unknown values are ``None``. The columns
+    of ``SCORE_FLAGS`` are set when the scoring is completed.
 
     Attributes:
         scored_at_us: Time of the request.
@@ -59,7 +54,6 @@ class Score:
         reserved_cost_usd: Amount reserved for requests that are not sent yet; it counts while the
             lease is valid.
         booked_at_us: Time of the last change of either amount.
-        flags: Names in SCORE_FLAGS that apply, of those without a field of their own.
     """
 
     score_id: str
@@ -108,7 +102,10 @@ class Score:
     truncated: bool | None = None
     injection_suspected: bool | None = None
     inconsistent_total: bool | None = None
-    flags: Sequence[str] | None = None
+    incomplete_criteria: bool | None = None
+    short_analysis: bool | None = None
+    numbers_from_reminder: bool | None = None
+    estimated_usage: bool | None = None
     lease_owner: str | None = None
     lease_expires_at_us: int | None = None
 

@@ -8,7 +8,8 @@ The command line, the user interface and a service follow the same table:
 | completed, failed | no | the existing one | 200 |
 | pending, in_progress | no | the existing one | 202 |
 | completed, failed | yes | new scoring | 202 |
-| pending, in_progress | yes | refused: conflict | 409 |
+| pending, in_progress, held by a process | yes | refused: conflict | 409 |
+| pending, in_progress, held by none | yes | the existing one, which the next run finishes | 202 |
 
 Checked first: an unknown session is 404, a session that has not ended is 400.
 """
@@ -34,13 +35,19 @@ class RequestAnswer:
 
 
 def answer_request(
-    existing: ScoreStatus | None, *, force: bool, is_known: bool = True, is_terminal: bool = True
+    existing: ScoreStatus | None,
+    *,
+    force: bool,
+    is_held: bool = True,
+    is_known: bool = True,
+    is_terminal: bool = True,
 ) -> RequestAnswer:
     """Answer a request to score a session.
 
     Args:
         existing: Status of the newest scoring of its current content by its current profile.
         force: Whether to score again if a scoring has ended already.
+        is_held: Whether a process holds the lease of an unfinished scoring.
         is_known: Whether the session exists.
         is_terminal: Whether the session has ended.
     """
@@ -51,7 +58,8 @@ def answer_request(
     if existing is None:
         return RequestAnswer("create", 202)
     if existing in OPEN:
-        return RequestAnswer("conflict", 409) if force else RequestAnswer("existing", 202)
+        is_refused = force and is_held
+        return RequestAnswer("conflict", 409) if is_refused else RequestAnswer("existing", 202)
     return RequestAnswer("create", 202) if force else RequestAnswer("existing", 200)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.badge import flags_of
 from evaluation_pipelines.judging.domain.score import Score, reader_record
-from evaluation_pipelines.schemas import JUDGE_SCORES, SCORE_FLAGS, Table
+from evaluation_pipelines.schemas import JUDGE_SCORES, Table
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -70,19 +69,10 @@ def _row(
     record = reader_record(score, prompt_hashes.get(score.rubric))
     content = contents.get((score.organization_id, score.session_key))
     record["is_current"] = None if content is None else content == score.content_hash
-    record |= _flags(score)
     record |= {name: _json(record[name]) for name in _JSON}
     record |= {name: _time(record[f"{name}_us"]) for name in _TIMES}
     record["total_score"] = None if score.total_score is None else float(score.total_score)
     return {name: record[name] for name in JUDGE_SCORES.schema}
-
-
-def _flags(score: Score) -> dict[str, bool | None]:
-    """Return a column for each flag; null where the scoring has not come to it."""
-    if score.status != "completed":
-        return {name: getattr(score, name, None) for name in SCORE_FLAGS}
-    found = flags_of(score)
-    return {name: name in found for name in SCORE_FLAGS}
 
 
 def _json(value: Any) -> str | None:

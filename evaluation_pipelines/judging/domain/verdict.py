@@ -13,11 +13,6 @@ from evaluation_pipelines.judging.domain.prompt.rubric import (
     TOTAL_POINTS,
     RubricCriterion,
 )
-from evaluation_pipelines.judging.domain.score import (
-    INCOMPLETE_CRITERIA,
-    NUMBERS_FROM_REMINDER,
-    SHORT_ANALYSIS,
-)
 
 LARGEST_DIFFERENCE = 5
 """A total that differs by more than this from the sum of the criteria is inconsistent."""
@@ -50,7 +45,9 @@ class Verdict:
         inconsistent_total: Whether the total differs by more than 5 from the sum of the criteria,
             on a scale of 100.
         unknown_tags: Other tags in the tags line; at most 20, of at most 60 characters each.
-        flags: Names in SCORE_FLAGS that apply, of those without a field of their own.
+        incomplete_criteria: Whether a criterion has no points.
+        short_analysis: Whether the analysis has fewer than 200 words.
+        numbers_from_reminder: Whether a number comes from the answer to a reminder.
     """
 
     total: int
@@ -59,7 +56,9 @@ class Verdict:
     analysis: str
     inconsistent_total: bool
     unknown_tags: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    incomplete_criteria: bool = False
+    short_analysis: bool = False
+    numbers_from_reminder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def parse_reminded(
         form = replace(form, tags=known.tags, unknown_tags=known.unknown_tags)
     verdict = _verdict(form, total, criteria, analysis_of(first, criteria))
     is_added = total != known.total or form.points != known.points
-    return replace(verdict, flags=(*verdict.flags, NUMBERS_FROM_REMINDER)) if is_added else verdict
+    return replace(verdict, numbers_from_reminder=is_added)
 
 
 def analysis_of(text: str, criteria: Sequence[RubricCriterion]) -> str:
@@ -173,10 +172,6 @@ def _problem(form: _Form, criteria: Sequence[RubricCriterion]) -> Problem:
 def _verdict(
     form: _Form, total: int, criteria: Sequence[RubricCriterion], analysis: str
 ) -> Verdict:
-    flags = {
-        INCOMPLETE_CRITERIA: bool(form.problems),
-        SHORT_ANALYSIS: _count_words(analysis, criteria) < MIN_ANALYSIS_WORDS,
-    }
     return Verdict(
         total=total,
         criteria={each.id: form.points.get(each.id) for each in criteria},
@@ -184,7 +179,8 @@ def _verdict(
         analysis=analysis,
         inconsistent_total=_is_far(total, form.points, criteria, or_incomplete=False),
         unknown_tags=form.unknown_tags,
-        flags=tuple(name for name, applies in flags.items() if applies),
+        incomplete_criteria=bool(form.problems),
+        short_analysis=_count_words(analysis, criteria) < MIN_ANALYSIS_WORDS,
     )
 
 

@@ -12,6 +12,8 @@ library is told not to retry (``transport.py``).
 * A retry of a request that may have been charged is sent only if ``may_pay_again`` allows it.
 * Not retried: every other status, and a failed probe of the circuit breaker. Refused, empty and
   truncated replies are answers.
+* A request whose form is rejected is sent once more in another form (``request_form.py``), which
+  is kept for all later requests. It counts as the same attempt.
 
 Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
 ``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
@@ -28,16 +30,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from evaluation_pipelines.judging.domain.budget.pricing import Pricing, Usage
+from evaluation_pipelines.judging.domain.budget.usage import Exchange
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
-from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
+from evaluation_pipelines.judging.domain.prompt.tokens import (
+    estimated_message_tokens,
+    estimated_tokens,
+)
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker, CircuitOpenError
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.rate_limit import RateLimit
-from evaluation_pipelines.judging.endpoint.replies import (
-    ParsedCompletion,
-    read_completion,
-    storable_text,
-)
+from evaluation_pipelines.judging.endpoint.replies import ParsedCompletion, read_completion
+from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
 from evaluation_pipelines.judging.endpoint.transport import Transport
 
 
@@ -105,6 +108,7 @@ class JudgeAnswer:
         latency_ms: Duration of that request, without waits.
         attempts: Number of requests that were sent.
         maybe_charged_attempts: Number of failed requests that may have been charged.
+        is_usage_estimated: Whether the reported tokens were impossible and ``usage`` is estimated.
     """
 
     reply: Reply
@@ -113,28 +117,19 @@ class JudgeAnswer:
     latency_ms: float
     attempts: int
     maybe_charged_attempts: int
+    is_usage_estimated: bool = False
 
 
 # The endpoint is up: it answers, and the next call may succeed.
 _ABOUT_ONE_CALL = frozenset((Fault.CONTENT_FILTER, Fault.TOO_LONG))
+# Servers reject a role with status 400 or, if their template fails, 500.
+_MAY_REJECT_FORM = frozenset((Fault.REJECTED, Fault.SERVER_ERROR))
+# More than any tokenizer needs: a longer reply ignores the limit.
+_CHARACTERS_PER_TOKEN = 16
 
 
 async def _always() -> bool:
     return True
-
-
-def request_body(model: str, messages: Sequence[Message], limits: CallLimits) -> dict[str, Any]:
-    """Return the body of a chat completion."""
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [
-            {"role": each.role, "content": storable_text(each.content)} for each in messages
-        ],
-        "max_completion_tokens": limits.max_output_tokens,
-    }
-    if limits.temperature is not None:
-        body["temperature"] = limits.temperature
-    return body
 
 
 class JudgeClient:
@@ -154,6 +149,13 @@ class JudgeClient:
         self._breaker = CircuitBreaker(limits.breaker_failures, limits.breaker_pause_s, clock)
         self._semaphore = asyncio.Semaphore(limits.concurrency)
         self._transport: Transport | None = None
+        self._form = RequestForm()
+        self._requests_sent = 0
+
+    @property
+    def requests_sent(self) -> int:
+        """Number of requests sent so far, answered or not."""
+        return self._requests_sent
 
     async def __aenter__(self) -> Self:
         limits = self._limits
@@ -207,25 +209,69 @@ class JudgeClient:
                 maybe_charged += error.maybe_charged
                 await self._timing.sleep(wait_s)
             else:
-                usage = completion.usage
-                cost = None if usage is None else self._pricing.cost_usd(usage)
-                return JudgeAnswer(
-                    completion.reply, usage, cost, latency_ms, attempt, maybe_charged
-                )
+                return self._answer(messages, completion, latency_ms, attempt, maybe_charged)
         raise AssertionError("the last attempt returns or raises")
 
+    def _answer(
+        self,
+        messages: Sequence[Message],
+        completion: ParsedCompletion,
+        latency_ms: float,
+        attempt: int,
+        maybe_charged: int,
+    ) -> JudgeAnswer:
+        reply, usage = completion.reply, completion.usage
+        exchange = Exchange(
+            sent_bytes=sum(len(each.content.encode("utf-8", "replace")) for each in messages),
+            sent_tokens=estimated_message_tokens(messages),
+            reply_bytes=len(reply.text.encode()),
+            reply_tokens=estimated_tokens(reply.text),
+            max_output_tokens=self._limits.max_output_tokens,
+        )
+        is_estimated = usage is not None and not exchange.is_possible(usage)
+        usage = exchange.estimate() if is_estimated else usage
+        cost = None if usage is None else self._pricing.cost_usd(usage)
+        return JudgeAnswer(reply, usage, cost, latency_ms, attempt, maybe_charged, is_estimated)
+
     async def _request(self, messages: Sequence[Message]) -> tuple[ParsedCompletion, float]:
+        """Send one request, in another form if the endpoint rejects the first one."""
+        while True:
+            form = self._form
+            try:
+                return await self._request_as(form, messages)
+            except JudgeCallError as error:
+                if self._form == form:  # no other request has changed it meanwhile
+                    other = self._other_form(form, messages, error)
+                    if other is None:
+                        raise
+                    self._form = other
+
+    def _other_form(
+        self, form: RequestForm, messages: Sequence[Message], error: JudgeCallError
+    ) -> RequestForm | None:
+        if error.fault not in _MAY_REJECT_FORM:
+            return None
+        other = form.instead_of(error.reason)
+        is_same = other is None or self._body(other, messages) == self._body(form, messages)
+        return None if is_same else other
+
+    async def _request_as(
+        self, form: RequestForm, messages: Sequence[Message]
+    ) -> tuple[ParsedCompletion, float]:
         """Send one request; return its completion and its duration in milliseconds."""
-        tokens = estimated_message_tokens(messages) + self._limits.max_output_tokens
+        most = self._limits.max_output_tokens
+        tokens = estimated_message_tokens(messages) + most
         async with self._semaphore:
             self._breaker.check()
             admitted = await self._rate_limit.acquire(tokens)
             is_probe = self._breaker.enter()
             started = self._timing.monotonic()
             try:
-                completion = read_completion(await self._send(messages))
+                body = await self._send(self._body(form, messages))
+                completion = read_completion(body, most * _CHARACTERS_PER_TOKEN)
             except JudgeCallError as error:
-                self._record_failed_request(error, is_probe=is_probe)
+                is_last_form = self._other_form(form, messages, error) is None
+                self._record_failed_request(error, is_probe=is_probe, is_last_form=is_last_form)
                 raise
             except BaseException:
                 if is_probe:
@@ -237,22 +283,31 @@ class JudgeClient:
             self._rate_limit.correct(admitted, completion.usage.all_tokens)
         return completion, latency_ms
 
-    async def _send(self, messages: Sequence[Message]) -> bytes:
+    def _body(self, form: RequestForm, messages: Sequence[Message]) -> dict[str, Any]:
+        limits = self._limits
+        return form.body(
+            self._endpoint.model, messages, limits.max_output_tokens, limits.temperature
+        )
+
+    async def _send(self, body: dict[str, Any]) -> bytes:
         if self._transport is None:
             raise RuntimeError("the client is not open: use it as `async with`")
-        body = request_body(self._endpoint.model, messages, self._limits)
+        self._requests_sent += 1
         return await self._transport.send(body, self._timing.now)
 
-    def _record_failed_request(self, error: JudgeCallError, *, is_probe: bool) -> None:
+    def _record_failed_request(
+        self, error: JudgeCallError, *, is_probe: bool, is_last_form: bool
+    ) -> None:
         """Update the circuit breaker after a failed request.
 
         Raises:
             CircuitOpenError: In place of the error if no single call caused it.
         """
-        if error.fault is Fault.MISCONFIGURED:
+        is_form_rejected = error.fault is Fault.REJECTED and names_field(error.reason)
+        if error.fault is Fault.MISCONFIGURED or (is_form_rejected and is_last_form):
             self._breaker.open(error.reason)
             raise CircuitOpenError(error.reason, error.cost_usd) from error
-        if error.fault in _ABOUT_ONE_CALL:
+        if error.fault in _ABOUT_ONE_CALL or not is_last_form:
             self._breaker.record_success()
         elif is_probe:
             self._breaker.record_failure(error.reason, was_probe=True)

@@ -4,10 +4,11 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """Kind of a failure."""
+    """Kind of a failure; ``UNREACHABLE``: nothing was sent, ``CONNECTION``: it broke later."""
 
     TIMEOUT = "timeout"
     CONNECTION = "connection"
+    UNREACHABLE = "unreachable"
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
     UNREADABLE = "unreadable_answer"

@@ -10,6 +10,7 @@ from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.thinking import without_thinking
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.streams import is_stream, join_stream
 
 _EXCERPT_CHARACTERS = 200
 # Each server words this error in its own way.
@@ -24,7 +25,8 @@ _TOO_LONG = (
     "maximum number of tokens",
 )
 # Every request would get the same answer.
-_MISCONFIGURED = frozenset((401, 402, 404, 405))
+_MISCONFIGURED = frozenset((401, 402, 403, 404, 405))
+_FILTERED = ("content_filter", "content_policy", "content management", "moderation", "flagged")
 _TEXT_PARTS = frozenset(("text", "output_text"))
 _RETRIED = frozenset((408, 409, 429))
 
@@ -73,10 +75,28 @@ class _Details(msgspec.Struct):
     cache_write_tokens: _Count | None = None
 
 
+class _OutputDetails(msgspec.Struct):
+    reasoning_tokens: _Count | None = None
+
+
 class _Usage(msgspec.Struct):
     prompt_tokens: _Count
     completion_tokens: _Count
+    total_tokens: _Count | None = None
     prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _OutputDetails | None = None
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens of the reasoning; 0 if they are not reported."""
+        found = self.completion_tokens_details or _OutputDetails()
+        return found.reasoning_tokens or 0
+
+    @property
+    def has_reasoning_apart(self) -> bool:
+        """Whether ``completion_tokens`` leaves the reasoning out, unlike that of OpenAI."""
+        apart = self.prompt_tokens + self.completion_tokens + self.reasoning_tokens
+        return self.reasoning_tokens > self.completion_tokens or self.total_tokens == apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +107,18 @@ class ParsedCompletion:
     usage: Usage | None
 
 
-def read_completion(content: bytes) -> ParsedCompletion:
-    """Parse the body of an answer with status 200.
+def read_completion(content: bytes, max_characters: int | None = None) -> ParsedCompletion:
+    """Parse the body of an answer with status 200: a chat completion, or a stream of its parts.
 
-    A refusal is a reply with the finish reason ``refusal``. The text has passed ``storable_text``.
+    A refusal is a reply with the finish reason ``refusal``. The text has passed ``storable_text``
+    and ``without_thinking``. A text longer than ``max_characters`` is cut, with the finish reason
+    ``length``.
 
     Raises:
         JudgeCallError: The body is not a chat completion, or it contains an error.
     """
     try:
-        document = json.loads(content)
+        document = join_stream(content) if is_stream(content) else json.loads(content)
     except (ValueError, RecursionError):
         raise _unreadable(f"is not JSON; it begins with {one_line_excerpt(content)!r}") from None
     error = document.get("error") if isinstance(document, dict) else None
@@ -110,6 +132,8 @@ def read_completion(content: bytes) -> ParsedCompletion:
     refused = first.message.refused
     reason = "refusal" if refused else first.finish_reason or "unknown"
     text = without_thinking(first.message.text) or refused or ""
+    if max_characters is not None and len(text) > max_characters:
+        text, reason = text[:max_characters], "length"
     reply = Reply(storable_text(text), one_line_excerpt(reason))
     return ParsedCompletion(reply, _parse_usage(completion.usage))
 
@@ -128,7 +152,10 @@ def status_error(
     message = one_line_excerpt(_message(body), secret)
     reason = f"the endpoint answered {status}" + (f": {message}" if message else "")
     code = str(body.get("code") or body.get("type") or "") if isinstance(body, dict) else ""
-    if status in _MISCONFIGURED or 300 <= status < 400 or code == "insufficient_quota":
+    rejection = _rejection(status, code, message)
+    is_filtered = status == 403 and rejection is Fault.CONTENT_FILTER
+    is_general = status in _MISCONFIGURED or 300 <= status < 400 or code == "insufficient_quota"
+    if is_general and not is_filtered:
         advice = "check OPENAI_BASE_URL, OPENAI_API_KEY, EVAL_JUDGE_MODEL and the account"
         return JudgeCallError(
             Fault.MISCONFIGURED, f"{reason}; {advice}", retriable=False, status=status
@@ -143,7 +170,7 @@ def status_error(
             maybe_charged=status >= 500 or status == 408,
             retry_after_s=retry_after_s,
         )
-    return JudgeCallError(_rejection(status, code, message), reason, retriable=False, status=status)
+    return JudgeCallError(rejection, reason, retriable=False, status=status)
 
 
 def one_line_excerpt(text: bytes | str, secret: str | None = None) -> str:
@@ -171,7 +198,7 @@ def _message(body: object) -> str:
 
 def _rejection(status: int, code: str, message: str) -> Fault:
     words = f"{code} {message}".lower()
-    if any(each in words for each in ("content_filter", "content_policy", "content management")):
+    if any(each in words for each in _FILTERED):
         return Fault.CONTENT_FILTER
     if status == 413 or any(each in words for each in _TOO_LONG):
         return Fault.TOO_LONG
@@ -205,4 +232,6 @@ def _parse_usage(raw: object) -> Usage | None:
     cached = min(details.cached_tokens or 0, usage.prompt_tokens)
     uncached = usage.prompt_tokens - cached
     written = min(details.cache_write_tokens or 0, uncached)
-    return Usage(uncached, cached, usage.completion_tokens, written)
+    reasoning = usage.reasoning_tokens
+    output = usage.completion_tokens + (reasoning if usage.has_reasoning_apart else 0)
+    return Usage(uncached, cached, output, written, reasoning)

@@ -1,7 +1,7 @@
 """HTTP transport of chat completions through the ``openai`` library."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,11 @@ from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 _LONGEST_CONNECT_S = 10.0
+_MAX_BODY_BYTES = 4_000_000
 # The library requires a key, local servers do not.
 _NO_KEY = "none"
 
@@ -40,6 +42,8 @@ class Transport:
         self._client = openai.AsyncOpenAI(
             base_url=base_url,
             api_key=api_key or _NO_KEY,
+            # The size of a compressed answer would be known too late.
+            default_headers={"Accept-Encoding": "identity"},
             max_retries=0,  # client.py retries
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s / 2, _LONGEST_CONNECT_S)),
             http_client=openai.DefaultAsyncHttpx2Client(
@@ -48,6 +52,7 @@ class Transport:
                 ),
                 # A transcript is sent only to the configured address.
                 follow_redirects=False,
+                event_hooks={"response": [_limit_body]},
             ),
         )
 
@@ -77,6 +82,11 @@ class Transport:
             raise status_error(error.status_code, error.body, wait_s, self._secret) from None
         except (openai.APIConnectionError, TimeoutError) as error:
             raise self._connection_error(error) from None
+        except _BodyTooLargeError:
+            reason = f"the endpoint sent more than {_MAX_BODY_BYTES // 1_000_000} MB"
+            raise JudgeCallError(
+                Fault.UNREADABLE, reason, retriable=False, maybe_charged=True
+            ) from None
         return answer.content
 
     def _connection_error(
@@ -97,8 +107,38 @@ class Transport:
         )
         detail = one_line_excerpt(str(cause) or type(cause).__name__, self._secret)
         return JudgeCallError(
-            Fault.CONNECTION, f"{problem}: {detail}", retriable=True, maybe_charged=not is_unsent
+            Fault.UNREACHABLE if is_unsent else Fault.CONNECTION,
+            f"{problem}: {detail}",
+            retriable=True,
+            maybe_charged=not is_unsent,
         )
+
+
+class _BodyTooLargeError(Exception):
+    """The body of an answer exceeds the limit."""
+
+
+async def _limit_body(response: "httpx2.Response") -> None:
+    """Count the bytes of an answer while it is read."""
+    response.stream = _limited_stream(response.stream)
+
+
+def _limited_stream(stream: Any) -> Any:
+    import httpx2
+
+    class Limited(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            read = 0
+            async for chunk in stream:
+                read += len(chunk)
+                if read > _MAX_BODY_BYTES:
+                    raise _BodyTooLargeError
+                yield chunk
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Limited()
 
 
 def _retry_after_s(headers: Any, now: Callable[[], datetime]) -> float | None:

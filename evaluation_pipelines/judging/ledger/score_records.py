@@ -81,7 +81,10 @@ class ScoreResult:
     missing_tools_analysis: str | None
     missing_tools_error: str | None
     inconsistent_total: bool
-    flags: Sequence[str] = ()
+    incomplete_criteria: bool = False
+    short_analysis: bool = False
+    numbers_from_reminder: bool = False
+    estimated_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,11 @@ class RunRequest:
     max_cost_usd: float | None = None
     window: WindowKey | None = None
 
+    @property
+    def is_automatic(self) -> bool:
+        """Whether no person has started the run."""
+        return self.triggered_by in {"schedule", "sensor"}
+
 
 @dataclass(slots=True)
 class JudgeRun:
@@ -74,8 +79,12 @@ class JudgeRun:
         expire_leases_of_dead_processes(ScoreStore(self.stores.ledger), now)
         request = self.request
         found = find_due(self.stores, self.plans, days, now, request.extra, request.window)
+        why_off = settings.why_no_automatic_judging if request.is_automatic else None
+        if why_off is not None:
+            found = found.requested()
+            self._report.skip_reason = None if found.candidates or found.discarded else why_off
         self._report.states, self._report.unreadable = found.states, found.unreadable
-        self._report.candidates = len(found.candidates)
+        self._report.candidates, self._report.outdated = len(found.candidates), found.outdated
         lease = Lease(new_owner(), settings.judge_lease_seconds)
         self._fail_discarded(found, lease)
         if found.candidates:

@@ -157,6 +157,11 @@ class RunContext:
             await self._open.enter_async_context(client)
         return self._clients[model]
 
+    @property
+    def requests_sent(self) -> int:
+        """Number of requests that all clients have sent."""
+        return sum(each.requests_sent for each in self._clients.values())
+
     def worst_case_usd(self, model: str, *calls: PlannedCall) -> float | None:
         """Return the most that calls of a model can cost; ``None`` if its price is unknown."""
         if model not in self._prices:

@@ -10,9 +10,10 @@ from evaluation_pipelines.judging.domain.score import Score
 
 
 class LeftOpenReason(StrEnum):
-    """Reason why a started scoring is left to another run."""
+    """Reason why a scoring is left to another run."""
 
     ENDPOINT_DOWN = "endpoint_down"
+    USELESS_REPLIES = "useless_replies"
     NO_MONEY = "no_money"
 
 
@@ -34,17 +35,18 @@ class JudgeReport:
         discarded: Unfinished scorings of other runs that could not be resumed, by reason.
         continued: Scorings that were resumed from the replies of an earlier run.
         states: Session windows by their state at the beginning of the run.
+        outdated: Sessions whose scores used another rubric, or another wording of it.
         dates: Session dates of the scorings that ended.
         tags: Number of scorings by failure tag.
         truncated: Scorings with a truncated transcript.
         injection_suspected: Scorings with a suspected prompt injection.
         inconsistent: Scorings whose total is not the sum of the criteria.
         redactions: Redacted secrets by kind.
-        calls: Replies.
+        calls: Requests sent to the judge, answered or not.
         input_tokens, cached_tokens, output_tokens: Reported tokens.
         cost_usd: Cost of the replies with a known cost.
         unpriced: Replies with an unknown cost.
-        booked_usd: Amount that counts against the budget.
+        booked_usd: Amount that counts against the budget: requests without a reply may be charged.
         stop_reason: Why the run ended early; ``None`` if it did not.
         skip_reason: Why nothing was judged; ``None`` if the run was possible.
     """
@@ -62,6 +64,7 @@ class JudgeReport:
     discarded: Counter[str] = field(default_factory=Counter)
     continued: int = 0
     states: Counter[str] = field(default_factory=Counter)
+    outdated: int = 0
     dates: set[date] = field(default_factory=set)
     tags: Counter[str] = field(default_factory=Counter)
     truncated: int = 0
@@ -97,15 +100,18 @@ class JudgeReport:
 
     @property
     def is_endpoint_down(self) -> bool:
-        """Whether the run stopped early because the endpoint was down."""
-        return self.deferred[LeftOpenReason.ENDPOINT_DOWN] > 0
+        """Whether the endpoint was down or of no use, so that sessions stay due."""
+        return any(
+            self.deferred[kind]
+            for kind in (LeftOpenReason.ENDPOINT_DOWN, LeftOpenReason.USELESS_REPLIES)
+        )
 
     def summary(self) -> str:
         """Return the run in a sentence."""
         if self.skip_reason is not None:
             return f"nothing was judged: {self.skip_reason}"
         if self.candidates == 0 and not (self.discarded or self.unreadable):
-            return "nothing is due"
+            return "; ".join(["nothing is due", *self._outdated()])
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
             f"{len(self.totals)} of {self.candidates} sessions scored{mean}",
@@ -122,12 +128,23 @@ class JudgeReport:
                 if number
             ),
             f"{self.calls} calls",
-            f"${self.cost_usd:.4f}" + (f" and {self.unpriced} unpriced" if self.unpriced else ""),
+            self._cost(),
         ]
         problems = [f"{day} could not be read: {why}" for day, why in self.unreadable.items()]
         problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
         problems += [why for why in self.explanations.values() if why != self.stop_reason]
-        return "; ".join([", ".join(parts), *problems])
+        return "; ".join([", ".join(parts), *problems, *self._outdated()])
+
+    def _outdated(self) -> list[str]:
+        if not self.outdated:
+            return []
+        return [f"{self.outdated} scored by another rubric or wording (--obsolete: score again)"]
+
+    def _cost(self) -> str:
+        unpriced = f" and {self.unpriced} unpriced" if self.unpriced else ""
+        without_reply = self.booked_usd - self.cost_usd
+        charged = f", up to ${without_reply:.4f} more" if without_reply >= 0.00005 else ""
+        return f"${self.cost_usd:.4f}{unpriced}{charged}"
 
     def add(self, other: "JudgeReport") -> None:
         """Add the counts of another part of the same run."""
@@ -155,7 +172,6 @@ class JudgeReport:
             cost_usd: Its cost; ``None`` if unknown.
             tokens: Input, cached and output tokens; ``None`` if not reported.
         """
-        self.calls += 1
         self.cost_usd += cost_usd or 0.0
         self.unpriced += cost_usd is None
         if tokens is not None:

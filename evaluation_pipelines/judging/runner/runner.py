@@ -1,10 +1,12 @@
 """Concurrent scoring of the sessions of one judge run."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit, Reservation
 from evaluation_pipelines.judging.domain.score import Score
@@ -43,9 +45,13 @@ class Runner:
     report: JudgeReport
     triggered_by: str
     progress: Progress
+    _blame: Blame = field(init=False)
     _refusals: int = 0
     _stop_kind: str = "run_stopped"
     _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._blame = Blame(self.context.settings.judge_breaker_failures)
 
     async def judge(self, candidates: Sequence[Candidate]) -> None:
         """Judge ``candidates`` in order; those not started or not affordable are deferred."""
@@ -56,7 +62,7 @@ class Runner:
         # and started in the ledger one by one, and the calls must not wait for that.
         workers = 2 * concurrency
         queue: asyncio.Queue[PromptInput | None] = asyncio.Queue(concurrency)
-        async with context, asyncio.TaskGroup() as tasks:
+        async with context, self._counting_requests(), asyncio.TaskGroup() as tasks:
             renewal = tasks.create_task(self._renew_leases())
             working = [tasks.create_task(self._work(queue)) for _ in range(workers)]
             async for prompt in produce_prompts(context.lake, context.settings, candidates):
@@ -69,10 +75,18 @@ class Runner:
             for _ in working:
                 await queue.put(None)
             await asyncio.wait(working)
+            await self._settle_suspects()
             renewal.cancel()
         rest = len(candidates) - self.report.handled
         if rest:
             self.report.deferred[self._stop_kind] += rest
+
+    @asynccontextmanager
+    async def _counting_requests(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            self.report.calls = self.context.requests_sent
 
     async def _count_prompt_failure(self, failed: PromptFailure) -> None:
         match failed.kind:
@@ -122,6 +136,7 @@ class Runner:
                 prompt_input.conversation,
                 reservation,
                 self.report,
+                self._blame,
                 earlier_usd=(score.booked_cost_usd or 0.0) - now_usd,
                 planned_turns=frozenset(each.turn for each in open_requests),
                 later_usd=None if day_reservation is None else day_reservation.later_usd,
@@ -203,8 +218,39 @@ class Runner:
             self.report.count_deferred(ended.kind, ended.reason)
             if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
                 self._stop(ended.kind, ended.reason)
+        elif isinstance(ended, Suspect):
+            self._blame.add(ended)
         else:
             self.report.count_ended(ended)
+        await self._blame_sessions(self._blame.take_guilty())
+        if (why := self._blame.stop_reason()) is not None:
+            is_suspect = isinstance(ended, Suspect)
+            kind = LeftOpenReason.ENDPOINT_DOWN if is_suspect else LeftOpenReason.USELESS_REPLIES
+            self._stop(kind, why)
+
+    async def _blame_sessions(self, guilty: Sequence[Suspect]) -> None:
+        """Mark the scorings of sessions as failed that caused the failure of their calls."""
+        context = self.context
+        store, owner = context.ledger.store, context.lease.owner
+        for each in guilty:
+            failure = Failure(each.reason, each.retriable)
+            try:
+                await context.ledger.run(store.claim, each.score_id, context.lease, context.clock())
+                ended = await context.ledger.run(
+                    store.fail, each.score_id, owner, failure, context.clock()
+                )
+                self.report.count_ended(ended)
+            except _TAKEN_BY_ANOTHER_RUN:
+                self.report.taken_by_another_run += 1
+
+    async def _settle_suspects(self) -> None:
+        is_down = self._stop_kind == LeftOpenReason.ENDPOINT_DOWN
+        failed, due = self._blame.settle(is_endpoint_down=is_down)
+        await self._blame_sessions([*self._blame.take_guilty(), *failed])
+        for each in due:
+            self.report.count_deferred(LeftOpenReason.ENDPOINT_DOWN, each.reason)
+        if due:
+            self._stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
 
     async def _create_or_claim(
         self,

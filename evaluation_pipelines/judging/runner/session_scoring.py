@@ -1,8 +1,10 @@
 """Scoring of one session, from its first open request to its end."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evaluation_pipelines.judging.domain.blame import Blame, Suspect, Symptom
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, MeteredCall, Reservation
@@ -12,12 +14,13 @@ from evaluation_pipelines.judging.domain.conversation import (
     FailedConversation,
     JudgeRequest,
     Judgment,
+    why_useless,
 )
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
-from evaluation_pipelines.judging.domain.score import ESTIMATED_USAGE, LoggedTurn, Score
+from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer
-from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
+from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply, ScoreResult
 from evaluation_pipelines.judging.runner.run_context import RunContext
@@ -47,6 +50,7 @@ class SessionScoring:
         conversation: Conversation with the replies received so far.
         reservation: Money reserved in the budget of the run.
         report: Report that counts the replies.
+        blame: Decides whether sessions or the endpoint caused failed calls.
         earlier_usd: Amount that earlier runs have booked for the scoring.
         planned_turns: Turns for which money is reserved, without a last one that is not open yet.
         later_usd: Highest planned cost of the last call, 0 if it was open at the beginning;
@@ -58,16 +62,19 @@ class SessionScoring:
     conversation: Conversation
     reservation: Reservation
     report: JudgeReport
+    blame: Blame
     earlier_usd: float
     planned_turns: frozenset[str]
     later_usd: float | None
     _has_estimates: bool = False
 
-    async def run(self) -> Score | LeftOpen:
+    async def run(self) -> Score | LeftOpen | Suspect:
         """Judge the session.
 
         Returns:
-            The completed or failed scoring, or the reason why it is left unfinished.
+            The completed or failed scoring, the reason why it is left unfinished, or the failed
+            call, if it is not yet known whether the session caused it. The scoring is left
+            unfinished then, too.
 
         Raises:
             ScoreLeaseLostError: Another process has taken the scoring over.
@@ -187,7 +194,10 @@ class SessionScoring:
             latency_ms=answer.latency_ms,
             attempts=answer.attempts,
             at_us=to_us(self.context.clock()),
+            is_usage_estimated=answer.is_usage_estimated,
         )
+        self._has_estimates |= answer.is_usage_estimated
+        self.blame.note_reply(why_useless(answer.reply))
         self.conversation = self.conversation.with_reply(request.turn, answer.reply)
         await self.context.ledger.log_reply(self._received(turn))
         tokens = (
@@ -216,20 +226,23 @@ class SessionScoring:
 
     async def _handle_problem(
         self, request: JudgeRequest, problem: BaseException
-    ) -> Score | LeftOpen | None:
+    ) -> Score | LeftOpen | Suspect | None:
         """End the scoring after a failed call; return ``None`` if it can continue."""
         match problem:
             case CircuitOpenError():
                 return await self._leave_open(LeftOpenReason.ENDPOINT_DOWN, str(problem))
             case BudgetReachedError() | _NoMoneyError():
                 return await self._leave_open(LeftOpenReason.NO_MONEY, str(problem))
+            case JudgeCallError(fault=Fault.UNREACHABLE):
+                return await self._leave_open(LeftOpenReason.ENDPOINT_DOWN, problem.reason)
             case JudgeCallError() if request.turn == MISSING_TOOLS_TURN:
                 self.conversation = self.conversation.with_missing_tools_failed(problem.reason)
                 return None
             case JudgeCallError():
-                return await self._fail(
-                    Failure(f"{request.turn}: {problem.reason}", problem.retriable)
-                )
+                await self._leave()
+                symptom = _SYMPTOMS.get(problem.fault, "other")
+                reason = f"{request.turn}: {problem.reason}"
+                return Suspect(self.score.score_id, symptom, reason, problem.retriable)
         raise problem
 
     async def _end(self, outcome: Judgment | FailedConversation) -> Score:
@@ -240,7 +253,7 @@ class SessionScoring:
             ledger.store.complete,
             self.score.score_id,
             self.context.lease.owner,
-            score_result(outcome, is_usage_estimated=self._is_usage_estimated()),
+            score_result(outcome, estimated_usage=self._is_usage_estimated()),
             self.context.clock(),
             self.booked_usd,
         )
@@ -254,10 +267,23 @@ class SessionScoring:
         return await ledger.run(ledger.store.fail, self.score.score_id, owner, failure, now, booked)
 
     async def _leave_open(self, kind: LeftOpenReason, reason: str) -> LeftOpen:
+        await self._leave()
+        return LeftOpen(kind, reason)
+
+    async def _leave(self) -> None:
         ledger, owner = self.context.ledger, self.context.lease.owner
         now, booked = self.context.clock(), self.booked_usd
         await ledger.run(ledger.store.leave, self.score.score_id, owner, now, booked)
-        return LeftOpen(kind, reason)
+
+
+_SYMPTOMS: Mapping[Fault, Symptom] = {
+    Fault.REJECTED: "rejected",
+    Fault.CONNECTION: "silent",
+    Fault.TIMEOUT: "silent",
+    Fault.SERVER_ERROR: "faulty",
+    Fault.RATE_LIMITED: "faulty",
+    Fault.UNREADABLE: "faulty",
+}
 
 
 def _is_of_session(problem: BaseException) -> bool:
@@ -265,10 +291,9 @@ def _is_of_session(problem: BaseException) -> bool:
     return isinstance(problem, JudgeCallError)
 
 
-def score_result(judgment: Judgment, *, is_usage_estimated: bool = False) -> ScoreResult:
+def score_result(judgment: Judgment, *, estimated_usage: bool) -> ScoreResult:
     """Return a judgment as the values of its row."""
     verdict = judgment.verdict
-    flags = [*verdict.flags, ESTIMATED_USAGE] if is_usage_estimated else list(verdict.flags)
     return ScoreResult(
         total_score=verdict.total,
         criteria_scores=verdict.criteria,
@@ -280,5 +305,8 @@ def score_result(judgment: Judgment, *, is_usage_estimated: bool = False) -> Sco
         missing_tools_analysis=judgment.missing_tools,
         missing_tools_error=judgment.missing_tools_error,
         inconsistent_total=verdict.inconsistent_total,
-        flags=flags,
+        incomplete_criteria=verdict.incomplete_criteria,
+        short_analysis=verdict.short_analysis,
+        numbers_from_reminder=verdict.numbers_from_reminder,
+        estimated_usage=estimated_usage,
     )

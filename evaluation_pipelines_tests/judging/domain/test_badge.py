@@ -19,7 +19,7 @@ def test_a_band_begins_with_its_lowest_score(score: float, expected: str) -> Non
 
 
 def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
-    values = {"judge_model": "judge-1", "status": status, "total_score": total, "flags": ()}
+    values = {"judge_model": "judge-1", "status": status, "total_score": total}
     return SimpleNamespace(**(dict.fromkeys(SCORE_FLAGS) | values | flags))
 
 

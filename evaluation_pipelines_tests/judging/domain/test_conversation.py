@@ -114,7 +114,7 @@ def test_a_total_completes_the_score_whatever_the_reminder_brings(second: Reply)
 
     verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
     assert (verdict.total, verdict.criteria["consistency"]) == (57, None)
-    assert "incomplete_criteria" in verdict.flags
+    assert verdict.incomplete_criteria
 
 
 def test_instructions_stand_in_a_system_message_before_every_turn() -> None:

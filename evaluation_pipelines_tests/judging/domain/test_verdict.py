@@ -48,7 +48,7 @@ def test_a_message_in_the_form_is_parsed_completely() -> None:
         ),  # the order of FAILURE_TAGS
         analysis=text.removesuffix("\n57"),
         inconsistent_total=False,
-        flags=("short_analysis",),
+        short_analysis=True,
     )
 
 
@@ -218,7 +218,7 @@ def test_a_criterion_of_one_point_is_all_or_nothing(points: int, *, inconsistent
 
 def test_without_criteria_a_total_is_enough() -> None:
     assert parse_verdict("Bad.\n12", ()) == Verdict(
-        12, {}, None, "Bad.", inconsistent_total=False, flags=("short_analysis",)
+        12, {}, None, "Bad.", inconsistent_total=False, short_analysis=True
     )
 
 
@@ -319,7 +319,7 @@ def test_a_total_from_the_reminder_joins_the_criteria_of_the_first_message(answe
     assert (read.total, set(read.criteria.values())) == (80, {20})
     assert read.failure_tags == ("wrong_conclusion",)
     assert read.analysis == first  # its last line is no total
-    assert read.flags == ("short_analysis", "numbers_from_reminder")
+    assert (read.numbers_from_reminder, read.incomplete_criteria) == (True, False)
 
 
 def test_criteria_from_the_reminder_join_the_total_of_the_first_message() -> None:
@@ -329,7 +329,7 @@ def test_criteria_from_the_reminder_join_the_total_of_the_first_message() -> Non
 
     assert isinstance(read, Verdict)
     assert (read.total, list(read.criteria.values())) == (57, [15, 16, 14, 12])
-    assert "numbers_from_reminder" in read.flags
+    assert read.numbers_from_reminder
 
 
 def test_a_whole_second_message_counts_alone() -> None:
@@ -340,7 +340,7 @@ def test_a_whole_second_message_counts_alone() -> None:
     assert isinstance(read, Verdict)
     assert (read.total, sum(each or 0 for each in read.criteria.values())) == (41, 41)
     assert read.analysis.startswith("Weak.")
-    assert "numbers_from_reminder" in read.flags  # the text of the first one says 15 four times
+    assert read.numbers_from_reminder  # the text of the first one says 15 four times
 
 
 @pytest.mark.parametrize("answer", ["", "I cannot say.", "consistency: 26/25", "57"])
@@ -357,7 +357,7 @@ def test_criteria_that_are_still_missing_are_null_and_flagged(answer: str) -> No
         "tool_relevance": 14,
         "synthesis_quality": 12,
     }
-    assert read.flags == ("incomplete_criteria", "short_analysis")
+    assert (read.numbers_from_reminder, read.incomplete_criteria) == (False, True)
 
 
 def test_without_a_total_in_either_message_there_is_no_verdict() -> None:
@@ -371,7 +371,7 @@ def test_without_a_total_in_either_message_there_is_no_verdict() -> None:
 def test_an_analysis_of_fewer_than_200_words_is_flagged(words: int, *, is_short: bool) -> None:
     read = verdict(form(analysis="word " * words))  # the lines of the form are no words of it
 
-    assert ("short_analysis" in read.flags) is is_short
+    assert read.short_analysis is is_short
 
 
 # Pieces of messages, so that random messages resemble the form.

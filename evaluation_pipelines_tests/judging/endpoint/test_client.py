@@ -205,7 +205,7 @@ def test_waits_are_randomized_so_that_calls_do_not_return_together(judge: JudgeE
         (http_error(400, "This model's maximum context length is 9 tokens"), Fault.TOO_LONG),
         (http_error(400, "bad", "content_filter"), Fault.CONTENT_FILTER),
         (http_error(400, "unknown parameter"), Fault.REJECTED),
-        (http_error(403, "blocked"), Fault.REJECTED),
+        (http_error(403, "blocked by moderation"), Fault.CONTENT_FILTER),
         (http_error(422, "bad"), Fault.REJECTED),
     ],
     ids=lambda value: "" if isinstance(value, Scripted) else str(value),
@@ -304,7 +304,7 @@ def test_an_unreachable_endpoint_costs_nothing() -> None:
     with pytest.raises(JudgeCallError, match="cannot be reached") as raised:
         ask(gone)
 
-    assert (raised.value.fault, raised.value.retriable) == (Fault.CONNECTION, True)
+    assert (raised.value.fault, raised.value.retriable) == (Fault.UNREACHABLE, True)
     assert (raised.value.attempts, raised.value.cost_usd) == (3, 0)
 
 
@@ -325,7 +325,7 @@ def test_an_endpoint_that_accepts_no_connections_costs_nothing() -> None:
         for each in waiting:
             each.close()
 
-    assert (raised.value.fault, raised.value.cost_usd) == (Fault.CONNECTION, 0)
+    assert (raised.value.fault, raised.value.cost_usd) == (Fault.UNREACHABLE, 0)
 
 
 def test_a_retry_after_a_possible_charge_is_sent_only_if_allowed(

@@ -191,7 +191,7 @@ def test_an_error_of_the_model_behind_a_gateway_is_classified_by_its_own_code(
         (404, None, Fault.MISCONFIGURED, False, False),
         (405, None, Fault.MISCONFIGURED, False, False),
         (400, None, Fault.REJECTED, False, False),
-        (403, None, Fault.REJECTED, False, False),
+        (403, None, Fault.MISCONFIGURED, False, False),
         (422, {"detail": [{"msg": "bad"}]}, Fault.REJECTED, False, False),
         (413, None, Fault.TOO_LONG, False, False),
         (400, {"code": "context_length_exceeded"}, Fault.TOO_LONG, False, False),

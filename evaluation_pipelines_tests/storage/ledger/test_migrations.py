@@ -64,7 +64,9 @@ NEW_COLUMNS = {
     "audit_samples": [
         *("profile_version", "classification_label", "model", "inclusion_probability"),
     ],
-    "session_scores": ["flags"],
+    "session_scores": [
+        *("incomplete_criteria", "short_analysis", "numbers_from_reminder", "estimated_usage"),
+    ],
 }
 NEW_TABLES = [
     *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),

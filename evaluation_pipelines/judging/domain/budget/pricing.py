@@ -17,12 +17,14 @@ class Usage:
         output_tokens: Tokens written by the model, including its reasoning.
         cache_write_tokens: The part of ``input_tokens`` that was written to the cache, for which
             some providers charge more.
+        reasoning_tokens: The part of ``output_tokens`` that the endpoint reports as reasoning.
     """
 
     input_tokens: int
     cached_tokens: int
     output_tokens: int
     cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def all_tokens(self) -> int:
@@ -35,6 +37,7 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.output_tokens + other.output_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 

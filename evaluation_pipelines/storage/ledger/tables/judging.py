@@ -61,7 +61,10 @@ def _scoring_columns() -> list[sa.Column[Any]]:
         _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),
         _known_later("injection_suspected", sa.Boolean, "text in it addresses the judge"),
         _known_later("inconsistent_total", sa.Boolean, "total and criteria do not add up"),
-        _known_later("flags", _JSON, "list of other remarks on a completed score"),
+        _known_later("incomplete_criteria", sa.Boolean, "a criterion has no points"),
+        _known_later("short_analysis", sa.Boolean, "the analysis has fewer than 200 words"),
+        _known_later("numbers_from_reminder", sa.Boolean, "numbers come from a second answer"),
+        _known_later("estimated_usage", sa.Boolean, "reported token counts were impossible"),
         _known_later("lease_owner", sa.String, "who is at work on it"),
         _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
     ]

@@ -1,4 +1,4 @@
-"""Remarks on a score, such as criteria without points or a short analysis."""
+"""Flags of a score, such as criteria without points or a short analysis."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,6 +10,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; older scores have no remarks."""
+    """Add the columns; of older scores they are unknown."""
+    flags = ("incomplete_criteria", "short_analysis", "numbers_from_reminder", "estimated_usage")
     for table in ("session_scores", "anchor_scores"):
-        op.add_column(table, sa.Column("flags", sa.JSON(none_as_null=True), nullable=True))
+        for flag in flags:
+            op.add_column(table, sa.Column(flag, sa.Boolean(), nullable=True))

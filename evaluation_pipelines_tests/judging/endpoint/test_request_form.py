@@ -1,0 +1,199 @@
+"""Requests in the form that an endpoint accepts."""
+
+import pytest
+
+from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
+from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
+from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says
+from evaluation_pipelines_tests.judging.endpoint.judge_calls import QUESTION, ask, run
+
+NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0.0 with this model."
+NO_LIMIT = "Unrecognized request argument supplied: max_completion_tokens"
+
+
+async def ask_twice(client: JudgeClient) -> tuple[JudgeAnswer, JudgeAnswer, int]:
+    """Ask the same question twice; return the answers and the number of requests."""
+    return await client.ask(QUESTION), await client.ask(QUESTION), client.requests_sent
+
+
+@pytest.mark.parametrize(
+    ("rejection", "without", "changed"),
+    [
+        (NO_TEMPERATURE, "temperature", {}),
+        (NO_LIMIT, "max_completion_tokens", {"max_tokens": 4000}),
+        ('[{"loc": ["body", "max_completion_tokens"]}]', "max_completion_tokens", {}),
+        ("This server supports streaming only", "", {"stream": True}),
+    ],
+)
+def test_a_rejected_field_is_tried_the_other_way_once_and_remembered(
+    judge: JudgeEndpoint, rejection: str, without: str, changed: dict[str, object]
+) -> None:
+    judge.script(http_error(400, rejection))
+
+    one, two, sent = run(judge, ask_twice)
+
+    assert (one.attempts, two.attempts, sent) == (1, 1, 3)
+    first, *others = [each.body for each in judge.requests]
+    assert {"temperature", "max_completion_tokens"} <= first.keys()
+    for body in others:
+        assert without not in body
+        assert body.items() >= changed.items()
+
+
+def test_several_fields_are_rejected_one_after_another(judge: JudgeEndpoint) -> None:
+    judge.script(http_error(400, NO_LIMIT), http_error(400, NO_TEMPERATURE))
+
+    answer = ask(judge)
+
+    assert answer.reply.text
+    assert judge.requests[-1].body.keys() == {"model", "messages", "max_tokens"}
+
+
+@pytest.mark.parametrize(
+    "rejection",
+    [
+        NO_TEMPERATURE,
+        "max_tokens is too large: 4000",
+        "Invalid model name",
+        "The model `judge-1` does not exist",
+        "stream must be true",
+    ],
+)
+def test_a_rejection_that_names_a_field_in_every_form_is_a_matter_of_configuration(
+    judge: JudgeEndpoint, rejection: str
+) -> None:
+    judge.always(http_error(400, rejection))
+
+    with pytest.raises(CircuitOpenError, match="400"):
+        ask(judge)
+
+    assert len(judge.requests) <= 2
+
+
+def test_a_rejection_about_something_else_is_not_repeated(judge: JudgeEndpoint) -> None:
+    judge.always(http_error(400, "invalid message content"))
+
+    with pytest.raises(JudgeCallError) as caught:
+        ask(judge)
+
+    assert (caught.value.fault, len(judge.requests)) == (Fault.REJECTED, 1)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_instructions_join_the_first_message_where_no_system_message_is_accepted(
+    judge: JudgeEndpoint, status: int
+) -> None:
+    judge.script(http_error(status, "System role not supported"))
+
+    ask(judge)
+
+    roles = [[each["role"] for each in request.body["messages"]] for request in judge.requests]
+    assert roles == [["system", "user"], ["user"]]
+    assert judge.requests[1].body["messages"][0]["content"] == "You judge.\n\nA secret transcript."
+
+
+def test_messages_without_instructions_stay_as_they_are() -> None:
+    body = RequestForm(has_system=False).body("m", (Message("user", "a"),), 10, None)
+
+    assert body["messages"] == [{"role": "user", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    "rejection", ["too many images", "content of message 3 is invalid", "not a supported language"]
+)
+def test_other_words_name_no_field(rejection: str) -> None:
+    assert not names_field(rejection)
+    assert RequestForm().instead_of(rejection) is None
+
+
+def test_a_server_that_always_streams_is_read(judge: JudgeEndpoint) -> None:
+    events = (
+        b'data: {"choices":[{"delta":{"role":"assistant","content":"We"}}]}\n\n'
+        b'data: {"choices":[{"delta":{"content":"ak.\\n57"},"finish_reason":null}]}\n\n'
+        b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+        b'data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":5}}\n\n'
+        b"data: [DONE]\n\n"
+    )
+    judge.script(Scripted(body=events, headers={"Content-Type": "text/event-stream"}))
+
+    answer = ask(judge)
+
+    assert answer.reply == Reply("Weak.\n57", "stop")
+    assert answer.usage is not None
+    assert answer.usage.output_tokens == 5
+
+
+def test_a_stream_that_breaks_off_is_not_a_whole_reply(judge: JudgeEndpoint) -> None:
+    judge.script(Scripted(body=b'data: {"choices":[{"delta":{"content":"57"}}]}\n\n'))
+
+    assert ask(judge).reply == Reply("57", "error")
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "completion_tokens": 0}, None])
+def test_zeros_are_replaced_by_the_estimate_and_no_usage_stays_unknown(
+    judge: JudgeEndpoint, usage: dict[str, int] | None
+) -> None:
+    judge.script(says("Weak.\n57", usage=usage))
+
+    answer = ask(judge)
+
+    assert answer.is_usage_estimated is (usage is not None)
+    assert (answer.cost_usd is None) is (usage is None)
+    assert usage is None or (answer.cost_usd or 0) > 0
+
+
+def test_a_billion_tokens_do_not_fill_the_budget(judge: JudgeEndpoint) -> None:
+    judge.script(says("57", usage={"prompt_tokens": 10**9, "completion_tokens": 1}))
+
+    answer = ask(judge)
+
+    assert answer.is_usage_estimated
+    assert answer.cost_usd is not None
+    assert answer.cost_usd < 0.01
+
+
+def test_reasoning_that_is_counted_apart_is_paid(judge: JudgeEndpoint) -> None:
+    details = {"reasoning_tokens": 700}
+    usage = {"prompt_tokens": 12, "completion_tokens": 5, "completion_tokens_details": details}
+    judge.script(
+        says("57", usage={**usage, "total_tokens": 717}),
+        says("57", usage={**usage, "completion_tokens": 705, "total_tokens": 717}),
+    )
+
+    one, two, _ = run(judge, ask_twice)
+
+    for each in (one, two):
+        assert each.usage is not None
+        assert each.usage.output_tokens == 705
+
+
+def test_a_reply_beyond_any_limit_is_cut_and_no_verdict(judge: JudgeEndpoint) -> None:
+    judge.script(says("x" * 3_000_000 + "\n57"))
+
+    reply = ask(judge, max_output_tokens=100).reply
+
+    assert len(reply.text) == 1_600
+    assert reply.is_truncated
+
+
+def test_a_body_of_many_megabytes_is_not_read(judge: JudgeEndpoint) -> None:
+    judge.script(says("x" * 5_000_000))
+
+    with pytest.raises(JudgeCallError, match="more than 4 MB") as caught:
+        ask(judge)
+
+    assert not caught.value.retriable
+    assert caught.value.maybe_charged
+
+
+def test_a_403_is_about_the_account_unless_a_filter_says_otherwise(judge: JudgeEndpoint) -> None:
+    judge.script(http_error(403, "your input was flagged by moderation"))
+    with pytest.raises(JudgeCallError):
+        ask(judge)
+    judge.script(http_error(403, "forbidden"))
+    with pytest.raises(CircuitOpenError, match="403"):
+        ask(judge)
