@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
 from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
+from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
@@ -160,8 +161,8 @@ class Collection:
         if score is None:
             return
         completion = read_completion(body_bytes(result.body))
-        work, usage = self.work, completion.usage
-        cost = None if usage is None else work.price(score.judge_model).cost_usd(usage)
+        work, held = self.work, score.reserved_cost_usd
+        usage, cost = self._possible_usage(score, completion.usage)
         turn = LoggedTurn(
             turn=result.turn,
             text=completion.reply.text,
@@ -178,9 +179,11 @@ class Collection:
         if conversation is not None:
             conversation = conversation.with_reply(turn.turn, completion.reply)
         is_last = conversation is not None and MISSING_TOOLS_TURN in _open_turns(conversation)
-        booked = None if cost is None else (score.booked_cost_usd or 0.0) + cost
+        before = score.booked_cost_usd or 0.0
+        # An unknown cost counts as what was reserved.
+        booked = before + cost if cost is not None else None if held is None else before + held
         reply = ReceivedReply(
-            *(score.score_id, batch.owner, turn, booked, score.reserved_cost_usd),
+            *(score.score_id, batch.owner, turn, booked, held if cost is not None else 0.0),
             next_phase="identifying_missing_tools" if is_last else None,
         )
         (problem,) = work.scores.log_turns([reply])
@@ -190,6 +193,16 @@ class Collection:
         work.report.count_reply(cost, None if usage is None else _tokens(turn))
         if conversation is not None:
             self._end_if_done(batch, score, conversation)
+
+    def _possible_usage(
+        self, score: Score, usage: Usage | None
+    ) -> tuple[Usage | None, float | None]:
+        """Return tokens and cost of a reply; unknown if no request could have used these tokens."""
+        if usage is None or usage.input_tokens + usage.cached_tokens == 0:
+            return None, None
+        cost, held = self.work.price(score.judge_model).cost_usd(usage), score.reserved_cost_usd
+        is_possible = cost is None or held is None or cost <= held
+        return (usage, cost) if is_possible else (None, None)
 
     def _store_failure(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
         """End a scoring whose request was refused, as a direct call would."""

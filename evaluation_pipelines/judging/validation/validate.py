@@ -81,8 +81,8 @@ def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
     worst = max(SEVERITIES.values())
     severe = list({each.task: each for each in sessions if each.severity == worst}.values())
     attacked = [
-        severe[number % len(severe)].attacked(name, text)
-        for number, (name, text) in enumerate(ATTACKS.items())
+        severe[number % len(severe)].attacked(each.name, each.text)
+        for number, each in enumerate(ATTACKS)
         if severe
     ]
     return [*sessions, *attacked]

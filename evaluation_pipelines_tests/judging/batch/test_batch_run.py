@@ -123,6 +123,24 @@ def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) 
     assert score.reserved_cost_usd is None
 
 
+def test_tokens_that_cannot_be_count_as_what_was_reserved(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    reserved = {each.score_id: each.reserved_cost_usd for each in batched.all_scores()}
+    for tokens in (0, 10**9):
+        usage = {"prompt_tokens": tokens, "completion_tokens": tokens}
+        judge.script_turn("score", says(score_reply(64), usage=usage))
+    judge.batches.finish()
+    batched.now += timedelta(hours=1)
+    report = batched.advance(max_sessions=0)
+    assert (report.calls, report.unpriced) == (2, 2)
+    for each in batched.all_scores():
+        assert (each.input_tokens, each.judge_cost_usd) == (None, None)
+        assert each.booked_cost_usd == pytest.approx(reserved[each.score_id])
+
+
 def test_what_does_not_fit_into_the_budget_is_deferred(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
