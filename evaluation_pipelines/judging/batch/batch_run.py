@@ -50,11 +50,13 @@ class BatchRun(JudgeRun):
             collection.run()
             collected, self._work.report = self._work.report, JudgeReport()
             self._refusal = collection.refusal
-            if self.only_continue and not collection.replies:
+            if self.only_continue and not collected.collected:
                 collected.stop_reason = collected.stop_reason or collection.refusal
                 return collected
             report = super().run(days)
         report.add(collected)
+        if collected.collected:
+            report.skip_reason = None
         return report
 
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:

@@ -1,9 +1,10 @@
 """Collection of batches: what the provider answered is stored, everything else is due again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
 from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
@@ -27,6 +28,8 @@ from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedR
 from evaluation_pipelines.judging.runner.prompt_input import replay
 from evaluation_pipelines.times import to_us
 
+_Found = TypeVar("_Found")
+
 _APPEARS_WITHIN = timedelta(minutes=10)
 """Time after which a batch that is not listed was never created."""
 
@@ -39,7 +42,6 @@ class Collection:
     def __init__(self, work: BatchWork) -> None:
         """Collect with ``work``; ``refusal`` says why the endpoint refused a whole batch."""
         self.work = work
-        self.replies = 0
         self.refusal: str | None = None
 
     def run(self) -> None:
@@ -75,7 +77,7 @@ class Collection:
     def _find(self, batch: JudgeBatch) -> None:
         """Find out whether a batch was created before its process ended."""
         work, now = self.work, self.work.clock()
-        found = work.api.find(batch.batch_id)
+        found = _unless_missing(work.api.find, batch.batch_id)
         if found is not None:
             work.batches.note_submitted(batch.batch_id, work.lease, found, now)
             self._poll(replace(batch, provider_batch_id=found.id))
@@ -85,14 +87,17 @@ class Collection:
     def _discard(self, batch: JudgeBatch, reason: str) -> None:
         work = self.work
         # First: a request that is still on its way cannot create a batch without its file.
-        work.api.delete_uploads(batch.batch_id)
+        _unless_missing(work.api.delete_uploads, batch.batch_id)
         work.release(batch.owner)
         ended = {"ended_at_us": to_us(work.clock()), "error_message": reason}
         work.batches.change(batch.batch_id, work.lease, state="discarded", **ended)
 
     def _poll(self, batch: JudgeBatch) -> None:
         work = self.work
-        found = work.api.retrieve(batch.provider_batch_id or "")
+        found = _unless_missing(work.api.retrieve, batch.provider_batch_id or "")
+        if found is None:
+            self._lose(batch)
+            return
         work.batches.note_polled(batch, work.lease, found, work.clock())
         if not found.has_ended:
             return
@@ -104,6 +109,17 @@ class Collection:
         if found.errors:
             self.refusal = f"the provider refused a batch: {found.errors}"
         self._close(replace(batch, input_file_id=found.input_file_id, output_file_ids=files))
+
+    def _lose(self, batch: JudgeBatch) -> None:
+        """Wait for a batch that the endpoint does not know; give it up when it has expired.
+
+        Raises:
+            BatchApiError: It has not expired: perhaps another address or key is set by mistake.
+        """
+        if to_us(self.work.clock()) < (batch.expected_by_us or 0):
+            reason = "the endpoint does not know it: check OPENAI_BASE_URL and OPENAI_API_KEY"
+            raise BatchApiError(reason, is_refused=True, is_missing=True)
+        self._discard(batch, "the provider does not know it")
 
     def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""
@@ -189,7 +205,7 @@ class Collection:
         (problem,) = work.scores.log_turns([reply])
         if problem is not None:
             return  # it was taken over, or this reply is stored already
-        self.replies += 1
+        work.report.collected += 1
         work.report.count_reply(cost, None if usage is None else _tokens(turn))
         if conversation is not None:
             self._end_if_done(batch, score, conversation)
@@ -264,6 +280,16 @@ def _call_error(result: BatchResult) -> JudgeCallError:
     body = result.body
     error = body.get("error") if isinstance(body, dict) else None
     return status_error(result.status or 0, error or body, None, None)
+
+
+def _unless_missing(call: Callable[[str], _Found], name: str) -> _Found | None:
+    """Return what a call finds; ``None`` if the endpoint does not know the object or the route."""
+    try:
+        return call(name)
+    except BatchApiError as error:
+        if error.is_missing:
+            return None
+        raise
 
 
 def _open_turns(conversation: Conversation) -> list[str]:

@@ -181,6 +181,7 @@ class Submission:
             self._count_unsent(file, error)
         else:
             work.report.batches += 1
+            work.report.calls += file.requests
             work.report.submitted += len(file.sessions)
         file.path.unlink(missing_ok=True)
         store.release(file.batch_id, work.lease)

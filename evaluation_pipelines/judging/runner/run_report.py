@@ -31,6 +31,7 @@ class JudgeReport:
         changed: Sessions with new events since they were selected; due after they have ended again.
         submitted: Sessions with requests in a batch that was sent.
         batches: Batches that were sent.
+        collected: Replies that were collected from batches.
         unreadable: Dates whose sessions could not be read, with the error.
         discarded: Unfinished scorings of other runs that could not be resumed, by reason.
         continued: Scorings that were resumed from the replies of an earlier run.
@@ -60,6 +61,7 @@ class JudgeReport:
     changed: int = 0
     submitted: int = 0
     batches: int = 0
+    collected: int = 0
     unreadable: dict[date, str] = field(default_factory=dict)
     discarded: Counter[str] = field(default_factory=Counter)
     continued: int = 0
@@ -110,7 +112,7 @@ class JudgeReport:
         """Return the run in a sentence."""
         if self.skip_reason is not None:
             return f"nothing was judged: {self.skip_reason}"
-        if self.candidates == 0 and not (self.discarded or self.unreadable):
+        if self.candidates == 0 and not (self.discarded or self.unreadable or self.collected):
             return "; ".join(["nothing is due", *self._outdated()])
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
@@ -123,6 +125,7 @@ class JudgeReport:
                     ("taken by another run", self.taken_by_another_run),
                     ("changed during the run", self.changed),
                     (f"sent in {self.batches} batches", self.submitted),
+                    ("replies collected from batches", self.collected),
                     ("unfinished ones that could not be resumed", self.discarded.total()),
                 )
                 if number
@@ -206,6 +209,7 @@ class JudgeReport:
             "taken_by_another_run": self.taken_by_another_run,
             "changed_meanwhile": self.changed,
             "sent_in_batches": self.submitted,
+            "collected_from_batches": self.collected,
             "continued": self.continued,
             "calls": self.calls,
             "input_tokens": self.input_tokens,

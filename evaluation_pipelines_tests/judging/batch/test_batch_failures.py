@@ -148,8 +148,8 @@ def test_two_runs_at_once_share_the_work(
         return lines(api, file_id)
 
     monkeypatch.setattr(BatchApi, "lines", collected_twice)
-    assert batched.advance().calls == 2
-    assert reports[1].calls == 0
+    assert batched.advance().collected == 2
+    assert reports[1].collected == 0
     finish_all(batched)
 
 
@@ -160,7 +160,7 @@ def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
     batched.land("s1", "s2", "s3")
     batched.advance()
     report = batched.finish(status, answered=1)
-    assert (report.calls, report.submitted) == (1, 3)  # one second turn, two first turns again
+    assert (report.collected, report.submitted) == (1, 3)  # one second turn, two first turns again
     assert [each["custom_id"].partition(":")[2] for each in judge.batches.requests()[3:]] == [
         *("missing-tools", "score-1", "score-1")
     ] or len(judge.batches.requests()) == 6
@@ -283,6 +283,21 @@ def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
     finish_all(batched)
 
 
+def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.created_at = int(batched.now.timestamp())
+    batched.land("s1")
+    batched.advance()
+    judge.batches.batches.clear()  # another key is set
+    report = batched.advance()
+    assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in report.summary()
+    assert (report.submitted, batched.states()) == (0, ["submitted"])
+    batched.now += timedelta(hours=25)
+    assert batched.advance().submitted == 1
+    assert batched.states() == ["discarded", "submitted"]
+
+
 def test_results_that_belong_to_no_waiting_request_are_ignored(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
@@ -295,5 +310,5 @@ def test_results_that_belong_to_no_waiting_request_are_ignored(
     judge.batches.files[batch["output_file_id"]] = b"".join(
         [b"not json\n", b'{"custom_id": 5}\n', b'{"custom_id": "x"}\n', stranger, output, output]
     )
-    assert batched.advance().calls == 1
+    assert batched.advance().collected == 1
     finish_all(batched)

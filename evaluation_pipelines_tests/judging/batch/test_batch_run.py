@@ -31,7 +31,7 @@ def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoi
     batched.land("s1", "s2", "s3")
 
     first = batched.advance()
-    assert (first.submitted, first.batches, first.totals) == (3, 1, [])
+    assert (first.submitted, first.batches, first.calls, first.totals) == (3, 1, 3, [])
     assert judge.requests == []
     waiting = batched.score("s1#baseline-1")
     assert waiting.is_open
@@ -40,9 +40,9 @@ def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoi
     assert batched.advance().submitted == 0  # they wait
 
     second = batched.finish()
-    assert (second.calls, second.submitted, second.batches) == (3, 3, 1)
+    assert (second.collected, second.submitted, second.batches) == (3, 3, 1)
     third = batched.finish()
-    assert (len(third.totals), third.candidates, third.calls) == (3, 3, 3)
+    assert (len(third.totals), third.candidates, third.collected) == (3, 3, 3)
     assert {each.status for each in batched.all_scores()} == {"completed"}
     assert set(judge.batches.sent.values()) == {1}
     assert len(judge.batches.sent) == 6
@@ -135,7 +135,7 @@ def test_tokens_that_cannot_be_count_as_what_was_reserved(
     judge.batches.finish()
     batched.now += timedelta(hours=1)
     report = batched.advance(max_sessions=0)
-    assert (report.calls, report.unpriced) == (2, 2)
+    assert (report.collected, report.unpriced) == (2, 2)
     for each in batched.all_scores():
         assert (each.input_tokens, each.judge_cost_usd) == (None, None)
         assert each.booked_cost_usd == pytest.approx(reserved[each.score_id])
@@ -243,7 +243,7 @@ def test_only_sessions_with_replies_are_continued(batched: Batched, judge: Judge
     judge.batches.finish()
     batched.land("s2")
     report = batched.advance(only_continue=True)
-    assert (report.calls, report.submitted) == (1, 1)
+    assert (report.collected, report.submitted) == (1, 1)
     assert batched.scores("s2#baseline-1") == []
     assert batched.advance(only_continue=True).submitted == 0
 
