@@ -58,6 +58,9 @@ def audit(
     only_list: Annotated[
         bool, typer.Option("--list", help="Only list the sessions to review.")
     ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back your last answer, such as a mistyped one.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="With --list: only the oldest N.")
     ] = None,
@@ -74,6 +77,9 @@ def audit(
         raise typer.BadParameter("give your name with --annotator, or use --list")
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
+        if undo:
+            _undo(AuditReview(stores, str(annotator)), now)
+            return
         draw_samples(stores, undrawn_dates(stores, now.date()), now)
         samples = open_samples(stores, which)
         if not samples:
@@ -89,6 +95,20 @@ def audit(
             review = AuditReview(stores, str(annotator))
             (review.resume if resume else review.begin)(now)
             _review(stores, review)
+
+
+def _undo(review: AuditReview, now: datetime) -> None:
+    """Take back the last answer, and print what that means."""
+    undone = review.undo(now)
+    if undone is None:
+        print_line("You have no answer to take back.")
+        return
+    _, key, score = undone
+    print_line(
+        f"{one_line(key)}: your answer {score:g} does not count any longer. You have seen the "
+        "automatic score, so other reviewers are asked; to correct the score itself: "
+        "scorecards override."
+    )
 
 
 def _review(stores: Stores, review: AuditReview) -> None:
