@@ -53,6 +53,8 @@ def rows_of_chosen(lake: Lake, which: SessionFilter, rows: pl.DataFrame) -> pl.D
 
 def chosen_of(lake: Lake, which: SessionFilter, items: Sequence[Item]) -> list[Item]:
     """Return the items of chosen sessions, in their order; raises LakeError."""
+    if which.is_empty:
+        return list(items)
     rows = [tuple(getattr(each, name) for name in _KEY) for each in items]
     keys = pl.DataFrame(rows, schema=_KEY, orient="row").with_row_index("at")
     return [items[at] for at in rows_of_chosen(lake, which, keys)["at"]]

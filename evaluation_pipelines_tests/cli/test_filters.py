@@ -57,6 +57,9 @@ LISTS = {
     ),
     "judge obsolete": Listing(),
     "judge missing-tools": Listing(),
+    "judge list": Listing(),
+    "judge events": Listing(),
+    "judge status": Listing(without=FILTERS, why="rows are batches of many sessions"),
     "people unknown": Listing(),
     "scorecards query": Listing(needs=("--from", "2026-06-01")),
     "scorecards overrides": Listing(),
@@ -82,6 +85,7 @@ LISTS = {
 
 OTHERS = {
     *("ingest", "build", "publish", "demo", "reputation migrate", "reputation update"),
+    *("judge validate", "judge collect"),
     *("reputation show", "reputation retract", "judge session", "judge show", "judge run"),
     *("judge anchors", "judges show", "judges set", "judges disable", "judges enable"),
     *("judges freeze", "judges diff", "scorecards override", "scorecards import"),
@@ -200,7 +204,14 @@ def test_filters_choose_sessions(program: Program, monkeypatch: pytest.MonkeyPat
             False,
         ), name
         assert "ada@x" not in found.out
-    for name in ("scorecards calibration", "judge obsolete", "lift", "judge missing-tools"):
+    for name in (
+        "scorecards calibration",
+        "judge obsolete",
+        "judge list",
+        "judge events",
+        "lift",
+        "judge missing-tools",
+    ):
         assert sessions_of(program, name, "--team", "nosuch") == set(), name
     assert "2" in program("scorecards", "calibration").out
     refused = program("scorecards", "audit", "--annotator", "eve", "--team", "search")

@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
