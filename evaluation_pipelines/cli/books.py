@@ -34,7 +34,7 @@ State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
 
 @with_session_filter
 def books(
-    day: Annotated[str, typer.Argument(metavar="DATE", help="A UTC date, such as 2026-11-21.")],
+    dates: Annotated[str, typer.Argument(metavar="DATE", help="A UTC date, such as 2026-11-21.")],
     sessions: Annotated[State | None, typer.Option(help="List the sessions in this state.")] = None,
     form: Annotated[
         OutputFormat,
@@ -52,7 +52,7 @@ def books(
     Conditions on sessions choose those that are listed; the books are always of the whole day.
     Exits with 1 if something does not add up.
     """
-    session_date = _parse_date(day)
+    session_date = _parse_date(dates)
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))
         chosen = rows_of_chosen(stores.lake, which, found.sessions)

@@ -7,7 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.dates import (
+    AS_OF,
+    DATES_STARTED,
+    FROM_TIME,
+    TO_TIME,
+    parse_as_of,
+    parse_time_range,
+)
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
@@ -54,6 +61,7 @@ class Within(StrEnum):
 @with_session_filter
 def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     label: Annotated[str | None, typer.Option(help="Only this classification label.")] = None,
+    dates: Annotated[str | None, DATES_STARTED] = None,
     since: Annotated[str | None, FROM_TIME] = None,
     until: Annotated[str | None, TO_TIME] = None,
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
@@ -104,6 +112,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     if runs is not None:
         others = {
             "--label": label,
+            "--date": dates,
             "--from": since,
             "--to": until,
             "--profile": profile,
@@ -117,7 +126,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         return
     then = parse_as_of(as_of)
     question = Question(
-        *_time_range(since, until, then or now),
+        *_time_range(dates, since, until, then or now),
         label=label,
         profile=profile,
         organization=organization,
@@ -156,13 +165,12 @@ def _write(
         print_error(f"{output}: {one_line(title)}")
 
 
-def _time_range(since: str | None, until: str | None, now: datetime) -> tuple[datetime, datetime]:
-    first, last = last_days(now)
-    if until is not None:
-        last = parse_time(until, "--to")
-        first = last_days(last)[0]
-    if since is not None:
-        first = parse_time(since, "--from")
+def _time_range(
+    dates: str | None, since: str | None, until: str | None, now: datetime
+) -> tuple[datetime, datetime]:
+    begin, end = parse_time_range(dates, since, until)
+    last = last_days(now)[1] if end is None else end
+    first = last_days(last)[0] if begin is None else begin
     if first >= last:
         raise typer.BadParameter(f"the range ends ({last:%Y-%m-%d %H:%M}) before it begins")
     return first, last

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_dates
 from evaluation_pipelines.cli.output import one_line
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -15,6 +16,11 @@ Result = TypeVar("Result")
 
 _HELP = "Only sessions "
 _OPTIONS: dict[str, Any] = {
+    "dates": Annotated[str | None, DATES_TO_LIST],
+    "organization": Annotated[
+        str | None,
+        typer.Option("--organization", metavar="NAME", help=f"{_HELP}of this organization."),
+    ],
     "person": Annotated[
         str | None,
         typer.Option(
@@ -36,6 +42,16 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         typer.Option("--environment", metavar="NAME", help=f"{_HELP}in this environment."),
     ],
+    "agent": Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help=f"{_HELP}of this agent (agent_id).")
+    ],
+    "model": Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help=f"{_HELP}of this model.")
+    ],
+    "label": Annotated[
+        str | None,
+        typer.Option("--label", metavar="NAME", help=f"{_HELP}with this classification label."),
+    ],
     "attribute": Annotated[
         list[str] | None,
         typer.Option(
@@ -48,12 +64,16 @@ _OPTIONS: dict[str, Any] = {
 
 
 def with_session_filter(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Add the options to a command, which gets them as one argument: ``which``."""
+    """Add the options to a command, which gets them as one argument: ``which``.
+
+    An option that the command declares itself, by the same name, stays its own.
+    """
     signature = inspect.signature(command)
     kept = [each for name, each in signature.parameters.items() if name != "which"]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
         for name, option in _OPTIONS.items()
+        if name not in signature.parameters
     ]
     options = {each.name for each in added}
 
@@ -71,18 +91,21 @@ def with_session_filter(command: Callable[..., Result]) -> Callable[..., Result]
 
 def option_names(which: SessionFilter) -> list[str]:
     """Return the options that were given."""
-    given = {**which.columns, "attribute": which.attributes or None}
+    given = {"date": which.dates, **which.columns, "attribute": which.attributes or None}
     return [f"--{name}" for name, value in given.items() if value is not None]
 
 
 def options_text(which: SessionFilter) -> str:
-    """Return the options as they were given: ``--team x, --attribute a=b``."""
+    """Return the options but the dates as they were given: ``--team x, --attribute a=b``."""
     given = [f"--{name} {value}" for name, value in which.columns.items() if value is not None]
     return ", ".join([*given, *(f"--attribute {name}={value}" for name, value in which.attributes)])
 
 
-def _session_filter(attribute: list[str] | None = None, **names: str | None) -> SessionFilter:
-    which = SessionFilter(**names, attributes=tuple(map(_attribute, attribute or ())))
+def _session_filter(
+    attribute: list[str] | None = None, dates: str | None = None, **names: str | None
+) -> SessionFilter:
+    attributes = tuple(map(_attribute, attribute or ()))
+    which = SessionFilter(**names, dates=parse_dates(dates), attributes=attributes)
     _refuse_hidden_people(which)
     return which
 

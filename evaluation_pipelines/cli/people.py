@@ -9,6 +9,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -28,6 +29,7 @@ from evaluation_pipelines.people.identity_file import keep_identities, read_iden
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.people.sync import sync_identities, unknown_ids
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
@@ -128,15 +130,18 @@ def _record(person: Person) -> dict[str, Any]:
 
 
 @app.command("unknown")
+@with_session_filter
 def list_unknown(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
     form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List ids without a person and where they were seen, those with the most sessions first."""
     date_range = parse_dates(dates)
     with read_stores(load_settings()) as stores:
-        found = _unknown(stores, dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range))
+        days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
+        found = _unknown(stores, days, which)
         due = _is_due(stores)
     shown = found if limit is None else found.head(limit)
     if form is OutputFormat.JSON:
@@ -159,8 +164,9 @@ def list_unknown(
         print_error("This is the state of the last build: dates are due. Run build.")
 
 
-def _unknown(stores: Stores, days: list[date]) -> pl.DataFrame:
-    sessions = stores.lake.read(AGENT_SESSIONS, days, list(dict.fromkeys(_SEEN)))
+def _unknown(stores: Stores, days: list[date], which: SessionFilter) -> pl.DataFrame:
+    names = list(dict.fromkeys(_SEEN))
+    sessions = stores.lake.read(AGENT_SESSIONS, days, names, which.condition())
     return unknown_ids(sessions, set(IdentityStore(stores.ledger).current().by_id))
 
 

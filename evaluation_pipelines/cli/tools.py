@@ -1,6 +1,7 @@
 """Command ``tools``: tool reports of one session or of all sessions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -57,15 +58,13 @@ def tools(
     """
     if fleet == (session is not None):
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
-    if organization is not None and fleet:
-        raise typer.BadParameter("--organization requires a SESSION")
     if dates is not None and not fleet:
         raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
     if not (which.is_empty or fleet):
         raise typer.BadParameter("conditions on sessions require --fleet: a SESSION is one already")
     with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
         if session is None:
-            _print_fleet(lake, dates, form, which)
+            _print_fleet(lake, dates, form, replace(which, organization=organization))
             return
         report = find_report(lake, session, organization)
     if form is OutputFormat.JSON:

@@ -50,8 +50,9 @@ def compare_file(
 def read_runs(path: Path) -> pl.DataFrame:
     """Return RUNS from a file with one row per run.
 
-    Columns ``model`` and ``score`` (0-100); optionally ``provider``, ``user_id``, ``label``,
-    ``task_class``, ``repository``, ``cost_usd`` and ``started_at`` (UTC); others are ignored.
+    Columns ``model`` and ``score`` (0-100); optionally ``provider``, ``user_id`` (e-mails in any
+    case), ``label``, ``task_class``, ``repository``, ``cost_usd`` and ``started_at`` (UTC); others
+    are ignored.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
@@ -160,6 +161,17 @@ def _check(path: Path, rows: pl.DataFrame, name: str, is_wrong: pl.Expr, what: s
     raise UserError(f"{path}: row {first['row']}: {name} {what}{value}{more}")
 
 
+def _person() -> pl.Expr:
+    """Return who a ``user_id`` is, as in ``person_id`` of sessions.
+
+    E-mails do not depend on upper and lower case, other ids do.
+    """
+    sent = pl.col("user_id")
+    return (
+        pl.when(sent.str.contains("@", literal=True)).then(sent.str.to_lowercase()).otherwise(sent)
+    )
+
+
 def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
     """Return RUNS with the usual values in columns that the file does not have."""
     known = parsed.with_columns(
@@ -185,7 +197,7 @@ def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
         classification_label=pl.col("label").fill_null(_LABEL),
         effective_source=pl.lit("file"),
         started_at=pl.col("started_at").fill_null(pl.lit(_UNTIMED).cast(UTC_TIME)),
-        person=pl.col("user_id"),
+        person=_person(),
         is_disqualified=pl.lit(value=False),
         failed_at_start=pl.lit(value=False),
     )

@@ -130,6 +130,7 @@ MODEL_COMPARISON_PAIRS = Table(
         ("without_failed", pl.Float64, "difference without runs that failed at the start"),
         ("shared_classes", pl.Int64, "task classes that both have"),
         ("shared_runs", pl.Float64, "share of the runs of both in these classes"),
+        ("shared_days", pl.Float64, "share of the runs on days on which both were used"),
         ("counterparts", pl.Float64, "share of the runs in weeks and task classes of both"),
         ("cost_ratio", pl.Float64, "cost of a run with A over that with B, geometric means"),
         ("cost_ratio_low", pl.Float64, _LOW),
@@ -182,6 +183,7 @@ MODEL_REGRESSIONS = Table(
             "chance that any model goes this far on a night of a quarter by chance",
         ),
         ("people", pl.Int64, "known people of recent_runs"),
+        ("largest_share", pl.Float64, "share of the person with the most of these runs"),
         ("change_without_one", pl.Float64, "change without the person who moves it most"),
         (
             "recent_failed",

@@ -80,7 +80,8 @@ class AuditReview:
     def next_sample(self, seen: Collection[SessionKey], now: datetime) -> AuditSample | None:
         """Return the next sample without an answer, or ``None`` if there is none.
 
-        Samples that other reviewers are looking at come after the rest, skipped ones last.
+        Samples that other reviewers are looking at come after the rest, skipped ones last. Samples
+        whose answer this reviewer took back are left to others: this one has seen the score.
 
         Args:
             seen: Sessions that were shown since the command was started.
@@ -88,7 +89,10 @@ class AuditReview:
         """
         skipped = self._round().skipped
         with_others = self._reviews.shown_to_others(self._annotator, now - LOOKING_TIME)
-        unseen = [each for each in open_samples(self._stores) if key_of(each) not in seen]
+        not_blind = self._reviews.undone(self._annotator)
+        unseen = [
+            each for each in open_samples(self._stores) if key_of(each) not in {*seen, *not_blind}
+        ]
         return min(
             unseen,
             key=lambda each: (key_of(each) in skipped, key_of(each) in with_others),
@@ -133,6 +137,14 @@ class AuditReview:
         override_id, is_answer = self._overrides.answer(new, now)
         stored = replace(new, source="audit" if is_answer else "person")
         return RecordedAnswer(RecordedOverride(override_id, stored, target), is_answer)
+
+    def undo(self, now: datetime) -> tuple[str, str, float] | None:
+        """Take back the newest answer of this reviewer, such as a mistyped one.
+
+        Returns:
+            Organization and key of its session, and the score; ``None`` if there is no answer.
+        """
+        return self._overrides.undo(self._annotator, now)
 
     def explain(
         self, answered: RecordedAnswer, reason: str, criterion: str | None, now: datetime

@@ -11,6 +11,8 @@ from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, d
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, agreements
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.sessions.chosen import chosen_of, rows_of_chosen
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
 CATCH_UP_DAYS = 7
@@ -60,14 +62,17 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
     return store.add_samples(new)
 
 
-def open_samples(stores: Stores) -> list[AuditSample]:
-    """Return the samples without an answer, the oldest first."""
-    return [each for each in OverrideStore(stores.ledger).samples() if each.override_id is None]
+def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[AuditSample]:
+    """Return the samples of chosen sessions without an answer, the oldest first."""
+    samples = OverrideStore(stores.ledger).samples()
+    found = [each for each in samples if each.override_id is None]
+    return chosen_of(stores.lake, which, found)
 
 
-def calibration(stores: Stores) -> list[Agreement]:
+def calibration(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Agreement]:
     """Return the agreement of automatic and human scores per profile version."""
-    return agreements(_with_facts(stores, overrides_with_states(stores)))
+    overrides = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
+    return agreements(_with_facts(stores, overrides))
 
 
 def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:

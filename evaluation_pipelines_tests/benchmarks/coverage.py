@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 BEGIN, END = "<!-- coverage:begin -->\n", "<!-- coverage:end -->"
 MONEY_BEGIN, MONEY_END = "<!-- money:begin -->\n", "<!-- money:end -->"
 
-_ROUNDS, _SAMPLES, _SAMPLES_OF_LABELS = 6, 100, 17
+_ROUNDS, _SAMPLES, _SAMPLES_OF_LABELS = 12, 50, 9
 """Rounds, and samples of a round: of one label, and of several."""
 
 _SEED, _SEEDS_OF_ROUND = 2026, 1000

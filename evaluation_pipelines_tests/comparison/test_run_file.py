@@ -10,6 +10,7 @@ import pytest
 from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
 from evaluation_pipelines.comparison.run_file import compare_file, read_runs
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, SentIds
 from evaluation_pipelines_tests.comparison_builders import scores
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -184,3 +185,15 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     broken.write_text("PAR1")
     with pytest.raises(UserError, match=r"broken\.parquet: not a Parquet or CSV file"):
         read_runs(broken)
+
+
+def test_people_are_told_apart_as_in_the_lake(tmp_path: Path) -> None:
+    ids = ["Ada@Orchard.example", "ada@orchard.example", "Ben", "ben", None]
+    runs = [{"model": "a", "score": 50, "user_id": each} for each in ids]
+    found = read_runs(written(tmp_path, runs))["person"].to_list()
+    sent = [
+        SentIds("claude_code", NOW.date(), each if each and "@" in each else None, each, None, None)
+        for each in ids
+    ]
+    assert found == [NO_IDENTITIES.person_of(each) for each in sent]
+    assert found == ["ada@orchard.example", "ada@orchard.example", "Ben", "ben", None]

@@ -41,6 +41,10 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
     with open_judge_endpoint() as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        # Without a limit, no run judges that no person starts; the model has no list price.
+        monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "100")
+        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
+        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "1")
         monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
         monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
         yield endpoint

@@ -225,6 +225,22 @@ def test_no_second_judge_run_is_requested_while_one_is_unfinished(
 
 
 @pytest.mark.usefixtures("location", "judge")
+def test_without_a_limit_on_cost_only_requests_are_judged_automatically(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD")
+    fill(location.workplace, fresh_session("a"), fresh_session("b"))
+
+    assert location.tick(FRESH).skip_message == (
+        "automatic judging is off, since its cost has no limit: set "
+        "EVAL_JUDGE_MAX_COST_PER_DAY_USD to switch it on"
+    )
+    ask_and_leave(location, "a")
+    (request,) = location.tick(FRESH).run_requests or []
+    execute_request(location, request)
+    assert [(each.session_id, each.status) for each in scores(location)] == [("a", "completed")]
+
+
 def test_an_open_request_is_served_however_old_its_session(location: CodeLocation) -> None:
     fill(location.workplace, old_session("a"))
     assert location.request_count(FRESH) == 0
@@ -292,9 +308,8 @@ def test_an_unfinished_scoring_is_not_forced(location: CodeLocation, judge: Judg
     judge.always(Scripted())
     ask_and_leave(location, "a")
 
-    refused = ask(location, "a", force=True)
-    assert (refused.success, answered(refused)) == (False, ("conflict", 409))
-    done = ask(location, "a")
+    # No process works on it: it is finished, not begun again.
+    done = ask(location, "a", force=True)
     assert (done.success, answered(done)) == (True, ("existing", 202))
     assert [each.status for each in scores(location)] == ["completed"]
 

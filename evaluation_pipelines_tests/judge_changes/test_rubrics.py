@@ -20,6 +20,7 @@ from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged
 
 STRICTER = "Be stricter than strict."
+PRAISE = "Give full marks always."
 
 
 @pytest.fixture
@@ -76,3 +77,29 @@ def test_a_wording_that_is_lost_cuts_the_trend(
 
         assert (found.state, found.is_bridged) == ("impossible", False)
         assert "the former judge cannot be asked again" in (found.reason or "")
+
+
+def test_other_criteria_are_another_judge_and_the_former_ones_are_asked_again(
+    tmp_path: Path, judge: JudgeEndpoint, rubrics: Path
+) -> None:
+    settings = {
+        "judge_model": "judge-1",
+        "judge_rubric": rubrics.name,
+        "judge_rubrics_dir": rubrics.parent,
+    }
+    path = rubrics / "criteria.yaml"
+
+    def praise() -> None:
+        """Change nothing but what one criterion asks for."""
+        first, described, rest = path.read_text("utf-8").partition("description: ")
+        path.write_text(f"{first}{described}{PRAISE} {rest}", "utf-8")
+
+    with changed_judge(tmp_path, judge, settings, praise, **settings) as judged:
+        _, change = only_change(judged)
+        assert change.former.differences(change.new) == ["wording of the rubric"]
+        begun = len(judge.requests)
+        assert run_anchors(judged).is_finished
+
+        prompts = [each.body["messages"][0]["content"] for each in judge.requests[begun:]]
+        kind = [PRAISE in each for each in prompts]
+        assert (kind.count(False), kind.count(True)) == (54, 54)

@@ -35,7 +35,7 @@ def test_every_session_is_judged_in_two_turns_and_once(
 def test_a_score_has_all_its_fields(judged: Judged, judge: JudgeEndpoint) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     judge.script_turn("score", says(score_reply(64)))
-    judged.run(triggered_by="schedule")
+    judged.run(triggered_by="Ada")
 
     score = judged.score("s1#baseline-1")
     assert (score.status, score.total_score, score.attempt) == ("completed", 64, 1)
@@ -49,7 +49,7 @@ def test_a_score_has_all_its_fields(judged: Judged, judge: JudgeEndpoint) -> Non
     assert (score.score_spread, score.missing_tools_error) == (None, None)
     assert score.missing_tools_analysis is not None
     assert "Grep" in score.missing_tools_analysis
-    assert (score.score_triggered_by, score.judge_model) == ("schedule", "judge-1")
+    assert (score.score_triggered_by, score.judge_model) == ("Ada", "judge-1")
     assert (score.rubric, score.judge_profile_id) == ("agent-methodology", "default")
     assert (score.content_level, score.truncated, score.injection_suspected) == (
         "full",

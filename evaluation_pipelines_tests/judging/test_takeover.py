@@ -127,7 +127,10 @@ def test_a_scoring_is_discarded_after_too_many_takeovers(
 
 
 @pytest.mark.usefixtures("interrupt")
-def test_an_interrupted_run_releases_its_scorings_immediately(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_releases_its_scorings_immediately(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with (
         open_judge_endpoint() as judge,
         open_judged(tmp_path, judge.base_url, judge_concurrency=2) as judged,
@@ -136,7 +139,7 @@ def test_an_interrupted_run_releases_its_scorings_immediately(tmp_path: Path) ->
         judge.always(Scripted(delay_s=30), "missing-tools")
 
         with pytest.raises(KeyboardInterrupt):
-            interrupted(judged, judge)
+            interrupted(judged, judge, number)
         scores = [each for n in range(6) for each in judged.scores(f"s{n}#baseline-1")]
         assert {each.status for each in scores} == {"in_progress"}
         assert {each.lease_owner for each in scores} == {None}
@@ -162,15 +165,15 @@ def interrupt() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def interrupted(judged: Judged, judge: JudgeEndpoint) -> None:
-    """Run and send Ctrl-C when two sessions wait for their second reply."""
+def interrupted(judged: Judged, judge: JudgeEndpoint, number: signal.Signals) -> None:
+    """Run and send a signal when two sessions wait for their second reply."""
 
     def press() -> None:
         deadline = time.monotonic() + 30
         while judge.turns().count("missing-tools") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
     threading.Thread(target=press, daemon=True).start()
     judged.run()

@@ -106,3 +106,34 @@ def test_a_reviewer_needs_a_name_and_a_round(sampled: Workplace) -> None:
         AuditReview(sampled.stores, " ")
     with pytest.raises(RuntimeError, match="must be called first"):
         AuditReview(sampled.stores, "Ada").progress()
+
+
+def test_a_mistyped_answer_is_taken_back_and_asked_of_others(sampled: Workplace) -> None:
+    ada, ben = begun(sampled, "ada"), begun(sampled, "ben")
+    sample = first_of(sampled)
+    answer(ada, open_samples(sampled.stores)[1], 70)
+    answer(ada, sample, 8)
+    store = OverrideStore(sampled.ledger)
+
+    # Of two answers the newest; the session is open again, and the answer counts nowhere.
+    assert ada.undo(NOW) == ("default", KEYS[0], 8)
+    assert [each.session_key for each in open_samples(sampled.stores)] == [KEYS[0], KEYS[2]]
+    assert store.of_dates()["override_score"].to_list() == [70]
+    # Ada has seen the automatic score: Ben is asked, and his answer counts.
+    assert order(ada, NOW) == [KEYS[2]]
+    assert order(ben, NOW) == [KEYS[0], KEYS[2]]
+    assert answer(ben, sample, 80).is_answer
+    assert store.of_dates()["override_score"].to_list() == [70, 80]
+
+
+def test_an_answer_is_taken_back_by_its_reviewer_only(sampled: Workplace) -> None:
+    answer(begun(sampled, "ada"), first_of(sampled), 8)
+    ben = begun(sampled, "ben")
+
+    assert ben.undo(NOW) is None
+    # An ordinary override, which came too late to be the answer, is none to take back.
+    assert not answer(
+        ben, AuditSample(JUNE_1, "default", KEYS[0], "general-performance", "0", NOW), 9
+    ).is_answer
+    assert ben.undo(NOW) is None
+    assert AuditReview(sampled.stores, "ada").undo(NOW) == ("default", KEYS[0], 8)

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
@@ -47,6 +48,8 @@ from evaluation_pipelines.judging.score_requests import (
     request_score,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.sessions.chosen import chosen_of
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
@@ -155,17 +158,24 @@ def show(
 
 
 @judge_app.command()
-def obsolete() -> None:
+@with_session_filter
+def obsolete(
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")
+    ] = None,
+    which: SessionFilter = ALL_SESSIONS,
+) -> None:
     """List scores that used an older wording of their rubric."""
     settings = load_settings()
     with read_stores(settings) as stores:
         current_hashes = prompt_hashes(settings)
-        found = ScoreStore(stores.ledger).obsolete(current_hashes)
+        found = chosen_of(stores.lake, which, ScoreStore(stores.ledger).obsolete(current_hashes))
         scored_last = ScoreStore(stores.ledger).scored_last(current_hashes)
     if found:
-        _print_obsolete(found, scored_last)
+        _print_obsolete(found if limit is None else found[-limit:], scored_last)
     else:
-        print_line("Every score used the current wording of its rubric.")
+        of_these = "" if which.is_empty else " of these sessions"
+        print_line(f"Every score{of_these} used the current wording of its rubric.")
 
 
 @judge_app.command()

@@ -35,7 +35,7 @@ from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import SCORE_FLAGS
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
+from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
@@ -57,7 +57,6 @@ _FORMATS = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV
 @with_session_filter
 def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
     dates: Annotated[str | None, DATES_TO_LIST] = None,
-    organization: Annotated[str | None, typer.Option(help="Only this organization.")] = None,
     status: Annotated[Status | None, typer.Option(help="Only scorings in this state.")] = None,
     flag: Annotated[Flag | None, typer.Option(help="Only scores with this flag.")] = None,
     judge_model: Annotated[str | None, typer.Option(help="Only scores by this model.")] = None,
@@ -79,8 +78,7 @@ def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
         chosen = [
             each
             for each in _scorings(stores, parse_dates(dates), which, every=every)
-            if organization in {None, each.organization_id}
-            and status in {None, each.status}
+            if status in {None, each.status}
             and (flag is None or flag in flags_of(each))
             and judge_model in {None, each.judge_model}
         ]
@@ -153,14 +151,7 @@ def _scorings(
     if not every:
         newest = {(*_key(each), each.judge_profile_id): each.score_id for each in found}
         found = [each for each in found if each.score_id in set(newest.values())]
-    if which.is_empty:
-        return found
-    names = ("organization_id", "session_key", "session_date", "score_id")
-    rows = [tuple(getattr(each, name) for name in names) for each in found]
-    schema = {**dict.fromkeys(names, pl.String), "session_date": pl.Date}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    chosen = set(rows_of_chosen(stores.lake, which, frame)["score_id"])
-    return [each for each in found if each.score_id in chosen]
+    return chosen_of(stores.lake, which, found)
 
 
 def _key(score: Score) -> tuple[str, str]:

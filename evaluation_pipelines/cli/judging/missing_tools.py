@@ -8,7 +8,7 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.dates import AS_OF, parse_as_of, parse_time
+from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_time_range
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -34,6 +34,7 @@ _COLUMNS = (
 
 @with_session_filter
 def show_missing_tools(
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
     since: Annotated[
         str | None,
         typer.Option("--from", metavar="DAY", help="Only sessions of this UTC date or later."),
@@ -41,7 +42,6 @@ def show_missing_tools(
     until: Annotated[
         str | None, typer.Option("--to", metavar="DAY", help="Only sessions of earlier UTC dates.")
     ] = None,
-    organization: Annotated[str | None, typer.Option(help="Only this organization.")] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of tools in the table.")] = 20,
     form: Annotated[
@@ -51,9 +51,10 @@ def show_missing_tools(
 ) -> None:
     """List the tools that judges said were missing. Default: the last 28 complete days."""
     then = parse_as_of(as_of)
-    period = _period(since, until, then or datetime.now(UTC))
+    begin, end = parse_time_range(dates, since, until)
+    period = _period(begin, end, then or datetime.now(UTC))
     with read_stores_as_of(load_settings(), then) as stores:
-        found = missing_tools(stores, period, organization, which)
+        found = missing_tools(stores, period, which.organization, which)
     if form is OutputFormat.JSON:
         print_json(_record(found))
     elif form is OutputFormat.CSV:
@@ -62,11 +63,11 @@ def show_missing_tools(
         _print(found, limit)
 
 
-def _period(since: str | None, until: str | None, now: datetime) -> Period:
-    end = last_period(now).end if until is None else parse_time(until, "--to").date()
+def _period(since: datetime | None, until: datetime | None, now: datetime) -> Period:
+    end = last_period(now).end if until is None else until.date()
     start = last_period(datetime.combine(end, time(), UTC)).start
     if since is not None:
-        start = parse_time(since, "--from").date()
+        start = since.date()
     if start >= end:
         raise typer.BadParameter(f"the range ends ({end}) before it begins")
     return Period(start, end)

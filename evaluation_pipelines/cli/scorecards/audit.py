@@ -8,6 +8,7 @@ from typing import Annotated
 import click
 import typer
 
+from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     fenced,
     one_decimal,
@@ -37,6 +38,7 @@ from evaluation_pipelines.scorecards.review_material import (
 )
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.queries import QueryError
@@ -47,6 +49,7 @@ _SCREEN_TOKENS = 4000
 """Estimated tokens of the transcript on the screen; the pager shows all of it."""
 
 
+@with_session_filter
 def audit(
     annotator: Annotated[str | None, ANNOTATOR] = None,
     resume: Annotated[
@@ -55,23 +58,36 @@ def audit(
     only_list: Annotated[
         bool, typer.Option("--list", help="Only list the sessions to review.")
     ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back your last answer, such as a mistyped one.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="With --list: only the oldest N.")
+    ] = None,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Score the audit sample blindly: your score first, then the automatic one.
 
-    A round goes through all sessions without an answer. Every answer is stored at once.
+    A round goes through all sessions without an answer. Every answer is stored at once. Conditions
+    on sessions require --list: a sample of which only some are answered says less about the rest.
     """
+    if not (only_list or (which.is_empty and limit is None)):
+        raise typer.BadParameter("conditions on sessions and --limit require --list")
     if annotator is None and not only_list:
         raise typer.BadParameter("give your name with --annotator, or use --list")
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
+        if undo:
+            _undo(AuditReview(stores, str(annotator)), now)
+            return
         draw_samples(stores, undrawn_dates(stores, now.date()), now)
-        samples = open_samples(stores)
+        samples = open_samples(stores, which)
         if not samples:
             print_line("The audit sample has no session to review.")
         elif only_list:
             rows = [
                 (each.session_key, each.profile_id, each.session_date, each.organization_id)
-                for each in samples
+                for each in samples[:limit]
             ]
             columns = ("session key", "profile", "date", "organization")
             print_table("Sessions to review", columns, rows, essential=2)
@@ -79,6 +95,20 @@ def audit(
             review = AuditReview(stores, str(annotator))
             (review.resume if resume else review.begin)(now)
             _review(stores, review)
+
+
+def _undo(review: AuditReview, now: datetime) -> None:
+    """Take back the last answer, and print what that means."""
+    undone = review.undo(now)
+    if undone is None:
+        print_line("You have no answer to take back.")
+        return
+    _, key, score = undone
+    print_line(
+        f"{one_line(key)}: your answer {score:g} does not count any longer. You have seen the "
+        "automatic score, so other reviewers are asked; to correct the score itself: "
+        "scorecards override."
+    )
 
 
 def _review(stores: Stores, review: AuditReview) -> None:

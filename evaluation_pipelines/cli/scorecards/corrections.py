@@ -125,6 +125,9 @@ def list_overrides(
     stale: Annotated[
         bool, typer.Option("--stale", help="Only overrides of sessions that have changed since.")
     ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")
+    ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
@@ -135,7 +138,8 @@ def list_overrides(
     if found.is_empty():
         print_line("There are no stale overrides." if stale else "There are no overrides yet.")
         return
-    rounded = found.with_columns(printed(pl.col(_SCORES)))
+    shown = found if limit is None else found.tail(limit)
+    rounded = shown.with_columns(printed(pl.col(_SCORES)))
     rows = rounded.select(
         "session_key",
         *(pl.col(each).map_elements(one_decimal, pl.String) for each in _SCORES),
@@ -164,10 +168,13 @@ def list_overrides(
     print_table("Overrides (scores as 0-100)", columns, rows, essential=4)
 
 
-def calibration(as_of: Annotated[str | None, AS_OF] = None) -> None:
+@with_session_filter
+def calibration(
+    as_of: Annotated[str | None, AS_OF] = None, which: SessionFilter = ALL_SESSIONS
+) -> None:
     """Show the agreement of automatic scores with reviewers, per profile version."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
-        agreements, leans = compute_calibration(stores), profile_leans(stores)
+        agreements, leans = compute_calibration(stores, which), profile_leans(stores, which)
     if not agreements:
         print_line("No score has been corrected or confirmed yet: see scorecards audit.")
         return

@@ -13,7 +13,14 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.dates import AS_OF, FROM_TIME, TO_TIME, parse_as_of, parse_time
+from evaluation_pipelines.cli.dates import (
+    AS_OF,
+    DATES_STARTED,
+    FROM_TIME,
+    TO_TIME,
+    parse_as_of,
+    parse_time_range,
+)
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
@@ -37,7 +44,7 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     list_overrides,
     override_one,
 )
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.event_queries import events_after
 from evaluation_pipelines.scorecards.scorecard_queries import (
     CardQuery,
     query_cards,
@@ -72,6 +79,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
     agent: Annotated[str | None, typer.Option(help="An agent id.")] = None,
+    dates: Annotated[str | None, DATES_STARTED] = None,
     since: Annotated[str | None, FROM_TIME] = None,
     until: Annotated[str | None, TO_TIME] = None,
     label: Annotated[str | None, typer.Option(help="A classification label.")] = None,
@@ -99,12 +107,13 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     The table also has the effective scores of sessions without a scorecard of their best match.
     """
+    begin, end = parse_time_range(dates, since, until)
     card_query = CardQuery(
         session=session,
         organization=organization,
         agent=agent,
-        since=None if since is None else parse_time(since, "--from"),
-        until=None if until is None else parse_time(until, "--to"),
+        since=begin,
+        until=end,
         label=label,
         model=model,
         profile=profile,
@@ -137,16 +146,18 @@ app.command("calibration")(calibration)
 
 
 @app.command("events")
+@with_session_filter
 def events(
     after: Annotated[int, typer.Option(help="Only events after this position.")] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of events.")] = 1000,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Print events of effective scores as JSON lines, oldest first.
 
     To follow the events, pass the position of the last line to --after.
     """
     with read_stores(load_settings()) as stores:
-        for each in EventStore(stores.ledger).after(after, limit):
+        for each in events_after(stores, after, limit, which):
             event = {
                 "position": each.position,
                 "event_id": each.event_id,

@@ -174,6 +174,12 @@ def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
     return len(both), float(np.isin(classes, both).mean())
 
 
+def shared_days(first: Arm, second: Arm) -> float:
+    """Return the share of all runs on days on which both models were used."""
+    both = np.intersect1d(first.days, second.days)
+    return float(np.isin(np.concatenate([first.days, second.days]), both).mean())
+
+
 def people_of_both(first: Arm, second: Arm) -> int:
     """Return the number of people who used both models."""
     return len(np.intersect1d(first.known_people, second.known_people))

@@ -15,6 +15,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     difference,
     people_of_both,
     shared_classes,
+    shared_days,
 )
 from evaluation_pipelines.comparison.domain.effects import (
     RELEVANT_POINTS,
@@ -151,6 +152,7 @@ def _pair(
         "without_failed": _without_failed(runs_a, runs_b, found),
         "shared_classes": classes,
         "shared_runs": share,
+        "shared_days": shared_days(a, b),
         "counterparts": counterparts(a, b),
         "cost_ratio": None if log_cost.value is None else float(np.exp(log_cost.value)),
         **_ratio_ends("", log_cost.low, log_cost.high),

@@ -21,6 +21,9 @@ from evaluation_pipelines.numerics.estimates import Codes, Numbers
 UNKNOWN_PERSON = -1
 """Runs without a person form one unit, which does not count as a person."""
 
+FEW_SHARED_DAYS = 0.5
+"""With fewer runs than this on days of both models, how days differ is known less well."""
+
 Chosen = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
@@ -205,7 +208,7 @@ class _Runs:
         both = np.intersect1d(days[0], days[1])
         smallest = min(len(each) for each in days)
         # Models of unlike days: each side has only its own to see by how much days differ.
-        is_apart = float(np.isin(self.days, both).mean()) < 0.5
+        is_apart = float(np.isin(self.days, both).mean()) < FEW_SHARED_DAYS
         weights = np.bincount(self._cells(), weights=self.weights)[self._cells()]
         signs = np.where(self.side == 0, 1.0, -1.0) / np.asarray(groups)[self.side]
         shares = signs * self.weights / weights * errors

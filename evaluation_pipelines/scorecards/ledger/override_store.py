@@ -11,7 +11,14 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
-from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_SAMPLES, OVERRIDES
+from evaluation_pipelines.storage.ledger.tables.scorecards import (
+    AUDIT_SAMPLES,
+    AUDIT_STEPS,
+    OVERRIDES,
+)
+
+UNDONE = "undone"
+"""Source of an answer that its reviewer took back."""
 
 _OVERRIDE, _SAMPLE = OVERRIDES.c, AUDIT_SAMPLES.c
 
@@ -97,6 +104,38 @@ class OverrideStore:
             touch(connection, {new.session_date}, now)
         return override_id, is_answer
 
+    def undo(self, annotator: str, now: datetime) -> tuple[str, str, float] | None:
+        """Take back the newest answer of a reviewer to the audit sample, and open the sample again.
+
+        The answer counts nowhere any longer, also as of times before it was undone.
+
+        Returns:
+            Organization and key of its session, and the score; ``None`` if there is no answer.
+        """
+        answers = sa.select(_SAMPLE.override_id).where(_SAMPLE.override_id.is_not(None))
+        newest = (
+            sa.select(OVERRIDES)
+            .where(_OVERRIDE.annotator == annotator, _OVERRIDE.override_id.in_(answers))
+            .order_by(_OVERRIDE.override_id.desc())
+            .limit(1)
+        )
+        with writing(self._engine) as connection:
+            found = connection.execute(newest).mappings().one_or_none()
+            if found is None:
+                return None
+            is_it = {
+                "organization_id": found["organization_id"],
+                "session_key": found["session_key"],
+            }
+            mine = sa.update(OVERRIDES).where(_OVERRIDE.override_id == found["override_id"])
+            connection.execute(mine.values(source=UNDONE))
+            samples = sa.update(AUDIT_SAMPLES).where(_SAMPLE.override_id == found["override_id"])
+            connection.execute(samples.values(override_id=None))
+            step = {"annotator": annotator, "step": "undo", "made_at": now}
+            connection.execute(sa.insert(AUDIT_STEPS).values(**step, **is_it))
+            touch(connection, {found["session_date"]}, now)
+        return (*is_it.values(), found["override_score"])
+
     def explain(self, override_id: int, explained: NewOverride, now: datetime) -> None:
         """Add the reason and the criterion of ``explained`` to a stored override."""
         mine = sa.update(OVERRIDES).where(_OVERRIDE.override_id == override_id)
@@ -108,7 +147,8 @@ class OverrideStore:
 
     def of_dates(self, dates: Collection[date] | None = None) -> pl.DataFrame:
         """Return OVERRIDE_ROWS of ``dates``, or of all dates."""
-        query = sa.select(OVERRIDES).order_by(_OVERRIDE.override_id)
+        query = sa.select(OVERRIDES).where(_OVERRIDE.source != UNDONE)
+        query = query.order_by(_OVERRIDE.override_id)
         if dates is not None:
             query = query.where(_OVERRIDE.session_date.in_(sorted(dates)))
         if self._as_of is not None:

@@ -55,6 +55,14 @@ class ReviewStore:
                     found = ReviewRound(found.begun_at, skipped)
         return found
 
+    def undone(self, annotator: str) -> frozenset[SessionKey]:
+        """Return the sessions whose answers a reviewer took back after seeing the score."""
+        query = sa.select(_STEP.organization_id, _STEP.session_key).where(
+            _STEP.annotator == annotator, _STEP.step == "undo"
+        )
+        with reading(self._engine) as connection:
+            return frozenset((row[0], row[1]) for row in connection.execute(query))
+
     def shown_to_others(self, annotator: str, since: datetime) -> frozenset[SessionKey]:
         """Return the sessions at which other reviewers are looking: shown since, and no step later.
 

@@ -1,18 +1,23 @@
-"""Choice of sessions by who ran them and where; every list and report uses the same."""
+"""Choice of sessions by when, who, where and what; every list and report uses the same."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 
 import polars as pl
 
 from evaluation_pipelines.schemas import SESSION_KEY
 
 _COLUMNS = {
+    "organization": "organization_id",
     "person": "person_id",
     "team": "team",
     "repository": "repository",
     "branch": "branch",
     "environment": "environment",
+    "agent": "agent_id",
+    "model": "model",
+    "label": "classification_label",
 }
 
 
@@ -21,19 +26,29 @@ class SessionFilter:
     """Values that the chosen sessions have; ``None`` is any.
 
     Attributes:
+        organization: An ``organization_id``.
         person: A ``person_id``.
         team: A ``team``.
         repository: A ``repository``.
         branch: A ``branch``.
         environment: An ``environment``.
+        agent: An ``agent_id``.
+        model: A ``model``.
+        label: A ``classification_label``.
+        dates: First and last ``session_date``.
         attributes: Names and values of ``session_attributes``.
     """
 
+    organization: str | None = None
     person: str | None = None
     team: str | None = None
     repository: str | None = None
     branch: str | None = None
     environment: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    label: str | None = None
+    dates: tuple[date, date] | None = None
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -59,7 +74,8 @@ class SessionFilter:
             )
             for key, value in self.attributes
         ]
-        return pl.all_horizontal(pl.lit(value=True), *columns, *attributes)
+        dates = [] if self.dates is None else [pl.col("session_date").is_between(*self.dates)]
+        return pl.all_horizontal(pl.lit(value=True), *columns, *dates, *attributes)
 
     def rows_of(self, rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of chosen sessions, in their order.

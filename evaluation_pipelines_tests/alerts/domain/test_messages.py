@@ -36,6 +36,7 @@ REGRESSED = {
     "before_runs": 160,
     "before_days": 90,
     "people": 3,
+    "largest_share": 0.5,
     "change_without_one": -7.0,
     "worst_sessions": ["s7#baseline-1", "s9#baseline-1"],
 }

@@ -311,3 +311,14 @@ def test_the_name_of_the_reviewer_is_required(program: Program) -> None:
 
     assert ran.code == 2
     assert "--annotator" in ran.err
+
+
+def test_a_mistyped_answer_can_be_taken_back(sampled: Program) -> None:
+    audit(sampled, b"7\n\n\nq\n")
+    undone = audit(sampled, b"", "--undo")
+
+    assert undone.code == 0
+    assert "your answer 7 does not count any longer" in undone.out
+    assert stored(sampled) == []
+    assert len(to_review(sampled)) == 5
+    assert audit(sampled, b"", "--undo").out == "You have no answer to take back.\n"

@@ -33,6 +33,13 @@ def test_a_request_is_answered_by_the_existing_status_and_force(
     assert answer_request(existing, force=force) == expected
 
 
+@pytest.mark.parametrize("existing", ["pending", "in_progress"])
+def test_an_open_scoring_that_no_process_holds_is_not_in_conflict(existing: ScoreStatus) -> None:
+    answer = answer_request(existing, force=True, is_held=False)
+
+    assert answer == RequestAnswer("existing", 202)
+
+
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("existing", [None, "pending", "in_progress", "completed", "failed"])
 def test_an_unknown_or_running_session_is_never_scored(

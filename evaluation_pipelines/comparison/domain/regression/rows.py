@@ -48,7 +48,8 @@ SESSIONS = 5
 _NO_LOOK = (
     *("window_since", "window_until", "channel", "recent_runs", "before_runs", "before_days"),
     *("recent_score", "before_score", "change", "change_low", "change_high", "p_quarter"),
-    *("people", "change_without_one", "recent_failed", "before_failed", "worst_sessions"),
+    *("people", "largest_share", "change_without_one", "recent_failed", "before_failed"),
+    "worst_sessions",
 )
 
 ALERT, LOWER, HIGHER, STEADY = "alert", "lower", "higher", "steady"
@@ -167,6 +168,7 @@ class _Watched:
             "change_high": high,
             "p_quarter": _chance(look, channels),
             "people": shown["person"].n_unique() - int(shown["person"].has_nulls()),
+            "largest_share": _largest_share(shown["person"].drop_nulls()),
             "change_without_one": _without_one(look),
             "recent_failed": _failed(window, look),
             "before_failed": _failed(look.before, look),
@@ -196,6 +198,13 @@ def _without_one(look: Look) -> float | None:
         return None
     left = (errors.sum() - np.bincount(codes, errors)) / (len(errors) - sizes)
     return float(left.max() if value < 0 else left.min())
+
+
+def _largest_share(people: pl.Series) -> float | None:
+    """Return the share of the person with the most runs; None if none is known."""
+    if people.is_empty():
+        return None
+    return int(people.value_counts()["count"].max()) / len(people)  # type: ignore[arg-type]
 
 
 def _lowest(keys: pl.Series, errors: Numbers) -> list[str]:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.regression.looks import FAILURES, PASSES
-from evaluation_pipelines.formatting import points, signed, whole
+from evaluation_pipelines.formatting import percent, points, signed, whole
 
 _ONE_PERSON = 0.5
 """If less than this share of a drop is left without one person, that is said."""
+
+MOST_RUNS = 2 / 3
+"""From this share of the runs on, one person makes false alerts more frequent."""
 
 
 def alert_sentences(row: Mapping[str, Any]) -> str:
@@ -30,6 +33,12 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
         )
     if row["people"] == 1:
         said.append("They are all of one person.")
-    elif row["change_without_one"] is not None and row["change_without_one"] > -_ONE_PERSON * down:
-        said.append(f"Without one of its people it is {signed(row['change_without_one'])}.")
+    elif row["largest_share"] is not None and row["largest_share"] >= MOST_RUNS:
+        said.append(
+            f"One person has {percent(row['largest_share'])} of these runs: false alerts are about "
+            "twice as frequent then."
+        )
+    without_one = row["change_without_one"]
+    if without_one is not None and without_one > -_ONE_PERSON * down:
+        said.append(f"Without one of its people it is {signed(without_one)}.")
     return " ".join(said)

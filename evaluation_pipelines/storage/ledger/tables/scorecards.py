@@ -17,7 +17,8 @@ JUDGE_PROFILES = sa.Table(
     column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
 )
 
-# Scores by people; append-only, but an answer to the audit sample gets its reason afterwards.
+# Scores by people; append-only, but an answer to the audit sample gets its reason afterwards, and
+# may be undone: then the row stays and counts nowhere.
 OVERRIDES = sa.Table(
     "overrides",
     METADATA,
@@ -33,7 +34,7 @@ OVERRIDES = sa.Table(
     column("scale_max", sa.Float, "highest score of the scale"),
     column("automatic_score", sa.Float, "the automatic score at that time", nullable=True),
     column("is_confirmation", sa.Boolean, "the automatic score was found right"),
-    column("source", sa.String, "person, audit or import"),
+    column("source", sa.String, "person, audit, import or undone"),
     column("annotator", sa.String, "who"),
     column("reason", sa.String, "why"),
     column("criterion_id", sa.String, "criterion that was wrong, if named", nullable=True),
@@ -65,7 +66,7 @@ AUDIT_STEPS = sa.Table(
     METADATA,
     column("position", sa.Integer, "grows with time", primary_key=True),
     column("annotator", sa.String, "who"),
-    column("step", sa.String, "begin (a round), show or skip (a session)"),
+    column("step", sa.String, "begin (a round), show, skip or undo (a session)"),
     column("organization_id", sa.String, "of the session", nullable=True),
     column("session_key", sa.String, "session; null when a round begins", nullable=True),
     column("made_at", UtcTime, "when"),

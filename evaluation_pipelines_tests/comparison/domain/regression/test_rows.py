@@ -46,7 +46,7 @@ def test_a_drop_is_an_alert_that_says_since_when_how_much_and_where_to_look() ->
     assert row["change_low"] < -12 < row["change_high"] < 0
     assert row["before_score"] - row["recent_score"] == pytest.approx(-row["change"])
     assert row["p_quarter"] < 0.001
-    assert row["people"] == 3
+    assert (row["people"], row["largest_share"]) == (3, pytest.approx(1 / 3))
     assert row["change_without_one"] == pytest.approx(-12, abs=3)
     assert len(row["worst_sessions"]) == 5
 

@@ -19,6 +19,7 @@ ROW: dict[str, Any] = {
     "recent_failed": 12,
     "before_failed": 5,
     "people": 3,
+    "largest_share": 0.5,
     "change_without_one": -7.0,
 }
 
@@ -45,3 +46,11 @@ def test_a_drop_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"people": 1, "change_without_one": None}).endswith(
         "They are all of one person."
     )
+
+
+def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
+    assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
+        "One person has 80 % of these runs: false alerts are about twice as frequent then."
+    )
+    assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
+    assert "One person has" not in alert_sentences(ROW | {"largest_share": None})
