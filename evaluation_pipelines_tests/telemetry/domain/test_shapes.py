@@ -122,7 +122,7 @@ def test_rows_of_the_columns_that_a_dialect_uses_give_the_same_events() -> None:
     assert read(*lines).events.equals(read(*lines, dialects=whole_rows).events)
 
 
-@example([claude("user_prompt", command_source="builtin"), claude("user_prompt", 1)])
+@example([claude("user_prompt", command_source=each) for each in ("builtin", "custom")])
 @given(st.lists(RECORDS, min_size=1, max_size=8))
 def test_rows_of_few_columns_give_the_same_events_of_any_attributes(
     records: list[dict[str, Any]],
