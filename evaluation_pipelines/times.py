@@ -25,6 +25,15 @@ def from_iso(text: Any) -> int | None:
         return None
 
 
+def column_from_iso(texts: Sequence[Any]) -> list[int | None]:
+    """Convert many ISO 8601 times; all together if each can be read and has an offset."""
+    try:
+        since = [datetime.fromisoformat(text) - _EPOCH for text in texts]
+    except (TypeError, ValueError, OverflowError):
+        return [from_iso(text) for text in texts]
+    return [(each.days * 86_400 + each.seconds) * 1_000_000 + each.microseconds for each in since]
+
+
 def from_nanoseconds(value: Any) -> int | None:
     """Convert an OTLP time, a whole number or its digits; None for 0 and invalid values."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:

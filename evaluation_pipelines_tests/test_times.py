@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.times import EARLIEST_US, from_iso, from_nanoseconds, to_us
+from evaluation_pipelines.times import (
+    EARLIEST_US,
+    column_from_iso,
+    from_iso,
+    from_nanoseconds,
+    to_us,
+)
 
 # 2026-06-01T12:00:00Z: 20 605.5 days of 86 400 s after 1970 began.
 NOON_US = 1_780_315_200_000_000
@@ -31,6 +37,15 @@ NOON_US = 1_780_315_200_000_000
 )
 def test_an_iso_time_is_read_or_none(text: object, microseconds: int | None) -> None:
     assert from_iso(text) == microseconds
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["2026-06-01T14:30:00.5+02:30", "2026-06-01T12:00:00", "0001-01-01T00:00:00+23:59", "x", 7],
+)
+def test_iso_times_together_are_those_read_one_by_one(last: object) -> None:
+    sent = ["2026-06-01T12:00:00.123456Z", "1969-12-31T23:59:59.999999Z", last]
+    assert column_from_iso(sent) == [NOON_US + 123_456, -1, from_iso(last)]
 
 
 @pytest.mark.parametrize(

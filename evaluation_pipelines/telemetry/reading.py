@@ -36,7 +36,7 @@ def infrequent_gc() -> Iterator[None]:
     With the usual thresholds it takes a tenth of the decoding time.
     """
     usual = gc.get_threshold()
-    gc.set_threshold(100_000, *usual[1:])
+    gc.set_threshold(1_000_000, *usual[1:])
     try:
         yield
     finally:

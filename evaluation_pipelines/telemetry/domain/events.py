@@ -93,14 +93,22 @@ def events_of(
     )
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
-    columns["attributes"] = json_texts(
-        {**producer.rest, **rest} for producer, rest in zip(producers, rests, strict=True)
-    )
+    columns["attributes"] = _other_attributes(producers, rests)
     if session_attributes:
         columns["session_attributes"] = _session_attributes(
             session_attributes, attributes, producers
         )
     return _select_events(numbers, columns, kept, found.broken)
+
+
+def _other_attributes(
+    producers: Sequence[Producer], rests: Sequence[dict[str, Any]]
+) -> list[str | None]:
+    """Return the attributes without a column as JSON text, those of the resource first."""
+    return [
+        producer.text_with(rest, own)
+        for producer, rest, own in zip(producers, rests, json_texts(rests), strict=True)
+    ]
 
 
 def _session_attributes(
@@ -162,7 +170,9 @@ def _sent_times(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list
     """Return the attribute ``event.timestamp``, otherwise the time of the record."""
     if stamps is None:
         return sent_us
-    stamps_us = map(times.from_iso, stamps)
+    stamps_us = times.column_from_iso(stamps)
+    if None not in stamps_us:
+        return stamps_us
     return [
         sent if stamp is None else stamp for stamp, sent in zip(stamps_us, sent_us, strict=True)
     ]
@@ -172,6 +182,10 @@ def _event_times(
     stated_us: list[int | None], observed_us: list[int | None], clock: Clock
 ) -> tuple[list[int], list[bool]]:
     """Return event times (microseconds), and which of them replace an impossible one."""
+    known = [each for each in stated_us if each is not None]
+    are_all_known = len(known) == len(stated_us)
+    if are_all_known and clock.possible(min(known)) and clock.possible(max(known)):
+        return known, [False] * len(known)
     event_times: list[int] = []
     anomalies: list[bool] = []
     for stated, observed in zip(stated_us, observed_us, strict=True):
@@ -211,13 +225,15 @@ def _refine(
     """Pass each event to its dialect as a row, and write the rows back to columns."""
     kept: list[bool] = []
     rows: list[Row] = []
-    for values, rest in zip(named_rows(columns), rests, strict=True):
+    names = columns.keys() & (dialect.uses or columns.keys())
+    used = {name: columns[name] for name in names}
+    for values, rest in zip(named_rows(used), rests, strict=True):
         row = _row(values)
         kept.append(dialect.refine(row, rest))
         if not dialect.sends_cost and row["event_name"] == "api_request":
             add_price(row, prices)
         rows.append(row)
-    for name in set(columns).union(*rows):
+    for name in set(used).union(*rows):
         columns[name] = [row.get(name) for row in rows]
     return kept
 

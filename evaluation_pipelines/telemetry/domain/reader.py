@@ -135,7 +135,7 @@ class EventReader:
     _shapes: Shapes = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _order: list[int] = field(init=False)
-    _columns: dict[str, list[Any]] = field(init=False)
+    _converted: list[tuple[int, Columns]] = field(init=False)
     _quarantined: list[QuarantinedLine] = field(init=False)
     _known_defects: dict[tuple[bytes, Defect], QuarantinedLine] = field(init=False)
     _counts: IngestCounts = field(init=False)
@@ -170,9 +170,7 @@ class EventReader:
         for shape in self._shapes:
             if shape.records:
                 self._finish(shape)
-        events = pl.DataFrame(
-            [pl.Series(name, values, dtype=_SCHEMA[name]) for name, values in self._columns.items()]
-        )
+        events = pl.DataFrame([self._column(name) for name in _SCHEMA])
         events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()].with_columns(
             has_content=pl.col("content").is_not_null(),
             has_parameters=pl.col("tool_parameters").is_not_null(),
@@ -187,7 +185,7 @@ class EventReader:
     def _begin(self) -> None:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
         self._numbers = count()
-        self._order, self._columns = [], {name: [] for name in _SCHEMA}
+        self._order, self._converted = [], []
         self._quarantined, self._known_defects = [], {}
         self._counts, self._names = IngestCounts(), Counter()
 
@@ -272,6 +270,13 @@ class EventReader:
 
     def _add(self, numbers: Sequence[int], columns: Columns) -> None:
         self._order += numbers
-        nothing = [None] * len(numbers)
-        for name, values in self._columns.items():
-            values.extend(columns.get(name) or nothing)
+        self._converted.append((len(numbers), columns))
+
+    def _column(self, name: str) -> pl.Series:
+        """Return a column of all events that were converted."""
+        if not any(name in columns for _, columns in self._converted):
+            return pl.repeat(None, len(self._order), dtype=_SCHEMA[name], eager=True).alias(name)
+        values: list[Any] = []
+        for height, columns in self._converted:
+            values.extend(columns.get(name) or [None] * height)
+        return pl.Series(name, values, dtype=_SCHEMA[name])

@@ -23,6 +23,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     BROKEN,
     Convert,
     convert_column,
+    json_text,
     plain_attributes,
     plain_value,
     read_attributes,
@@ -91,16 +92,29 @@ def named_ids(
     that has no such name, or no time: numbers begin again when a session is resumed.
     """
     nothing = [None] * len(times_us)
-    identity = zip(*(columns.get(name) or nothing for name in _NAME), strict=True)
-    sequences = columns.get("sequence") or nothing
-    keys = [columns.get(_NAMED_BY.get(name, "")) for name in columns["event_name"]]
-    found: list[bytes | None] = []
-    for index, (of_record, time_us) in enumerate(zip(identity, times_us, strict=True)):
-        sequence, key = sequences[index], keys[index]
-        kind, name = ("sequence", sequence) if sequence is not None else ("key", key and key[index])
-        is_named = time_us is not None and name is not None
-        found.append(content_id(*of_record, time_us, kind, name) if is_named else None)
+    identity = zip(*(columns.get(name) or nothing for name in _NAME), times_us, strict=True)
+    hashed, found = hashlib.blake2b, list[bytes | None]()
+    for of_record, (kind, name) in zip(identity, _own_names(columns, nothing), strict=True):
+        if name is None or of_record[-1] is None:
+            found.append(None)
+        else:
+            content = _encode((*of_record, kind, name))
+            found.append(hashed(content, digest_size=_SIZE_BYTES).digest())
     return found
+
+
+def _own_names(
+    columns: Mapping[str, Sequence[Any]], nothing: Sequence[None]
+) -> Iterable[tuple[str, Any]]:
+    """Return what each record calls itself by, and its name or None."""
+    sequences = columns.get("sequence") or nothing
+    if None not in sequences:
+        return zip(repeat("sequence"), sequences, strict=False)
+    keys = (columns.get(_NAMED_BY.get(name, "")) or nothing for name in columns["event_name"])
+    return [
+        ("key", key[index]) if sequence is None else ("sequence", sequence)
+        for index, (sequence, key) in enumerate(zip(sequences, keys, strict=True))
+    ]
 
 
 ColumnTable = Mapping[str, tuple[str, Convert]]
@@ -197,11 +211,12 @@ def _keep_hashes_apart(columns: dict[str, Sequence[Any]], count: int) -> None:
         return
     users = columns.get("user_id") or [None] * count
     accounts = columns.get("account_id") or [None] * count
-    hashes = [each if each and _ANONYMOUS_HASH.fullmatch(each) else None for each in sent]
-    columns["account_id"] = [one or other for one, other in zip(hashes, accounts, strict=True)]
+    hashes = {each for each in set(sent) if each and _ANONYMOUS_HASH.fullmatch(each)}
+    columns["account_id"] = [
+        each if each in hashes else account for each, account in zip(sent, accounts, strict=True)
+    ]
     columns["user_id"] = [
-        user or (None if is_hash else each)
-        for user, is_hash, each in zip(users, hashes, sent, strict=True)
+        user or (None if each in hashes else each) for user, each in zip(users, sent, strict=True)
     ]
 
 
@@ -251,12 +266,13 @@ class Origin:
 class Producer:
     """Process that sent a record: columns from its resource, and the other attributes.
 
-    ``sent`` has all attributes as texts. ``identity`` is a hash that distinguishes processes with
-    equal records.
+    ``rest_text`` is ``rest`` as JSON text. ``sent`` has all attributes as texts. ``identity`` is a
+    hash that distinguishes processes with equal records.
     """
 
     columns: Row
     rest: dict[str, Any]
+    rest_text: str | None
     sent: dict[str, str]
     identity: bytes
 
@@ -268,7 +284,17 @@ class Producer:
         columns = {name: value for name, (value,) in found.columns.items() if value is not None}
         texts = {key: text_or_url(value) for key, value in values.items()}
         sent = {key: value for key, value in texts.items() if value is not None}
-        return cls(columns, found.rests[0], sent, content_id(*map(columns.get, _IDENTITY)))
+        rest = found.rests[0]
+        identity = content_id(*map(columns.get, _IDENTITY))
+        return cls(columns, rest, json_text(rest), sent, identity)
+
+    def text_with(self, rest: dict[str, Any], rest_text: str | None) -> str | None:
+        """Return ``self.rest`` and then ``rest`` as one JSON text; ``rest_text`` is ``rest``."""
+        if self.rest_text is None or rest_text is None:
+            return self.rest_text or rest_text
+        if self.rest.keys().isdisjoint(rest):
+            return f"{self.rest_text[:-1]},{rest_text[1:]}"
+        return json_text({**self.rest, **rest})
 
 
 @dataclass(slots=True)

@@ -26,9 +26,9 @@ class OnePrice:
 
 def read(*lines: bytes, **settings: Any) -> EventBatch:
     """Return the batch of some lines; ``settings`` are options of the reader."""
-    options = {"max_attributes": 100, **settings}
+    options = {"dialects": DIALECTS, "max_attributes": 100, **settings}
     clock = Clock(NOW_US, 300_000_000)
-    reader = EventReader(DIALECTS, OnePrice(), clock, **options)
+    reader = EventReader(prices=OnePrice(), clock=clock, **options)
     offset = 0
     for each in lines:
         reader.read(each.removesuffix(b"\n"), Origin("file", offset))

@@ -1,17 +1,21 @@
 """Grouping of records by shape does not change the events."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
+from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain import reader
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+from evaluation_pipelines_tests.telemetry.fuzz import mutated_lines
 
 
 def test_events_are_in_the_order_read_for_any_shapes() -> None:
@@ -47,6 +51,17 @@ def test_resources_with_equal_values_of_other_types_are_distinguished() -> None:
     assert [repr(value) for value in kept] == ["1", "1.0", "True", "'1'"]
 
 
+def test_attributes_of_the_resource_come_first_and_give_way_to_those_of_the_record() -> None:
+    plain, same = claude("compaction"), claude("compaction")
+    plain["attributes"] += attributes({"own": "1"})
+    same["attributes"] += attributes({"own": "1", "b": "mine"})
+    events = read(line(plain, a="x", b="theirs"), line(same, a="x", b="theirs")).events
+    assert events["attributes"].to_list() == [
+        '{"a":"x","b":"theirs","own":"1"}',
+        '{"a":"x","b":"mine","own":"1"}',
+    ]
+
+
 @pytest.mark.parametrize("order", [*permutations([{"a": "1"}, {"a": "2"}, {"b": "1"}])])
 def test_the_last_of_a_repeated_key_counts_in_every_shape(order: Any) -> None:
     record = claude("compaction")
@@ -75,9 +90,12 @@ RECORDS = st.builds(
         st.sampled_from(
             "session__id organization__id masque masque__name decision decision_type tool_name"
             " tool_input duration_ms total_duration_ms success cost_usd input_tokens prompt error k"
-            " service__version event__timestamp event__name".split()
+            " service__version event__timestamp event__name command_source".split()
         ),
-        st.sampled_from(["", "a", "true", "-1", "5", 5, -1, 0.5, True, "<REDACTED>", "exit 1", []]),
+        st.sampled_from(
+            ["", "a", "true", "-1", "5", 5, -1, 0.5, True, "<REDACTED>", "Exit code 1", "builtin"]
+        )
+        | st.just([]),
         max_size=6,
     ),
 )
@@ -96,3 +114,19 @@ def test_records_read_together_are_the_same_events_as_each_alone(
     for count in ("value_anomalies", "time_anomalies", "unattributed", "repeated_records"):
         total = sum(getattr(each.counts, count) for each in alone)
         assert getattr(together.counts, count) == total
+
+
+def test_rows_of_the_columns_that_a_dialect_uses_give_the_same_events() -> None:
+    whole_rows = [replace(each, uses=None) for each in DIALECTS]
+    lines = list(mutated_lines(Random(1), 500))  # noqa: S311 - reproducible mutations
+    assert read(*lines).events.equals(read(*lines, dialects=whole_rows).events)
+
+
+@example([claude("user_prompt", command_source=each) for each in ("builtin", "custom")])
+@given(st.lists(RECORDS, min_size=1, max_size=8))
+def test_rows_of_few_columns_give_the_same_events_of_any_attributes(
+    records: list[dict[str, Any]],
+) -> None:
+    whole_rows = [replace(each, uses=None) for each in DIALECTS]
+    together = line(*records, team__id="t")
+    assert read(together).events.equals(read(together, dialects=whole_rows).events)

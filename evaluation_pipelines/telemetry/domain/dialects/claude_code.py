@@ -25,6 +25,16 @@ _SHELLS = ("Bash", "PowerShell")
 _REDACTED = ("<REDACTED>", "[REDACTED]")
 _EXIT_CODE = re.compile(r"\A\s*(?:Error:\s*)?(?:Command failed with )?[Ee]xit code:?\s+(\d{1,3})\b")
 
+_USES = frozenset(
+    {
+        *("event_name", "source_event_name", "content"),
+        *("cost_usd", "cost_source"),
+        *("input_tokens", "cache_read_tokens", "cache_creation_tokens"),
+        *("tool_name", "tool_type", "tool_class", "tool_parameters"),
+        *("success", "success_source", "exit_code", "error"),
+    }
+)
+
 _EVENT_NAMES = {
     "user_prompt": "user_prompt",
     "assistant_response": "assistant_response",
@@ -156,4 +166,5 @@ CLAUDE_CODE = Dialect(
     columns=_COLUMNS,
     refine=_refine,
     refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
+    uses=_USES,
 )

@@ -25,6 +25,8 @@ class Dialect:
             removes are not stored again) and, as "body", a body that is no text. Returns False
             for a record that repeats another one: each call counts once.
         refined: Source names without prefix of the events that ``refine`` is for; None for all.
+        uses: Columns that ``refine`` reads or sets, and with ``sends_cost=False`` those of
+            ``add_price``; None for all. Its rows have no others.
         sends_cost: True if API requests have their cost; otherwise the price table is used.
     """
 
@@ -35,6 +37,7 @@ class Dialect:
     columns: Mapping[str, tuple[str, Convert]]
     refine: Callable[[Row, dict[str, Any]], bool]
     refined: frozenset[str] | None = None
+    uses: frozenset[str] | None = None
     sends_cost: bool = True
 
     def recognizes(self, scope: str, name: str, body: str) -> bool:
