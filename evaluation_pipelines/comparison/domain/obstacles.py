@@ -70,7 +70,7 @@ def _missing_runs(all_runs: int, compared: tuple[Arm, Arm], min_runs: int) -> st
     if not fewest:
         return "no task class that both worked on"
     if fewest < min_runs:
-        return f"only {fewest} runs of a side can be compared ({min_runs} needed)"
+        return f"only {fewest} runs of one of the two models can be compared ({min_runs} needed)"
     return None
 
 

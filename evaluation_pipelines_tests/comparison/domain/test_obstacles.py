@@ -93,7 +93,7 @@ def test_what_it_takes_must_be_in_the_runs_that_are_compared() -> None:
     rows[:12] = [row | {"person": f"other {at % 4}"} for at, row in enumerate(rows[:12])]
     row = pair(rows)
     assert (row["is_paired"], row["runs_a"], row["verdict"]) == (True, 40, "not decided")
-    assert row["reason"] == "only 28 runs of a side can be compared (30 needed)"
+    assert row["reason"] == "only 28 runs of one of the two models can be compared (30 needed)"
     # With 30 of 40 there are enough.
     rows[10:12] = two()[2:4]
     assert pair(rows)["verdict"] == "A better"

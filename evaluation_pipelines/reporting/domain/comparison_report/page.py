@@ -131,7 +131,7 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "How far apart the models are, on the same mix of tasks",
             forest(found.pairs),
-            "Strong lines are decided, pale ones may be chance.",
+            "Lines are corrected for all pairs: strong ones are decided, pale ones may be chance.",
         ),
         (
             "How the scores are spread",

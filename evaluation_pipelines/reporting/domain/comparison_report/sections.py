@@ -268,7 +268,7 @@ def errors_line(rows: Sequence[Row]) -> str:
     """Return which kinds of standard errors the intervals of some rows use."""
     kinds = {row["clustered_by"] for row in rows if row["clustered_by"] is not None}
     if kinds == {PEOPLE}:
-        return "Each person counts once, in means as in intervals, however many runs they have."
+        return "Each person counts once in mean scores and differences, however many their runs."
     return (
         "Errors: where the persons of more than a fifth of a model's runs are unknown, each "
         "session and day counts once. If runs of one person are alike, the intervals are too "
