@@ -12,14 +12,11 @@ from uuid import uuid4
 import polars as pl
 
 from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall
-from evaluation_pipelines.judging.domain.conversation import MISSING_TOOLS_TURN, Conversation
+from evaluation_pipelines.judging.domain.conversation import Conversation
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
-from evaluation_pipelines.judging.domain.prompt.tokens import (
-    estimated_message_tokens,
-    estimated_tokens,
-)
+from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
 from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.find_due import Candidate
@@ -34,14 +31,6 @@ _CHUNK = 32
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCalls:
-    """Planned calls of a conversation: those that are open now, and those that follow."""
-
-    now: tuple[PlannedCall, ...]
-    later: tuple[PlannedCall, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PromptInput:
     """Input for judging one session."""
 
@@ -50,20 +39,14 @@ class PromptInput:
     conversation: Conversation
     facts: PromptFacts
 
-    def remaining_calls(self, max_output_tokens: int) -> PlannedCalls:
-        """Return the calls that remain without reminders and retries.
+    def open_calls(self, max_output_tokens: int) -> tuple[PlannedCall, ...]:
+        """Return the calls that can be made now.
 
-        They are the open requests, and the last turn if it is not open yet.
+        Money for those that follow is reserved when their length is known.
         """
         requests = self.conversation.open_requests()
         sent = [estimated_message_tokens(each.messages) for each in requests]
-        now = tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
-        is_last = any(each.turn == MISSING_TOOLS_TURN for each in requests)
-        if is_last or not requests or not self.candidate.plan.asks_missing_tools:
-            return PlannedCalls(now)
-        question = estimated_tokens(self.conversation.prompts.missing_tools)
-        last = max(sent) + max_output_tokens + question
-        return PlannedCalls(now, (PlannedCall(last, max_output_tokens),))
+        return tuple(PlannedCall(tokens, max_output_tokens) for tokens in sent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import heapq
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,20 +22,23 @@ from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.endpoint.configured import judge_client, judge_pricing
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
-from evaluation_pipelines.judging.runner.prompt_input import PlannedCalls
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 
 
 class BudgetGate:
-    """Admission of sessions to the budget of the run."""
+    """Admission of sessions and further calls to the budget of the run.
+
+    Sessions in progress come first: each new one would leave another half done.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._released = asyncio.Event()
+        self._extending = 0
 
     async def admit(self, most: float | None) -> Reservation | Deferred:
-        """Reserve the maximum cost of a session.
+        """Reserve the maximum cost of the first calls of a session.
 
         Waits if it fits only after other reservations are released.
 
@@ -48,12 +51,50 @@ class BudgetGate:
         """
         while True:
             released = self._released
-            answer = self.budget.admit(most)
-            if isinstance(answer, Reservation):
-                return answer
-            if answer.limit is not Limit.RUN_COST or self.budget.reserved_usd == 0:
-                return answer
+            if not self._extending:
+                answer = self.budget.admit(most)
+                if isinstance(answer, Reservation):
+                    return answer
+                if answer.limit is not Limit.RUN_COST or self.budget.reserved_usd == 0:
+                    return answer
             await released.wait()
+
+    async def extend(
+        self,
+        reservation: Reservation,
+        most: float,
+        reserve_day: Callable[[float], Awaitable[Deferred | None]],
+    ) -> Deferred | None:
+        """Reserve the maximum cost of a further call of a session.
+
+        Waits while calls of this run that are planned or in flight may release what it needs.
+
+        Args:
+            reservation: The reservation of the session.
+            most: US dollars.
+            reserve_day: Reserves the same amount in the daily budget.
+
+        Returns:
+            The limit that the call does not fit into; ``None`` if the amount is reserved.
+        """
+        self._extending += 1
+        try:
+            while True:
+                released = self._released
+                refused = reservation.extend(most)
+                if refused is None:
+                    refused = await reserve_day(most)
+                    if refused is None:
+                        return None
+                    reservation.release(most)
+                    self.notify_released()
+                    released = self._released
+                if self.budget.reserved_usd == 0:
+                    return refused
+                await released.wait()
+        finally:
+            self._extending -= 1
+            self.notify_released()
 
     def notify_released(self) -> None:
         """Wake the waiting sessions after money was settled or released."""
@@ -168,12 +209,8 @@ class RunContext:
             self._prices[model] = judge_pricing(self.settings, model, self.clock())
         return worst_case_usd(calls, self._prices[model])
 
-    def day_reservation(self, model: str, calls: PlannedCalls) -> DayReservation | None:
+    def day_reservation(self, model: str, calls: Sequence[PlannedCall]) -> DayReservation | None:
         """Return the reservation that calls of a model need; ``None`` if its price is unknown."""
-        now, later = (
-            self.worst_case_usd(model, *calls.now),
-            self.worst_case_usd(model, *calls.later),
-        )
-        if now is None or later is None:
-            return None
-        return DayReservation(now, later, self.settings.judge_max_cost_per_day_usd)
+        most = self.worst_case_usd(model, *calls)
+        limit = self.settings.judge_max_cost_per_day_usd
+        return None if most is None else DayReservation(most, max_day_usd=limit)

@@ -121,7 +121,7 @@ class Runner:
 
     async def _score(self, prompt_input: PromptInput) -> None:
         model = prompt_input.candidate.plan.setup.model
-        calls = prompt_input.remaining_calls(self.context.settings.judge_max_output_tokens)
+        calls = prompt_input.open_calls(self.context.settings.judge_max_output_tokens)
         day_reservation = self.context.day_reservation(model, calls)
         started = await self._start(prompt_input, day_reservation)
         if started is None:
@@ -139,7 +139,7 @@ class Runner:
                 self._blame,
                 earlier_usd=(score.booked_cost_usd or 0.0) - now_usd,
                 planned_turns=frozenset(each.turn for each in open_requests),
-                later_usd=None if day_reservation is None else day_reservation.later_usd,
+                is_priced=day_reservation is not None,
             )
             await self._run_scoring(scoring)
         except _TAKEN_BY_ANOTHER_RUN:

@@ -52,9 +52,8 @@ class SessionScoring:
         report: Report that counts the replies.
         blame: Decides whether sessions or the endpoint caused failed calls.
         earlier_usd: Amount that earlier runs have booked for the scoring.
-        planned_turns: Turns for which money is reserved, without a last one that is not open yet.
-        later_usd: Highest planned cost of the last call, 0 if it was open at the beginning;
-            ``None`` if the price is unknown.
+        planned_turns: Turns for which money is reserved from the beginning.
+        is_priced: Whether the price of the model is known.
     """
 
     context: RunContext
@@ -65,7 +64,7 @@ class SessionScoring:
     blame: Blame
     earlier_usd: float
     planned_turns: frozenset[str]
-    later_usd: float | None
+    is_priced: bool
     _has_estimates: bool = False
 
     async def run(self) -> Score | LeftOpen | Suspect:
@@ -99,7 +98,7 @@ class SessionScoring:
     @property
     def booked_usd(self) -> float | None:
         """Cost in US dollars booked so far; ``None`` if the price is unknown."""
-        if self.later_usd is None:
+        if not self.is_priced:
             return None
         return self.earlier_usd + self.reservation.spent_usd
 
@@ -145,18 +144,11 @@ class SessionScoring:
         return answer
 
     async def _reserve(self, request: JudgeRequest, most: float | None) -> None:
-        """Reserve money for unplanned calls: reminders, and what they add to the last call."""
+        """Reserve money for a call that was not open when the scoring started."""
         if most is None or request.turn in self.planned_turns:
             return
-        is_last = request.turn == MISSING_TOOLS_TURN
-        unplanned = max(most - (self.later_usd or 0.0), 0.0) if is_last else most
-        if not unplanned:
-            return
-        refused = self.reservation.extend(unplanned)
-        if refused is None:
-            refused = await self._reserve_in_ledger(unplanned)
-            if refused is not None:
-                self.reservation.release(unplanned)
+        gate = self.context.budget_gate
+        refused = await gate.extend(self.reservation, most, self._reserve_in_ledger)
         if refused is not None:
             raise _NoMoneyError(refused.reason)
 
@@ -208,20 +200,14 @@ class SessionScoring:
         self.report.count_reply(answer.cost_usd, tokens)
 
     def _received(self, turn: LoggedTurn) -> ReceivedReply:
-        """Return a reply with the current cost of the scoring: calls in flight, calls to come."""
-        is_last, settled, held = (
-            self._is_last_turn(),
-            self.booked_usd,
-            self.reservation.reserved_usd,
-        )
-        later = 0.0 if is_last else min(self.later_usd or 0.0, held)
+        """Return a reply with the current cost of the scoring, calls in flight included."""
+        settled = self.booked_usd
         return ReceivedReply(
             self.score.score_id,
             self.context.lease.owner,
             turn,
-            booked_usd=None if settled is None else settled + held - later,
-            reserved_usd=None if settled is None else later,
-            next_phase="identifying_missing_tools" if is_last else None,
+            booked_usd=None if settled is None else settled + self.reservation.reserved_usd,
+            next_phase="identifying_missing_tools" if self._is_last_turn() else None,
         )
 
     async def _handle_problem(
