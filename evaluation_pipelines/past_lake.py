@@ -23,11 +23,11 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.scorecard_tables import session_evaluations
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines.sessions.session_tables import (
+from evaluation_pipelines.sessions.session_queries import (
     query_sessions,
     query_tool_calls,
-    session_performance,
 )
+from evaluation_pipelines.sessions.session_tables import session_performance
 from evaluation_pipelines.storage.daily_table import Batch
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -75,7 +75,7 @@ class PastLake(Lake):
         if table.name not in self._days:
             raise _not_kept(table)
         frames = [self._days[table.name](day) for day in dates]
-        rows = pl.concat([table.schema.to_frame(), *frames])
+        rows = pl.concat([table.no_rows, *frames])
         if not self.shard.is_whole:
             rows = self.shard.rows_of(rows)
         return (rows if where is None else rows.filter(where)).select(columns or pl.all())

@@ -22,7 +22,8 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.publish import publish_database
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
-from evaluation_pipelines.cli.sessions import print_sessions, stored_sessions
+from evaluation_pipelines.cli.session_lines import print_sessions
+from evaluation_pipelines.cli.sessions import stored_sessions
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.demo.landing import (
     other_telemetry,

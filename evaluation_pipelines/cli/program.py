@@ -23,7 +23,7 @@ from evaluation_pipelines.errors import UserError
 _COMMANDS = {
     "ingest": "ingest:ingest",
     "build": "build:build",
-    "score": "sessions:score",
+    "score": "score:score",
     "sessions": "sessions:sessions",
     "tools": "tools:tools",
     "lift": "lift:lift",

@@ -6,6 +6,7 @@ folder is the name of the rubric. ``criteria.yaml`` is not read if ``score.md`` 
 """
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -105,7 +106,11 @@ def _read(path: Path) -> str:
 
 
 def _criteria(path: Path) -> tuple[RubricCriterion, ...]:
-    text = _read(path)
+    return _parsed(path, _read(path))
+
+
+@cache  # a build asks for the rubrics of each of its dates
+def _parsed(path: Path, text: str) -> tuple[RubricCriterion, ...]:
     try:
         entries = _CRITERIA.validate_python(yaml.safe_load(text))
     except yaml.YAMLError as error:

@@ -1,6 +1,7 @@
 """Definition of a table of the lake, and the checks that its dates must pass."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import polars as pl
@@ -41,7 +42,7 @@ class Column:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table of the lake; ``name`` is also its asset key, folder and SQL file.
 
@@ -58,10 +59,15 @@ class Table:
     several_files: bool = False
     has_texts: bool = False
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """Column names and types in file order."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    @cached_property
+    def no_rows(self) -> pl.DataFrame:
+        """A frame of the table without rows; it is shared, so it must not be changed."""
+        return self.schema.to_frame()
 
 
 def columns(*rows: tuple[str, pl.DataType | type[pl.DataType], str]) -> tuple[Column, ...]:

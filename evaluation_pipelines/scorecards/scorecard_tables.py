@@ -1,8 +1,9 @@
 """The daily tables of scorecards and effective scores, and the inputs of their dates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 
 import polars as pl
 
@@ -125,13 +126,13 @@ class ScoringInputs:
                 yield self.registry.find(profile_id, version).profile, sessions
 
 
-@dataclass(slots=True)
 class WrittenTexts:
     """Texts that agents wrote on some dates, read from the lake once and only if needed."""
 
-    stores: Stores
-    sessions: pl.DataFrame
-    _read: dict[date, pl.DataFrame] = field(default_factory=dict)
+    def __init__(self, stores: Stores, sessions: pl.DataFrame) -> None:
+        self._lake = stores.lake
+        self._sessions = sessions
+        self._read: dict[date, pl.DataFrame] = {}
 
     def search(self, profile: JudgeProfile, sessions: pl.DataFrame) -> pl.DataFrame:
         """Return TRIGGERED of ``sessions``; empty for a profile without disqualifiers."""
@@ -144,18 +145,21 @@ class WrittenTexts:
 
     def _of(self, day: date) -> pl.DataFrame:
         if day not in self._read:
-            events = read_events_with_texts(self.stores.lake, day, columns=EVENT_COLUMNS)
-            sessions = self.sessions.filter(session_date=day)
-            self._read[day] = written_texts(events, sessions, self._window_events(day, sessions))
+            events = read_events_with_texts(self._lake, day, columns=EVENT_COLUMNS)
+            sessions = self._sessions.filter(session_date=day)
+            self._read[day] = written_texts(events, sessions, self._window_events)
         return self._read[day]
 
-    def _window_events(self, day: date, sessions: pl.DataFrame) -> pl.DataFrame:
-        """Return the windows of the events of sessions with several, which few are."""
-        several = sessions.group_by("session_id").len().filter(pl.col("len") > 1)["session_id"]
+    @cached_property
+    def _window_events(self) -> pl.DataFrame:
+        """The windows of the events of sessions with several, which few are, of all dates."""
+        ids = self._sessions.group_by("session_id").agg(pl.len(), pl.col("session_date").unique())
+        several = ids.filter(pl.col("len") > 1)
         if several.is_empty():
             return WINDOW_EVENTS.to_frame()
-        where = pl.col("session_id").is_in(several.to_list())
-        return window_events(self.stores.lake.read(AGENT_EVENTS, [day], where=where))
+        where = pl.col("session_id").is_in(several["session_id"].to_list())
+        days = several["session_date"].explode().unique().sort().to_list()
+        return window_events(self._lake.read(AGENT_EVENTS, days, where=where))
 
 
 def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:
@@ -288,7 +292,7 @@ def _cards(
     without_profile: int,
 ) -> BuiltPartition:
     table = SCORECARDS
-    written = pl.concat([table.schema.to_frame(), *parts.values()])
+    written = pl.concat([table.no_rows, *parts.values()])
     part_name = pl.format("{}-v{}", "profile_id", "profile_version")
     cards = pl.concat([old.filter(~part_name.is_in(list(parts))), written])
     return BuiltPartition(

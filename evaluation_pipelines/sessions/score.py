@@ -16,10 +16,13 @@ from typing import BinaryIO
 import polars as pl
 
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_KEY
-from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
+from evaluation_pipelines.sessions.session_queries import (
+    query_events,
+    query_sessions,
+)
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing, RawLine, SkippedFile, cut_at_lines
 from evaluation_pipelines.telemetry.documents import Documents
@@ -89,15 +92,6 @@ def _why_cut(documents: Documents) -> str | None:
     if documents.form.is_stream or not documents.cut_bytes:
         return documents.unfinished
     return f"its last line is not complete: {documents.cut_bytes} bytes are not read"
-
-
-def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[SessionRow]:
-    """Return the joined rows of both tables, in the order the windows started."""
-    scores = performance.select(
-        *SESSION_KEY, *(name for name in performance.columns if name not in sessions.columns)
-    )
-    joined = sessions.join(scores, on=SESSION_KEY, how="inner", validate="1:1")
-    return list(joined.sort("started_at", "ended_at", *SESSION_KEY).iter_rows(named=True))
 
 
 def _batches(

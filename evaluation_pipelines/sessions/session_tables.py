@@ -1,17 +1,11 @@
-"""The daily tables from events to session scores, and the SQL queries that they run.
-
-The queries read lake files or frames, so that ``score`` and ``as_of`` use the same ones.
-"""
+"""The daily tables from events to session scores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import polars as pl
 
-from evaluation_pipelines.people.domain.assign import with_people
-from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -28,7 +22,6 @@ from evaluation_pipelines.sessions.domain.checks import (
     scores_are_in_range,
     sequences_have_no_gaps,
 )
-from evaluation_pipelines.sessions.domain.masque_wearings import masque_wearings
 from evaluation_pipelines.sessions.domain.performance import (
     HISTORY_DAYS,
     RANKED,
@@ -36,109 +29,18 @@ from evaluation_pipelines.sessions.domain.performance import (
     percentile_in_class,
     score_sessions,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
-from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.sessions.session_queries import (
+    DEDUPLICATION_COLUMNS,
+    kept_events,
+    query_sessions,
+    query_sessions_and_calls,
+)
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.queries import (
-    FilesOfShard,
-    Source,
-    Steps,
-    run_queries,
-    run_query,
-)
+from evaluation_pipelines.storage.queries import FilesOfShard, Source
 from evaluation_pipelines.storage.stores import Stores
-
-KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
-
-# SQL alone cannot match nested dons and doffs.
-SESSION_STEPS = Steps(AGENT_SESSIONS.name, {"masque_wearings": masque_wearings})
-"""Steps from events to windows of sessions."""
-
-_QUERIED = pl.Schema(
-    {
-        name: dtype
-        for name, dtype in AGENT_SESSIONS.schema.items()
-        if name not in {"person_id", "team"}
-    }
-)
-"""Columns that telemetry alone tells."""
-
-_TOOL_CALLS = "tool_calls"
-_DEDUPLICATION_COLUMNS = (
-    *("session_date", "organization_id", "session_id", "event_name", "request_id"),
-    *("event_time", "sequence", "event_id", "source_file_id", "source_offset"),
-)
-"""Columns of a landed event that identify copies and define the order."""
-
-
-def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
-    """Return which rows of AGENT_EVENTS_LANDED remain after copies are removed.
-
-    Returns:
-        KEPT: ``row_no`` (from 0) and ``session_date``, in the order of AGENT_EVENTS.
-    """
-    views = {AGENT_EVENTS_LANDED.name: landed.select(_DEDUPLICATION_COLUMNS)}
-    return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, small=small)
-
-
-def query_events(landed: pl.DataFrame) -> pl.DataFrame:
-    """Return landed events without copies: AGENT_EVENTS."""
-    return landed[kept_events(landed)["row_no"]]
-
-
-def query_sessions(
-    events: Source,
-    settings: Settings,
-    identities: Identities = NO_IDENTITIES,
-    *,
-    small: bool = False,
-) -> pl.DataFrame:
-    """Return session windows (AGENT_SESSIONS) of deduplicated events in lake files or a frame."""
-    sessions = run_query(
-        AGENT_SESSIONS.name,
-        views={AGENT_EVENTS.name: events},
-        params=_session_params(settings),
-        schema=_QUERIED,
-        steps=SESSION_STEPS,
-        small=small,
-    )
-    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
-
-
-def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
-    """Return tool calls (TOOL_CALLS) of deduplicated events and their texts."""
-    return run_query(
-        _TOOL_CALLS,
-        views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
-        schema=TOOL_CALLS,
-        steps=replace(SESSION_STEPS, last="call_outcomes"),
-    )
-
-
-def query_sessions_and_calls(
-    events: Source,
-    texts: Source,
-    settings: Settings,
-    identities: Identities = NO_IDENTITIES,
-    *,
-    small: bool = False,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return session windows and tool calls; the steps that both need run once."""
-    sessions, calls = run_queries(
-        {AGENT_SESSIONS.name: _QUERIED, _TOOL_CALLS: TOOL_CALLS},
-        views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
-        params=_session_params(settings),
-        steps=SESSION_STEPS,
-        small=small,
-    )
-    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names()), calls
-
-
-def _session_params(settings: Settings) -> dict[str, object]:
-    return {"session_idle_minutes": settings.session_idle_minutes}
 
 
 def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.DataFrame]:
@@ -171,7 +73,7 @@ def _large_events(lake: Lake, day: date) -> BuiltPartition:
     """Return the events of a date, in less memory: the columns are not all read to find copies."""
     # Listed once: more parts can land between the two times that they are read.
     parts = lake.parts(AGENT_EVENTS_LANDED, [day])
-    kept = kept_events(_landed(lake, parts, _DEDUPLICATION_COLUMNS))
+    kept = kept_events(_landed(lake, parts, DEDUPLICATION_COLUMNS))
     landed = _landed(lake, parts, AGENT_EVENTS.schema.names())
     rows_landed = landed.height
     return _events(_taken(landed, rows_by_date(kept, [day])[day]["row_no"]), rows_landed)
@@ -179,7 +81,7 @@ def _large_events(lake: Lake, day: date) -> BuiltPartition:
 
 def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.DataFrame:
     frames = [lake.read_part(part, AGENT_EVENTS_LANDED, columns) for part in parts]
-    return pl.concat([AGENT_EVENTS.schema.to_frame().select(columns), *frames])
+    return pl.concat([AGENT_EVENTS.no_rows.select(columns), *frames])
 
 
 def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> pl.DataFrame:

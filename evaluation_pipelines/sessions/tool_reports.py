@@ -16,7 +16,11 @@ from evaluation_pipelines.sessions.domain.find_session import (
     match_window,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
-from evaluation_pipelines.sessions.session_tables import query_tool_calls, rows_by_date, text_files
+from evaluation_pipelines.sessions.session_queries import query_tool_calls
+from evaluation_pipelines.sessions.session_tables import (
+    rows_by_date,
+    text_files,
+)
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 

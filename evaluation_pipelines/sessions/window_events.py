@@ -1,9 +1,11 @@
 """The session window that each event belongs to."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS
-from evaluation_pipelines.sessions.session_tables import SESSION_STEPS
+from evaluation_pipelines.sessions.session_queries import SESSION_STEPS
 from evaluation_pipelines.storage.queries import run_query
 
 WINDOW_EVENTS = pl.Schema(
@@ -30,6 +32,6 @@ def window_events(events: pl.DataFrame) -> pl.DataFrame:
         "window_events",
         views={AGENT_EVENTS.name: events},
         schema=WINDOW_EVENTS,
-        steps=SESSION_STEPS,
+        steps=replace(SESSION_STEPS, last="content_hashes"),
         small=True,
     )

@@ -73,7 +73,7 @@ def _merge(
         part for part in parts if table is not QUARANTINE or (stores.lake.root / part.path).exists()
     ]
     rows = [stores.lake.read_part(part, table) for part in existing]
-    merged = pl.concat([table.schema.to_frame(), *rows])
+    merged = pl.concat([table.no_rows, *rows])
     if BUCKET in table.schema:
         merged = merged.sort(BUCKET, maintain_order=True)
     # A unique name: the part of another build may have other rows.

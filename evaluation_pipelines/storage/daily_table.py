@@ -65,6 +65,8 @@ class BuiltPartition:
 
     def preview_rows(self) -> "BuiltPartition":
         """Return a copy with only a few rows, for logging."""
+        if self.total_rows is not None:
+            return self
         first = self.frame.head(_PREVIEW_ROWS)
         # A slice would keep the whole frame in memory.
         copied = pl.DataFrame(first.rows(), first.schema, orient="row")

@@ -184,12 +184,12 @@ class Lake:
         """
         conditions = () if where is None else (where,)
         frames = [self._read(part, table, columns, conditions) for part in self.parts(table, dates)]
-        return pl.concat([table.schema.to_frame().select(columns or pl.all()), *frames])
+        return pl.concat([table.no_rows.select(columns or pl.all()), *frames])
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
         """Return the rows of all partitions that meet every condition; raises as ``read``."""
         frames = [self._read(part, table, None, conditions) for part in self.parts(table)]
-        return pl.concat([table.schema.to_frame(), *frames])
+        return pl.concat([table.no_rows, *frames])
 
     def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
         """Replace a table without partitions; raises LakeError like ``write``."""
@@ -198,7 +198,7 @@ class Lake:
     def read_whole(self, table: Table) -> pl.DataFrame:
         """Read a table without partitions; empty if it was never written. Raises as ``read``."""
         frames = [self._read(part, table, None) for part in self.parts(table, [None])]
-        return pl.concat([table.schema.to_frame(), *frames])
+        return pl.concat([table.no_rows, *frames])
 
     def read_part(
         self, part: NewPart, table: Table, columns: Sequence[str] | None = None

@@ -16,7 +16,6 @@ from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
 if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
     from evaluation_pipelines.storage.lake import Lake
@@ -100,6 +99,8 @@ def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
 def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:
     if ledger is None or firsts.is_empty():
         return {}
+    from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+
     ids = firsts["session_id"].unique().to_list()
     return {
         (organization, session_id): day

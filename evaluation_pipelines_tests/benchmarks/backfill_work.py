@@ -20,7 +20,10 @@ from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines.scorecards.scorecard_tables import tool_effectiveness
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines.sessions.session_tables import query_events, query_sessions
+from evaluation_pipelines.sessions.session_queries import (
+    query_events,
+    query_sessions,
+)
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest

@@ -23,10 +23,11 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
+from evaluation_pipelines.sessions.domain.find_session import session_rows
 from evaluation_pipelines.sessions.domain.performance import score_sessions
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines.sessions.score import score_files, session_rows
-from evaluation_pipelines.sessions.session_tables import (
+from evaluation_pipelines.sessions.score import score_files
+from evaluation_pipelines.sessions.session_queries import (
     query_events,
     query_sessions,
     query_tool_calls,

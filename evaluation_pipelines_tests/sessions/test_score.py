@@ -10,12 +10,15 @@ from typing import Any, BinaryIO
 import pytest
 
 from evaluation_pipelines.build.build import DateBuilt
-from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, find_session
+from evaluation_pipelines.sessions.domain.find_session import (
+    SessionNotFoundError,
+    find_session,
+    session_rows,
+)
 from evaluation_pipelines.sessions.score import (
     ScoredTelemetry,
     open_telemetry,
     score_files,
-    session_rows,
 )
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line, request, session

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from evaluation_pipelines.build.build import DateBuilt
-from evaluation_pipelines.sessions.score import score_files, session_rows
+from evaluation_pipelines.sessions.domain.find_session import session_rows
+from evaluation_pipelines.sessions.score import score_files
 from evaluation_pipelines_tests.sessions.odd_sessions import odd_session, other_programs
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.workplace import open_workplace

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from evaluation_pipelines.sessions.session_tables import query_sessions
+from evaluation_pipelines.sessions.session_queries import query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.builders import Row, events_frame
 

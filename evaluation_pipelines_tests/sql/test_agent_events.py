@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
-from evaluation_pipelines.sessions.session_tables import query_events
+from evaluation_pipelines.sessions.session_queries import query_events
 from evaluation_pipelines_tests.builders import (
     Row,
     api_request,

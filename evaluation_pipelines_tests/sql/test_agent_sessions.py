@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.sessions.session_tables import query_sessions
+from evaluation_pipelines.sessions.session_queries import query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.builders import (
     START,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.sessions.session_tables import (
+from evaluation_pipelines.sessions.session_queries import (
     query_events,
     query_sessions,
     query_sessions_and_calls,
     query_tool_calls,
-    rows_by_date,
 )
+from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.builders import (
     START,

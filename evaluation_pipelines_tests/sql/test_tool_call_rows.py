@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.sessions.session_tables import query_tool_calls
+from evaluation_pipelines.sessions.session_queries import query_tool_calls
 from evaluation_pipelines_tests.builders import (
     Row,
     api_request,

@@ -3,10 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.schemas import SESSION_KEY
 
 SessionRow = Mapping[str, Any]
 """A row of ``agent_sessions``, usually joined with its row of ``session_performance``."""
+
+
+def session_rows(sessions: pl.DataFrame, performance: pl.DataFrame) -> list[SessionRow]:
+    """Return the joined rows of both tables, in the order the windows started."""
+    scores = performance.select(
+        *SESSION_KEY, *(name for name in performance.columns if name not in sessions.columns)
+    )
+    joined = sessions.join(scores, on=SESSION_KEY, how="inner", validate="1:1")
+    return list(joined.sort("started_at", "ended_at", *SESSION_KEY).iter_rows(named=True))
 
 
 class SessionNotFoundError(UserError, LookupError):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, fields
 from datetime import date, datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,6 +22,23 @@ _ORIGIN = PART_ORIGINS.c
 _PUBLISHED = PUBLISHED_DATABASES.c
 _CLOCK_MARGIN = timedelta(hours=1)
 _IS_CURRENT = _PART.superseded_at.is_(None)
+
+_OF_SLOT = ("table_name", "session_date", "slot", "first_bucket", "last_bucket")
+
+
+def _of(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(f"of_{name}", type_=_PART[name].type)
+
+
+_SUPERSEDE = sa.update(PARTS).where(
+    _PART.table_name == _of("table_name"),
+    _PART.session_date.is_not_distinct_from(_of("session_date")),
+    _PART.slot == _of("slot"),
+    _PART.first_bucket <= _of("last_bucket"),
+    _PART.last_bucket >= _of("first_bucket"),
+    _IS_CURRENT,
+)
+"""Supersedes what a new part replaces, see ``NewPart.replaces``."""
 
 
 class Manifest:
@@ -119,17 +137,11 @@ class Manifest:
         with writing(self._engine) as connection:
             # Two writers of a slot that see each other's part too late would both stay current.
             lock_for_manifest(connection)
-            for part in parts:
-                same = (
-                    _PART.table_name == part.table_name,
-                    _PART.session_date.is_not_distinct_from(part.session_date),
-                    _PART.slot == part.slot,
-                    _PART.first_bucket <= part.last_bucket,
-                    _PART.last_bucket >= part.first_bucket,
-                    _IS_CURRENT,
-                )
-                connection.execute(sa.update(PARTS).where(*same).values(superseded_at=now))
-                connection.execute(sa.insert(PARTS).values(**asdict(part), created_at=now))
+            rows = [asdict(part) | {"created_at": now} for part in parts]
+            if rows:
+                of = [{f"of_{name}": row[name] for name in _OF_SLOT} for row in rows]
+                connection.execute(_SUPERSEDE.values(superseded_at=now), of)
+                connection.execute(sa.insert(PARTS), rows)
 
     def withdraw(self, part_id: int, now: datetime) -> None:
         """Take a part out of its table without another one in its place."""

@@ -1,0 +1,116 @@
+"""Command ``score``: scores of telemetry files, with nothing stored."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evaluation_pipelines.cli.ingest_notes import ingest_notes
+from evaluation_pipelines.cli.options import ORGANIZATION
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    format_option,
+    one_line,
+    pluralize,
+    print_error,
+    print_json,
+    print_line,
+    progress_bar,
+)
+from evaluation_pipelines.cli.session_lines import print_sessions
+from evaluation_pipelines.sessions.domain.find_session import (
+    SessionRow,
+    find_session,
+    in_organization,
+)
+from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
+from evaluation_pipelines.sessions.score import (
+    ScoredTelemetry,
+    files_not_read,
+    open_telemetry,
+    score_files,
+    telemetry_files,
+)
+from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.landing import summarize_skipped
+
+_MAX_DEFECTS = 5
+
+
+def score(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...")],
+    session: Annotated[
+        str | None, typer.Option(metavar="KEY", help="A session key or session id.")
+    ] = None,
+    organization: Annotated[str | None, ORGANIZATION] = None,
+    every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
+    form: Annotated[
+        OutputFormat, format_option(OutputFormat.YAML, OutputFormat.JSON, OutputFormat.TABLE)
+    ] = OutputFormat.YAML,
+) -> None:
+    """Score telemetry files without storing anything. Default: the newest session.
+
+    FILE is OTLP JSONL, a folder of such files, or - for standard input.
+    """
+    if every and session is not None:
+        raise typer.BadParameter("--session selects one session, --all selects all: use only one")
+    settings = load_settings()
+    scored = _score(files, settings, session)
+    if session is not None and not scored.sessions and "-" not in files:
+        scored = _score(files, settings)  # all sessions, for the error message
+    _print_unread(scored, settings)
+    for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
+        print_error(f"warning: {one_line(names)}: {reason}")
+    # With --all, too: no session is an error.
+    found = find_session(scored.sessions, session, organization)
+    candidates = in_organization(scored.sessions, organization)
+    rows = candidates if every else [found]
+    if session is None and len(candidates) > len(rows):
+        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(candidates)}"
+        print_error(f"{which} sessions: use --all for all of them, --session for another one")
+    _print_scores(rows, form)
+
+
+def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> ScoredTelemetry:
+    """Score files; all of standard input is scored because it cannot be read twice."""
+    with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
+        files, size_bytes = [], 0
+        for path in telemetry_files(paths):
+            name, handle = open_telemetry(path, sys.stdin.buffer)
+            files.append((name, stack.enter_context(handle)))
+            size_bytes += 0 if path == "-" else Path(path).stat().st_size
+        progress.begin("reading telemetry", size_bytes)
+        only = None if any(name == "-" for name, _ in files) else session
+        return score_files(files, settings, progress, only)
+
+
+def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
+    """Print scores as a table, a JSON array, or one YAML document per session."""
+    if form is OutputFormat.TABLE:
+        print_sessions(rows)
+    elif form is OutputFormat.JSON:
+        print_json([session_record(row) for row in rows])
+    else:
+        for row in rows:
+            if len(rows) > 1:
+                name = one_line(f"{row['session_key']} of {row['organization_id']}")
+                print_line(f"---\n# {name}")
+            print_line(to_yaml(session_summary(row)).rstrip("\n"))
+
+
+def _print_unread(scored: ScoredTelemetry, settings: Settings) -> None:
+    """Print what was not read; if there is no session, also what the telemetry contains."""
+    shown, others = scored.quarantined[:_MAX_DEFECTS], scored.quarantined[_MAX_DEFECTS:]
+    for name, line in shown:
+        where = f"{one_line(name)}, byte {line.offset}"
+        others_like_it = f" ({line.lines} equal lines)" if line.lines > 1 else ""
+        print_error(f"warning: {where}{others_like_it}: not read: {line.reason}")
+    if left := sum(line.lines for _, line in others):
+        more = pluralize(left, "more line or record", "more lines or records")
+        print_error(f"warning: {more} not read")
+    if not scored.sessions:
+        for note in ingest_notes(scored.counts, settings):
+            print_error(f"warning: {note}")

@@ -1,0 +1,110 @@
+"""SQL queries from events to session windows and tool calls.
+
+They read lake files or frames, so that the daily tables, ``score`` and ``as_of`` use the same ones.
+"""
+
+from dataclasses import replace
+
+import polars as pl
+
+from evaluation_pipelines.people.domain.assign import with_people
+from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    EVENT_TEXTS_LANDED,
+)
+from evaluation_pipelines.sessions.domain.masque_wearings import masque_wearings
+from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
+
+KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
+
+# SQL alone cannot match nested dons and doffs.
+SESSION_STEPS = Steps(AGENT_SESSIONS.name, {"masque_wearings": masque_wearings})
+"""Steps from events to windows of sessions."""
+
+_QUERIED = pl.Schema(
+    {
+        name: dtype
+        for name, dtype in AGENT_SESSIONS.schema.items()
+        if name not in {"person_id", "team"}
+    }
+)
+"""Columns that telemetry alone tells."""
+
+_TOOL_CALLS = "tool_calls"
+DEDUPLICATION_COLUMNS = (
+    *("session_date", "organization_id", "session_id", "event_name", "request_id"),
+    *("event_time", "sequence", "event_id", "source_file_id", "source_offset"),
+)
+"""Columns of a landed event that identify copies and define the order."""
+
+
+def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
+    """Return which rows of AGENT_EVENTS_LANDED remain after copies are removed.
+
+    Returns:
+        KEPT: ``row_no`` (from 0) and ``session_date``, in the order of AGENT_EVENTS.
+    """
+    views = {AGENT_EVENTS_LANDED.name: landed.select(DEDUPLICATION_COLUMNS)}
+    return run_query(AGENT_EVENTS.name, views=views, schema=KEPT, small=small)
+
+
+def query_events(landed: pl.DataFrame) -> pl.DataFrame:
+    """Return landed events without copies: AGENT_EVENTS."""
+    return landed[kept_events(landed)["row_no"]]
+
+
+def query_sessions(
+    events: Source,
+    settings: Settings,
+    identities: Identities = NO_IDENTITIES,
+    *,
+    small: bool = False,
+) -> pl.DataFrame:
+    """Return session windows (AGENT_SESSIONS) of deduplicated events in lake files or a frame."""
+    sessions = run_query(
+        AGENT_SESSIONS.name,
+        views={AGENT_EVENTS.name: events},
+        params=_session_params(settings),
+        schema=_QUERIED,
+        steps=SESSION_STEPS,
+        small=small,
+    )
+    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
+
+
+def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
+    """Return tool calls (TOOL_CALLS) of deduplicated events and their texts."""
+    return run_query(
+        _TOOL_CALLS,
+        views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
+        schema=TOOL_CALLS,
+        steps=replace(SESSION_STEPS, last="call_outcomes"),
+    )
+
+
+def query_sessions_and_calls(
+    events: Source,
+    texts: Source,
+    settings: Settings,
+    identities: Identities = NO_IDENTITIES,
+    *,
+    small: bool = False,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return session windows and tool calls; the steps that both need run once."""
+    sessions, calls = run_queries(
+        {AGENT_SESSIONS.name: _QUERIED, _TOOL_CALLS: TOOL_CALLS},
+        views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
+        params=_session_params(settings),
+        steps=SESSION_STEPS,
+        small=small,
+    )
+    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names()), calls
+
+
+def _session_params(settings: Settings) -> dict[str, object]:
+    return {"session_idle_minutes": settings.session_idle_minutes}
