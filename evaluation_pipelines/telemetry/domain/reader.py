@@ -275,7 +275,7 @@ class EventReader:
     def _column(self, name: str) -> pl.Series:
         """Return a column of all events that were converted."""
         if not any(name in columns for _, columns in self._converted):
-            return pl.repeat(None, len(self._order), dtype=_SCHEMA[name], eager=True).alias(name)
+            return pl.Series(name, [None], dtype=_SCHEMA[name]).new_from_index(0, len(self._order))
         values: list[Any] = []
         for height, columns in self._converted:
             values.extend(columns.get(name) or [None] * height)
