@@ -69,7 +69,8 @@ class Batched(Judged):
 def comparable(score: Score) -> Mapping[str, object]:
     """Return what two scorings with the same replies have in common."""
     # An estimate depends on the random boundary of the fence.
-    left_out = _OF_A_RUN | (_TOKENS if score.estimated_usage else frozenset())
+    has_estimates = any(each.is_usage_estimated for each in score.turn_log)
+    left_out = _OF_A_RUN | (_TOKENS if has_estimates else frozenset())
     fields = {name: getattr(score, name) for name in score.__slots__ if name not in left_out}
     turns = [(each.turn, each.text, each.finish_reason) for each in score.turn_log]
     return {**fields, "turns": turns}
