@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
+from evaluation_pipelines.judging.batch.usage import SentRequests
 from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
 from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
@@ -130,6 +130,8 @@ class Collection:
 
     def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> None:
         """Store all results. Those that are stored already are skipped."""
+        most = self.work.stores.settings.judge_max_output_tokens
+        sent = SentRequests(self.work.api, found.input_file_id, most)
         answered, refused = 0, list[tuple[BatchResult, JudgeCallError]]()
         for number, result in enumerate(self._results(found)):
             if number % 100 == 99:
@@ -141,7 +143,7 @@ class Collection:
                     raise _call_error(result)
                 answered += 1
                 with suppress(*_OF_ANOTHER):
-                    self._store_reply(batch, result)
+                    self._store_reply(batch, result, sent)
             except JudgeCallError as error:
                 refused.append((result, error))
         if self._is_of_endpoint(refused, answered):
@@ -167,7 +169,7 @@ class Collection:
         scorings = {result.score_id for result, _ in refused}
         return answered == 0 and len(reasons) == 1 and len(scorings) > 1
 
-    def _store_reply(self, batch: JudgeBatch, result: BatchResult) -> None:
+    def _store_reply(self, batch: JudgeBatch, result: BatchResult, sent: SentRequests) -> None:
         """Store a reply, and end its scoring if nothing is left to ask.
 
         Raises:
@@ -177,8 +179,14 @@ class Collection:
         if score is None:
             return
         completion = read_completion(body_bytes(result.body))
-        work, held = self.work, score.reserved_cost_usd
-        usage, cost = self._possible_usage(score, completion.usage)
+        work, held, price = self.work, score.reserved_cost_usd, self.work.price(score.judge_model)
+        reported = completion.usage
+        cost = None if reported is None else price.cost_usd(reported)
+        is_too_dear = cost is not None and held is not None and cost > held
+        usage, is_estimated = sent.checked(
+            result.custom_id, completion.reply, reported, is_too_dear=is_too_dear
+        )
+        cost = None if usage is None else price.cost_usd(usage)
         turn = LoggedTurn(
             turn=result.turn,
             text=completion.reply.text,
@@ -190,6 +198,7 @@ class Collection:
             latency_ms=0.0,
             attempts=1,
             at_us=to_us(work.clock()),
+            is_usage_estimated=is_estimated,
         )
         conversation = self._conversation(score)
         if conversation is not None:
@@ -209,16 +218,6 @@ class Collection:
         work.report.count_reply(cost, None if usage is None else _tokens(turn))
         if conversation is not None:
             self._end_if_done(batch, score, conversation)
-
-    def _possible_usage(
-        self, score: Score, usage: Usage | None
-    ) -> tuple[Usage | None, float | None]:
-        """Return tokens and cost of a reply; unknown if no request could have used these tokens."""
-        if usage is None or usage.input_tokens + usage.cached_tokens == 0:
-            return None, None
-        cost, held = self.work.price(score.judge_model).cost_usd(usage), score.reserved_cost_usd
-        is_possible = cost is None or held is None or cost <= held
-        return (usage, cost) if is_possible else (None, None)
 
     def _store_failure(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
         """End a scoring whose request was refused, as a direct call would."""

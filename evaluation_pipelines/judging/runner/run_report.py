@@ -112,7 +112,7 @@ class JudgeReport:
         """Return the run in a sentence."""
         if self.skip_reason is not None:
             return f"nothing was judged: {self.skip_reason}"
-        if self.candidates == 0 and not (self.discarded or self.unreadable or self.collected):
+        if not (self.candidates or self.discarded or self.unreadable or self._has_batches()):
             return "; ".join(["nothing is due", *self._outdated()])
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
@@ -137,6 +137,10 @@ class JudgeReport:
         problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
         problems += [why for why in self.explanations.values() if why != self.stop_reason]
         return "; ".join([", ".join(parts), *problems, *self._outdated()])
+
+    def _has_batches(self) -> bool:
+        """Return whether batches gave something to report: replies, or a problem."""
+        return self.collected > 0 or self.stop_reason is not None
 
     def _outdated(self) -> list[str]:
         if not self.outdated:

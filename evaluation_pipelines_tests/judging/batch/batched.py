@@ -24,6 +24,8 @@ _OF_A_RUN = frozenset(
     "judge_cost_usd booked_cost_usd turn_log".split()
 )
 
+_TOKENS = frozenset(("input_tokens", "cached_tokens", "output_tokens"))
+
 
 @dataclass
 class Batched(Judged):
@@ -66,7 +68,10 @@ class Batched(Judged):
 
 def comparable(score: Score) -> Mapping[str, object]:
     """Return what two scorings with the same replies have in common."""
-    fields = {name: getattr(score, name) for name in score.__slots__ if name not in _OF_A_RUN}
+    # An estimate depends on the random boundary of the fence.
+    has_estimates = any(each.is_usage_estimated for each in score.turn_log)
+    left_out = _OF_A_RUN | (_TOKENS if has_estimates else frozenset())
+    fields = {name: getattr(score, name) for name in score.__slots__ if name not in left_out}
     turns = [(each.turn, each.text, each.finish_reason) for each in score.turn_log]
     return {**fields, "turns": turns}
 

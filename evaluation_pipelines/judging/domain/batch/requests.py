@@ -38,6 +38,11 @@ class BatchResult:
     body: Any = None
     reason: str = ""
 
+    @property
+    def custom_id(self) -> str:
+        """Id of the request."""
+        return _custom_id(self.score_id, self.turn)
+
 
 def batch_owner(batch_id: str) -> str:
     """Return the lease owner of the scorings that wait in a batch."""
@@ -52,7 +57,7 @@ def batch_of(owner: str | None) -> str | None:
 def request_line(score_id: str, turn: str, body: Mapping[str, Any]) -> bytes:
     """Return the line of one request."""
     request = {
-        "custom_id": f"{score_id}:{turn}",
+        "custom_id": _custom_id(score_id, turn),
         "method": "POST",
         "url": ENDPOINT,
         "body": body,
@@ -74,3 +79,7 @@ def read_result(line: str) -> BatchResult | None:
         return None
     message = error.get("message") if isinstance(error, dict) else None
     return BatchResult(score_id, turn, None, reason=str(message or "no answer in the batch"))
+
+
+def _custom_id(score_id: str, turn: str) -> str:
+    return f"{score_id}:{turn}"

@@ -96,3 +96,5 @@ def test_runs_are_compared_by_the_sessions_that_both_judged() -> None:
 
 def test_without_sessions_every_figure_is_unknown() -> None:
     assert {each.estimate.value for each in figures([])} == {None}
+    clean = [judged("a", 0, 80), judged("b", 0, 60)]
+    assert named(clean, "rank_agreement").estimate.value is None
