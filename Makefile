@@ -1,12 +1,14 @@
 # Everything a person or a machine does with this project. GNU make 3.81 (macOS) is enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all dev bench lint lint-types lint-rest check-tests recording documents lock clean
+.PHONY: help demo check test test-all dev bench lint lint-style lint-types lint-rest check-tests all-tests recording documents lock clean
 
 VENV ?= .venv
 PORT ?= 3000
 # Tests wait now and then, for a process or a clock: one worker more than there are cores.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+# Neighbors stay on one worker, so that what a module has built is built once.
+IN_PARALLEL = -n $(WORKERS) --dist worksteal
 BIN := $(VENV)/bin
 # What is never imported need not be compiled, and that is most of what is installed.
 INSTALL = $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c requirements.lock
@@ -48,20 +50,28 @@ check: $(VENV)/dev.stamp ## What to run while working: static checks and the fas
 	$(BIN)/lint-imports --no-logo
 
 check-tests:
-	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest -q -x -n $(WORKERS) $(FAST_TESTS)
+	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest -q -x $(IN_PARALLEL) $(FAST_TESTS)
 
-test: lint ## Lint, types, contracts, SQL, code location and tests: what CI runs
+test: lint-style ## Lint, types, contracts, SQL, code location and tests: what CI runs
+	@# mypy keeps one core busy for a minute or two: tests run on the other one meanwhile.
+	@$(MAKE) --no-print-directory -j 2 lint-types all-tests
+
+all-tests: lint-rest
+	@# In a fresh checkout each worker would compile all tests: once is enough.
+	@ls evaluation_pipelines_tests/__pycache__/conftest.*-pytest-*.pyc >/dev/null 2>&1 || $(BIN)/pytest --collect-only -qq >/dev/null || true
 	@# There is a worker for each core: a thread for each of them is enough. test-all tries more.
-	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest $(IN_PARALLEL)
 
 test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
-	$(IN_SCRATCH) $(BIN)/pytest -n $(WORKERS) -m "slow or not slow" --cov
+	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --cov
 	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
 
-lint: $(VENV)/dev.stamp ## The static part of the tests
+lint: lint-style ## The static part of the tests
+	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest
+
+lint-style: $(VENV)/dev.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	@$(MAKE) --no-print-directory -j 2 lint-types lint-rest
 
 lint-types:
 	$(BIN)/mypy

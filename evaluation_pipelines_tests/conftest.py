@@ -1,5 +1,6 @@
 """Fixtures that many tests share."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,18 @@ _LONG = ("docs/test_outputs.py", "cli/test_demo.py", "_kills.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take longest: at the end they would run alone on one core."""
     items.sort(key=lambda item: not any(name in item.nodeid for name in _LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of later garbage collections: they stay anyway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
+def pytest_sessionfinish() -> None:
+    """Let the end of the process release everything."""
+    gc.unfreeze()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -14,6 +14,7 @@ from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -58,9 +59,7 @@ def fresh_session(name: str, hours: float = 2) -> bytes:
 
 def fill(workplace: Workplace, *lines: bytes) -> None:
     """Land ``lines``, ingest them and build all dates."""
-    workplace.land("logs.jsonl", b"".join(lines), "ab")
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, b"".join(lines))
 
 
 @dataclass

@@ -220,7 +220,7 @@ def test_before_anything_there_is_nothing(life: Life) -> None:
 def test_the_past_is_read_only_and_names_tables_without_a_past(life: Life) -> None:
     past = as_of(life.stores, HOURS["first"])
     with pytest.raises(LakeError, match=r"agent_sessions: the past is read-only"):
-        past.lake.write(AGENT_SESSIONS.schema.to_frame(), AGENT_SESSIONS, JUNE_1)
+        past.lake.write(AGENT_SESSIONS.no_rows, AGENT_SESSIONS, JUNE_1)
     with pytest.raises(LakeError, match="masque_lift is not kept as of a past time"):
         past.lake.read(MASQUE_LIFT, [JUNE_1])
     with pytest.raises(LakeError, match="masque_lift is not kept as of a past time"):

@@ -77,7 +77,7 @@ class Workplace:
         """All rows of the quarantine."""
         parts = Manifest(self.ledger).current(QUARANTINE.name, None)
         frames = [self.lake.read_part(part, QUARANTINE) for part in parts]
-        return pl.concat([QUARANTINE.schema.to_frame(), *frames])
+        return pl.concat([QUARANTINE.no_rows, *frames])
 
     def events(self) -> pl.DataFrame:
         """All built events, with their texts."""
@@ -97,7 +97,7 @@ class Workplace:
         dates = [each.session_date for each in Manifest(self.ledger).dates(table.name)]
         parts = [part for day in dates for part in Manifest(self.ledger).current(table.name, day)]
         frames = [self.lake.read_part(part, table) for part in parts]
-        return pl.concat([table.schema.to_frame(), *frames])
+        return pl.concat([table.no_rows, *frames])
 
     def _built(self, table: Table) -> pl.DataFrame:
         return self.lake.read(table, self.lake.partitions(table))

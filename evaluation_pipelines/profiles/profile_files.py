@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -52,6 +53,7 @@ def read_profile(path: Path) -> JudgeProfile:
     return _parsed(text, path)
 
 
+@lru_cache(maxsize=64)  # sensors and builds read the same files again and again
 def _parsed(text: bytes, path: Path) -> JudgeProfile:
     try:
         # Aliases are refused: with them a small file can expand to any size.

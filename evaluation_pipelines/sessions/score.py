@@ -71,7 +71,7 @@ def score_files(
     """
     scored = ScoredTelemetry([], IngestCounts())
     # Without texts, the events of a large file fit in memory.
-    batches = [AGENT_EVENTS.schema.to_frame()]
+    batches = [AGENT_EVENTS.no_rows]
     with infrequent_gc():
         for name, handle in files:
             documents = open_documents(handle, settings)

@@ -195,7 +195,7 @@ def _add_new_columns(connection: duckdb.DuckDBPyConnection, view: str) -> None:
     if table is None or set(table.schema).issubset(connection.table(view).columns):
         return
     connection.execute(f"alter view {view} rename to {view}_before")
-    connection.register(f"{view}_columns", ArrowRows(table.schema.to_frame()))
+    connection.register(f"{view}_columns", ArrowRows(table.no_rows))
     connection.execute(
         f"create temp view {view} as from {view}_before union all by name from {view}_columns"
     )

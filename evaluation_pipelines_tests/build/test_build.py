@@ -156,7 +156,7 @@ def test_a_session_on_two_dates_is_scored_on_each_date_separately(two_dates: Wor
     for table in (AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS):
         lake.write(lake.read(table, [SECOND]).with_columns(twice), table, SECOND)
     for part in lake.parts(SCORECARDS, [SECOND]):
-        lake.write_slot(SCORECARDS.schema.to_frame(), SCORECARDS, SECOND, str(part.slot))
+        lake.write_slot(SCORECARDS.no_rows, SCORECARDS, SECOND, str(part.slot))
     batch = Batch(two_dates.stores, [FIRST, SECOND], NOW)
     with pytest.raises(SeveralDatesError, match=f"is on {FIRST} and another date"):
         session_evaluations(batch)

@@ -213,7 +213,7 @@ def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
     assert not check.passed
     assert "is missing. Build its date again" in str(check_texts(check)["found"])
 
-    nothing = SESSION_PERFORMANCE.schema.to_frame()
+    nothing = SESSION_PERFORMANCE.no_rows
     location.workplace.lake.write(nothing, SESSION_PERFORMANCE, day(1))
     location.execute("check_lake")
     check = location.check(*name)

@@ -21,23 +21,30 @@ def landed(landing: Path, today: date) -> dict[str, bytes]:
     }
 
 
-def test_the_recording_is_what_the_generator_writes(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What the demo puts there on the last day of the recording."""
+    return landed(tmp_path_factory.mktemp("before"), recorded().end)
+
+
+def test_the_recording_is_what_the_generator_writes(
+    tmp_path: Path, before: dict[str, bytes]
+) -> None:
     span = recorded()
-    write_landing_files(tmp_path / "generated", span.end)
+    write_landing_files(tmp_path, span.end)
     generated = {
-        str(path.relative_to(tmp_path / "generated")): path.read_bytes()
-        for path in (tmp_path / "generated").rglob("*.jsonl")
+        str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.jsonl")
     }
 
-    assert landed(tmp_path / "demo", span.end) == generated
+    assert before == generated
     assert span.days == EXTENT.days
 
 
 @pytest.mark.parametrize("days", [-400, 2, 101])
-def test_all_times_are_moved_by_whole_days(tmp_path: Path, days: int) -> None:
-    end = recorded().end
-    before = landed(tmp_path / "before", end)
-    after = landed(tmp_path / "after", end + timedelta(days=days))
+def test_all_times_are_moved_by_whole_days(
+    tmp_path: Path, before: dict[str, bytes], days: int
+) -> None:
+    after = landed(tmp_path, recorded().end + timedelta(days=days))
 
     def times(lines: bytes) -> list[int]:
         return [int(digits) for digits in re.findall(rb'"timeUnixNano":"(\d+)"', lines)]

@@ -115,22 +115,27 @@ def words_in_use() -> set[str]:
     return words.union(*(words_of(path.read_text(encoding="utf-8")) for path in sources))
 
 
-@DOCUMENTS
-def test_every_check_job_and_sensor_that_is_named_is_in_the_code_location(document: Path) -> None:
+@cache
+def names_of_the_code_location() -> set[str]:
+    """Names of assets, checks, jobs and sensors."""
     location = defs().get_repository_def()
-    names = {
+    return {
         *(each.name for each in location.asset_graph.asset_check_keys),
         *(each.name for each in location.sensor_defs),
         *location.job_names,
         *(each.to_user_string() for each in location.asset_graph.get_all_asset_keys()),
     }
+
+
+@DOCUMENTS
+def test_every_check_job_and_sensor_that_is_named_is_in_the_code_location(document: Path) -> None:
     text = text_of(document)
     sensors = set(re.findall(r"`(\w+_sensor)`", text))
     checks = set(re.findall(r"check `(\w+)`", text))
     jobs = set(re.findall(r"job `(\w+)`", text))
     assets = set(re.findall(r"asset `(\w+)`", text))
 
-    assert sensors | checks | jobs | assets <= names
+    assert sensors | checks | jobs | assets <= names_of_the_code_location()
 
 
 def test_no_document_names_a_place_of_the_machine_it_was_written_on() -> None:

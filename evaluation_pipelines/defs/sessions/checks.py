@@ -52,7 +52,7 @@ def _create_view(connection: DuckDBPyConnection, table: Table, files: list[Path]
         view = connection.read_parquet(names, union_by_name=True, hive_partitioning=False)
         view.create_view(table.name)
     else:
-        connection.register(table.name, table.schema.to_frame().to_arrow())
+        connection.register(table.name, table.no_rows.to_arrow())
 
 
 lake_checks_job = dg.define_asset_job(

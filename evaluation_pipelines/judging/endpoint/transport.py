@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
     import openai
 
@@ -47,6 +50,7 @@ class Transport:
             max_retries=0,  # client.py retries
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s / 2, _LONGEST_CONNECT_S)),
             http_client=openai.DefaultAsyncHttpx2Client(
+                verify=_trusted_certificates(),
                 limits=httpx2.Limits(
                     max_connections=connections, max_keepalive_connections=connections
                 ),
@@ -139,6 +143,14 @@ def _limited_stream(stream: Any) -> Any:
             await stream.aclose()
 
     return Limited()
+
+
+@cache
+def _trusted_certificates() -> "ssl.SSLContext":
+    """Return the certificates to trust; reading them takes longer than a short run of the judge."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def _retry_after_s(headers: Any, now: Callable[[], datetime]) -> float | None:

@@ -80,7 +80,7 @@ def all_entries(stores: Stores) -> pl.DataFrame:
     Raises:
         LakeError: a part cannot be read.
     """
-    parts = [QUARANTINE.schema.to_frame(), *_parts(stores, QUARANTINE.schema.names())]
+    parts = [QUARANTINE.no_rows, *_parts(stores, QUARANTINE.schema.names())]
     return _with_retries(pl.concat(parts), _retried(stores)).sort(_KEY)
 
 
@@ -94,7 +94,7 @@ def newest_unresolved(stores: Stores, limit: int) -> list[QuarantineEntry]:
     """
     retried = _retried(stores)
     names = [name for name in QUARANTINE.schema.names() if name != "first_bytes"]
-    newest = QUARANTINE.schema.to_frame().select(names)
+    newest = QUARANTINE.no_rows.select(names)
     order = ("quarantined_at", "file_id", "offset")
     for part in _parts(stores, names):
         unresolved = _with_retries(part, retried).filter(~pl.col("resolved"))

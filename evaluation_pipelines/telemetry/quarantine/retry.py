@@ -153,7 +153,7 @@ def _single_records(of_line: Sequence[QuarantineEntry], batch: EventBatch) -> Re
         for each in batch.quarantined
         if each.record_index is not None
     }
-    return _retried(of_line, batch, reasons, QUARANTINE.schema.to_frame())
+    return _retried(of_line, batch, reasons, QUARANTINE.no_rows)
 
 
 def _retried(
@@ -188,7 +188,7 @@ def _unreadable(of_line: Sequence[QuarantineEntry], reason: str) -> RetriedLine:
         of_line,
         [RetryVerdict(each.offset, each.record_index, reason) for each in of_line],
         EVENTS_WITH_TEXTS.to_frame(),
-        QUARANTINE.schema.to_frame(),
+        QUARANTINE.no_rows,
         IngestCounts(),
         Counter(),
     )
