@@ -146,12 +146,12 @@ def bookings(
 
 
 def _why_due(settings: Settings) -> str:
-    """Return why due sessions are not judged: no judge, or the limits that are set."""
+    """Return why due sessions are not judged: no judge, or limits that are set or missing."""
     if settings.why_no_judge is not None:
         return settings.why_no_judge
-    limits = settings.judge_limits
-    told = f" (limits: {limits})" if limits else ""
-    return f"due: no judge run has scored it yet{told}"
+    why_off, limits = settings.why_no_automatic_judging, settings.judge_limits
+    told = why_off or f"limits: {limits}"
+    return f"due: no judge run has scored it yet ({told})"
 
 
 def _judged(stores: Stores, day: date, now: datetime) -> Judged:

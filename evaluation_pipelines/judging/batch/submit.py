@@ -119,8 +119,8 @@ class Submission:
             request_line(score_id, each.turn, body)
             for each, body in zip(requests, bodies, strict=True)
         ]
-        calls = prompt.remaining_calls(settings.judge_max_output_tokens)
-        most = worst_case_usd((*calls.now, *calls.later), self.work.price(model))
+        calls = prompt.open_calls(settings.judge_max_output_tokens)
+        most = worst_case_usd(calls, self.work.price(model))
         reservation = self.budget.admit(most)
         if isinstance(reservation, Deferred):
             self._count_refusal(reservation)

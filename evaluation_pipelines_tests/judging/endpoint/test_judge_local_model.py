@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from itertools import islice
 from typing import TypeVar
 
 import pytest
@@ -36,6 +37,7 @@ from evaluation_pipelines_tests.local_model import (
     NoLocalModelError,
     open_local_model,
 )
+from evaluation_pipelines_tests.measured_models import ask, conversations, outcome_of, rejection
 
 pytestmark = pytest.mark.slow
 
@@ -141,6 +143,17 @@ def test_a_conversation_ends_with_any_reply_and_resumes_from_its_log(
     for turn, reply in ended.replies:
         restarted = restarted.with_reply(turn, reply)
     assert restarted.outcome() == ended.outcome()
+
+
+def test_no_verdict_of_the_model_is_rejected_by_the_second_reader(model: LocalModel) -> None:
+    asked = [each for _, each in islice(conversations(), 3)]
+
+    async def work(client: JudgeClient) -> list[list[dict[str, str]]]:
+        return [await ask(client, each) for each in asked]
+
+    for replies in run(model, work):
+        judgment = outcome_of(replies)
+        assert judgment is None or rejection(replies, judgment) is None
 
 
 @pytest.mark.usefixtures("our_model")

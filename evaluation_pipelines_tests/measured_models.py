@@ -1,0 +1,149 @@
+"""Measurement of how often a model gives a verdict that a second reader confirms.
+
+``python -m evaluation_pipelines_tests.measured_models --sessions 30`` judges genuine sessions with
+the local model (``local_model``) and prints the row of ``docs/judges.md``. With ``--keep FILE``,
+replies are appended to a file and its sessions are not asked again; ``--read FILE`` only reads one.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from evaluation_pipelines.judging.domain.budget.pricing import Price
+from evaluation_pipelines.judging.domain.conversation import (
+    MISSING_TOOLS_TURN,
+    Conversation,
+    Judgment,
+)
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
+from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
+from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
+from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
+from evaluation_pipelines.judging.rubric_files import load_rubrics
+from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
+from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, PROMPTS
+from evaluation_pipelines_tests.local_model import LocalModel, open_local_model
+from evaluation_pipelines_tests.second_reader import why_rejected
+
+MAX_TRANSCRIPT_TOKENS = 2_500
+_TIMEOUT_S = 3_000
+
+
+def conversations() -> Iterator[tuple[str, Conversation]]:
+    """Yield a conversation about each genuine session with text, agents in turn."""
+    rubric = shipped_rubric()
+    named = [
+        [(f"{agent}-{n}", each) for n, each in enumerate(sessions_of(agent))] for agent in AGENTS
+    ]
+    for name, events in filter(None, chain.from_iterable(zip_longest(*named))):
+        if not events["content"].drop_nulls().str.len_chars().sum():
+            continue
+        without_emails = partial(redact, emails=True)
+        transcript = build_transcript(events, "full", MAX_TRANSCRIPT_TOKENS, without_emails)
+        prompts = render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
+        yield name, Conversation(prompts, rubric.criteria, samples=1)
+
+
+def shipped_rubric() -> Rubric:
+    """Return the rubric of the measurement."""
+    return load_rubrics(None)["agent-methodology"]
+
+
+async def ask(client: JudgeClient, conversation: Conversation) -> list[dict[str, str]]:
+    """Return the replies to the score turn, and to its reminder if there is one."""
+    replies: list[dict[str, str]] = []
+    while (requests := conversation.open_requests()) and requests[0].turn != MISSING_TOOLS_TURN:
+        try:
+            reply = (await client.ask(requests[0].messages)).reply
+        except JudgeCallError as error:
+            reply = Reply(error.reason, "error")
+        replies.append({"text": reply.text, "finish_reason": reply.finish_reason})
+        conversation = conversation.with_reply(requests[0].turn, reply)
+    return replies
+
+
+def outcome_of(replies: Sequence[dict[str, str]]) -> Judgment | None:
+    """Return the judgment of replies; ``None`` without a verdict."""
+    conversation = Conversation(PROMPTS, shipped_rubric().criteria, samples=1)
+    for each in replies:
+        (request,) = conversation.open_requests()
+        reply = Reply(each["text"], each["finish_reason"])
+        conversation = conversation.with_reply(request.turn, reply)
+    requests = conversation.open_requests()
+    if not requests or requests[0].turn != MISSING_TOOLS_TURN:
+        return None
+    outcome = conversation.with_missing_tools_failed("not asked").outcome()
+    return outcome if isinstance(outcome, Judgment) else None
+
+
+def rejection(replies: Sequence[dict[str, str]], judgment: Judgment) -> str | None:
+    """Return why the second reader rejects a judgment; ``None`` if it confirms it."""
+    maximum = {each.id: each.points for each in shipped_rubric().criteria}
+    texts = [each["text"] for each in replies]
+    verdict = judgment.verdict
+    return why_rejected(texts, verdict.total, verdict.criteria, maximum)
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the figures of a model as a row of a table."""
+    judged = [(row, found) for row in rows if (found := outcome_of(row["replies"])) is not None]
+    confirmed = [found for row, found in judged if rejection(row["replies"], found) is None]
+    reminded = sum(len(row["replies"]) > 1 for row, _ in judged)
+    whole = sum(not each.verdict.incomplete_criteria for each in confirmed)
+    short = sum(each.verdict.short_analysis for each in confirmed)
+    totals = {each.verdict.total for each in confirmed}
+    counts = (len(rows), len(judged), len(confirmed), reminded, whole, short, len(totals))
+    return " | ".join(str(each) for each in counts)
+
+
+async def measure(
+    model: LocalModel, path: Path, done: Collection[str], sessions: int, max_tokens: int
+) -> None:
+    """Append the replies about the first sessions to a file, without those that are ``done``."""
+    limits = CallLimits(
+        max_output_tokens=max_tokens, timeout_s=_TIMEOUT_S, concurrency=1, attempts=1
+    )
+    endpoint = Endpoint(model.base_url, model.name)
+    async with JudgeClient(endpoint, limits, Price(1, 1)) as client:
+        for name, conversation in list(conversations())[:sessions]:
+            if name not in done:
+                row = {"session": name, "replies": await ask(client, conversation)}
+                with path.open("a") as kept:
+                    kept.write(f"{json.dumps(row)}\n")
+
+
+def main() -> None:
+    """Judge genuine sessions with a local model and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sessions", type=int, default=30)
+    parser.add_argument("--max-tokens", type=int, default=700)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--read", type=Path)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = chosen.read or chosen.keep or Path(folder) / "replies.jsonl"
+        if chosen.read is None:
+            path.touch()
+            done = {json.loads(line)["session"] for line in path.read_text().splitlines()}
+            model_folder = Path(folder) / "model"
+            model_folder.mkdir()
+            with open_local_model(model_folder) as model:
+                asyncio.run(measure(model, path, done, chosen.sessions, chosen.max_tokens))
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        sys.stdout.write(
+            "sessions | verdicts | confirmed | after a reminder | all criteria | short | totals\n"
+            f"{summary(rows)}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
