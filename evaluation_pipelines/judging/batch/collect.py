@@ -18,6 +18,7 @@ from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import read_completion, status_error
+from evaluation_pipelines.judging.endpoint.request_form import names_field
 from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
@@ -163,8 +164,10 @@ class Collection:
         self, refused: list[tuple[BatchResult, JudgeCallError]], answered: int
     ) -> bool:
         """Return whether the endpoint, not the sessions, is to blame for what it refused."""
-        if any(error.fault is Fault.MISCONFIGURED for _, error in refused):
-            return True
+        for _, error in refused:
+            is_form = error.fault is Fault.REJECTED and names_field(error.reason)
+            if is_form or error.fault is Fault.MISCONFIGURED:
+                return True
         reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
         scorings = {result.score_id for result, _ in refused}
         return answered == 0 and len(reasons) == 1 and len(scorings) > 1

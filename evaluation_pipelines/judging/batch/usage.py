@@ -64,8 +64,10 @@ class SentRequests:
 
     def _read(self) -> _Sizes:
         sizes: _Sizes = {}
+        if self._file_id is None:
+            return sizes
         try:
-            for line in self._api.lines(self._file_id or ""):
+            for line in self._api.lines(self._file_id):
                 request = json.loads(line)
                 sent = [Message(**each) for each in request["body"]["messages"]]
                 length = sum(len(each.content.encode("utf-8", "replace")) for each in sent)

@@ -20,6 +20,8 @@ _MARK = "evaluation_batch"
 _ENDED = frozenset(("completed", "failed", "expired", "cancelled"))
 _NO_ROUTE = frozenset((404, 405, 501))
 _RETRIED = frozenset((408, 409, 429))
+_UNREADABLE = (OSError, ValueError, TypeError, AttributeError)
+"""What the library raises when an answer is not what it expects."""
 
 
 class BatchApiError(Exception):
@@ -169,6 +171,7 @@ class BatchApi:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        import httpx2
         import openai
 
         try:
@@ -180,7 +183,7 @@ class BatchApi:
             raise BatchApiError(
                 reason, is_refused=is_refused or status == 501, is_missing=status in _NO_ROUTE
             ) from None
-        except (openai.OpenAIError, OSError, ValueError, TypeError, AttributeError) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
             why = one_line_excerpt(str(error.__cause__ or error), self._secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
 

@@ -11,7 +11,7 @@ from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines_tests.judge_batches import lost
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import Scripted, garbage, http_error
+from evaluation_pipelines_tests.judge_scripts import Scripted, garbage, half_a_body, http_error
 from evaluation_pipelines_tests.judging.batch.batched import Batched
 
 
@@ -188,7 +188,7 @@ def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
     ("answer", "reason"),
     [
         (http_error(401, "wrong key"), "401"),
-        (http_error(400, "temperature is not supported"), "temperature is not supported"),
+        (http_error(400, "no such feature"), "no such feature"),
     ],
 )
 def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
@@ -201,6 +201,16 @@ def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
     assert report.is_endpoint_down
     assert reason in report.summary()
     assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+
+
+def test_a_refused_field_is_not_blamed_on_the_only_session(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.always(http_error(400, "temperature does not support 0.0"))
+    assert "temperature does not support" in batched.finish().summary()
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
 
 
 def test_a_request_that_failed_at_the_provider_is_due_again_later(
@@ -270,6 +280,7 @@ def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
         ("retrieve", garbage()),
         ("content", http_error(500)),
         ("content", lost()),
+        ("content", half_a_body()),
         ("delete", http_error(500)),
     ],
 )
