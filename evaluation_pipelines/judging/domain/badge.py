@@ -76,6 +76,12 @@ def flags_of(score: object) -> tuple[str, ...]:
     return tuple(name for name in SCORE_FLAGS if getattr(score, name))
 
 
+def flag_names() -> pl.Expr:
+    """Return the names of the flags of a row of ``judge_scores``, as ``judge_flags``."""
+    names = [pl.when(pl.col(name)).then(pl.lit(name)) for name in SCORE_FLAGS]
+    return pl.concat_list(names).list.drop_nulls().alias("judge_flags")
+
+
 def without_flagged(scores: pl.DataFrame, left_out: Collection[str]) -> pl.DataFrame:
     """Return rows of ``judge_scores`` in which flagged scores do not count.
 
