@@ -7,6 +7,7 @@ import dagster as dg
 import polars as pl
 
 from evaluation_pipelines.defs.metadata import histogram_metadata
+from evaluation_pipelines.judging.domain.badge import flag_names
 from evaluation_pipelines.judging.domain.prompt.rubric import TOTAL_POINTS, USUAL_MEAN
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
@@ -62,8 +63,15 @@ def scores_metadata(scores: pl.DataFrame) -> dict[str, dg.MetadataValue]:
     }
     if totals:
         metadata["mean_total"] = dg.MetadataValue.float(sum(totals) / len(totals))
+    models = done["judge_model"].unique().sort().to_list()
+    metadata["judge_models"] = dg.MetadataValue.text(", ".join(models) or "none")
+    flags = done.select(flag_names()).to_series().explode(empty_as_null=True).drop_nulls().to_list()
     tags = done["failure_tags"].explode(empty_as_null=True).drop_nulls().to_list()
-    for name, values in (("failure_tags", tags), ("failed_by_reason", _reasons(failed))):
+    for name, values in (
+        ("flags", flags),
+        ("failure_tags", tags),
+        ("failed_by_reason", _reasons(failed)),
+    ):
         if values:
             metadata[name] = _counts(Counter(values))
     return metadata
