@@ -87,8 +87,9 @@ def execute_request(location: CodeLocation, request: dg.RunRequest) -> dg.Execut
 
 
 def test_a_backfill_judges_what_is_due_and_shows_it(
-    location: CodeLocation, judge: JudgeEndpoint
+    location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")  # the script answers in order
     fill(location.workplace, old_session("a", 0), old_session("b", 0), old_session("c", 2))
     judge.script_turn("score", says(score_reply(64)), says(score_reply(70)), says(score_reply(40)))
 
