@@ -222,7 +222,7 @@ def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _judge(row: Mapping[str, Any]) -> str | None:
     """Return the model that judged, with the flags of its judgment."""
-    flags = ", ".join(row["judge_flags"] or ())
+    flags = row["judge_flags"]
     return f"{row['judge_model']} ({flags})" if flags else row["judge_model"]
 
 

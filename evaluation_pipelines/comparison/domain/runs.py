@@ -45,7 +45,7 @@ RUNS = pl.Schema(
         "disqualified": pl.Boolean(),
         "card_id": pl.String(),
         "judge_model": pl.String(),
-        "judge_flags": pl.List(pl.String),
+        "judge_flags": pl.String(),
     }
 )
 """``score`` and its source, profile and card are those without overrides: a run that people scored

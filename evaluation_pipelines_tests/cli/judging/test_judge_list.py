@@ -25,10 +25,10 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     program("judge", "run")
 
     listed = program("judge", "list")
-    assert [row[:5] for row in listed.table()[:3]] == [
-        ["s1#baseline-1", "80", "green", "judge-1", "inconsistent_total"],
-        ["s2#baseline-1", "Failed", "judge-1", "-", *listed.table()[1][4:5]],
-        ["s3#baseline-1", "49", "red", "judge-1", "inconsistent_total"],
+    assert [row[:6] for row in listed.table()[:3]] == [
+        ["s1#baseline-1", "80", "green", "judge-1", "inconsistent_total,", "short_analysis"],
+        ["s2#baseline-1", "Failed", "judge-1", "-", *listed.table()[1][4:6]],
+        ["s3#baseline-1", "49", "red", "judge-1", "inconsistent_total,", "short_analysis"],
     ]
     assert (
         "1 failure, the newest with the model's last words:\n  s2#baseline-1: no ver" in listed.out
@@ -44,9 +44,12 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
 
     found = json.loads(program("judge", "list", "--format", "json").out)
     first, failed, _ = found["items"]
-    assert (first["badge"], first["flags"]) == ("80 green", ["inconsistent_total"])
+    assert (first["badge"], first["flags"]) == (
+        "80 green",
+        ["inconsistent_total", "short_analysis"],
+    )
     assert [each["text"] for each in failed["replies"]] == [ODD, ODD]
-    assert (found["scorings"], found["flags"]) == (3, {"inconsistent_total": 2})
+    assert (found["scorings"], found["flags"]["inconsistent_total"]) == (3, 2)
     assert found["spent_today_usd"] > 0
     assert found["max_cost_per_day_usd"] == 5
     rows = list(csv.DictReader(io.StringIO(program("judge", "list", "--format", "csv").out)))

@@ -25,6 +25,7 @@ def scoring(number: int, text: str | None, day: int = 1, **columns: Any) -> dict
         "session_date": date(2026, 6, day),
         "score_id": f"score {number}",
         "agent_model": "model-a",
+        "judge_model": "judge-1",
         "status": "completed",
         "completed_at": datetime(2026, 6, day, 12, tzinfo=UTC),
         "missing_tools_analysis": text,
@@ -66,6 +67,7 @@ def test_a_tool_counts_once_per_session() -> None:
         "asked_sessions": 3,
         "mentions": 3,
         "agent_models": ["model-a", "model-b"],
+        "judge_models": ["judge-1"],
         "masques": ["Codesmith", "baseline"],
         "examples": [
             {"session_key": "s2#baseline-1", "rationale": "second"},
