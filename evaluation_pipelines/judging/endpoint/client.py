@@ -300,6 +300,7 @@ class JudgeClient:
 
     async def _send(self, body: dict[str, Any]) -> bytes:
         if self._endpoint.wire is not None:
+            self._requests_sent += 1
             return self._endpoint.wire(body)
         if self._transport is None:
             raise RuntimeError("the client is not open: use it as `async with`")

@@ -36,9 +36,8 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     assert "Decent \N{REPLACEMENT CHARACTER}[31mwork" in listed.out
     assert "I would say = 70." in listed.out
     assert "\x1b" not in listed.out
-    assert (
-        "flags: inconsistent_total 2 (left out by EVAL_JUDGE_EXCLUDE_FLAGGED: none)" in listed.out
-    )
+    flags = "flags: inconsistent_total 2, short_analysis 2 (left out by EVAL_JUDGE_EXCLUDE_FLAGGED:"
+    assert flags in listed.out
     assert listed.out.endswith(" spent or reserved today (UTC), limits: $5.00 a day\n")
     assert "judge: $0.0000" not in listed.out
 

@@ -80,6 +80,7 @@ def test_a_tool_counts_once_per_session() -> None:
     }
     assert (make["tool"], make["sessions"], make["mentions"]) == ("make", 1, 1)
     assert found.lines() == [
+        "named by judge-1",
         "2 lists of missing tools",
         "1 answers that none is missing",
         "1 answers that are no list, not counted",
@@ -104,6 +105,7 @@ def test_every_completed_scoring_of_the_period_is_counted_in_one_line() -> None:
     )
     assert sum(found.answers.values()) == 5
     assert found.lines() == [
+        "named by judge-1",
         "3 lists of missing tools",
         "1 scorings without an answer about tools",
         "1 older scorings of the same session and profile, not counted",
