@@ -3,12 +3,15 @@
 from decimal import ROUND_HALF_UP, Decimal
 
 DASH = "-"
+_LARGE = 1e15
 
 
 def number(value: float | None, decimals: int = 1) -> str:
-    """Format a number with a fixed number of decimals."""
+    """Format a number with a fixed number of decimals; from 10^15 on, only its magnitude."""
     if value is None:
         return DASH
+    if not abs(value) < _LARGE:
+        return f"{value:.0e}"  # ends of intervals from very few people may be infinite
     step = Decimal(1).scaleb(-decimals)
     shown = Decimal(repr(round(value, 9))).quantize(step, rounding=ROUND_HALF_UP)
     return f"{shown + 0:,}"

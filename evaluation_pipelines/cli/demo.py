@@ -3,12 +3,15 @@
 import os
 import shlex
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import chain
 
 import polars as pl
 import typer
 
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.build import build_tables
 from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.cli.ingest import ingest_landing
@@ -23,14 +26,20 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.publish import publish_database
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
 from evaluation_pipelines.cli.session_lines import print_sessions
-from evaluation_pipelines.cli.sessions import stored_sessions
+from evaluation_pipelines.cli.sessions import stored_badges, stored_sessions
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
+from evaluation_pipelines.demo.judge_demo import judge_demo
 from evaluation_pipelines.demo.landing import (
     other_telemetry,
     put_identities,
     put_telemetry,
     recorded_files,
 )
+from evaluation_pipelines.demo.scripted_judge import DEMO_MODEL
+from evaluation_pipelines.judging.domain.badge import badge, flags_of
+from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.people.domain.teams import sessions_by_team
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
@@ -44,6 +53,7 @@ from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _SESSIONS_PER_GROUP = 2
 _MAX_AGENTS = 8
+_MAX_TOOLS = 4
 
 
 def demo() -> None:
@@ -62,10 +72,12 @@ def demo() -> None:
             )
             print_line(f"  To see them and their errors: {_program()} status")
         build_tables(stores, None)
+        _judge(stores)
         has_reputation = _update_reputation(stores)
         publish_database(stores)
         sessions = stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS))
-        _print_newest(sessions)
+        _print_newest(stores, sessions)
+        _print_judged(stores)
         _print_teams(stores)
         _print_masques(stores.lake)
         _print_best(sessions)
@@ -74,6 +86,18 @@ def demo() -> None:
             print_leaderboard(settings, _MAX_AGENTS)
         _print_comparison(stores)
         _print_next_steps(stores)
+
+
+def _judge(stores: Stores) -> None:
+    """Let the script judge, and build the dates again that have new scores."""
+    with progress_bar() as progress:
+        report = judge_demo(stores, progress)
+    print_line(f"judge: {report.summary()}")
+    print_line(f"  The judge is {DEMO_MODEL}, a script in place of a model: nothing was sent.")
+    publish_scores(stores, unpublished_dates(stores))
+    build = Build(stores)
+    with progress_bar() as progress:
+        build.run(build.pending_dates(), progress)
 
 
 def _update_reputation(stores: Stores) -> bool:
@@ -100,18 +124,37 @@ def _refuse_other_telemetry(settings: Settings) -> None:
         raise typer.Exit(1)
 
 
-def _print_newest(sessions: list[SessionRow]) -> None:
+def _print_newest(stores: Stores, sessions: list[SessionRow]) -> None:
     """Print sessions of every agent program and organization, for variety."""
     groups: dict[tuple[str, str], list[SessionRow]] = {}
     for row in sessions:
         groups.setdefault((row["source_cli"], row["organization_id"]), []).append(row)
     newest = [groups[name][-_SESSIONS_PER_GROUP:] for name in sorted(groups)]
     shown = list(chain.from_iterable(newest))
-    print_sessions(
-        shown, title="\nThe newest sessions of each agent program, recorded or generated"
-    )
+    badges = stored_badges(stores.settings, None, shown)
+    title = "\nThe newest sessions of each agent program, recorded or generated"
+    print_sessions(shown, badges, title)
     others = pluralize(len(sessions) - len(shown), "other")
     print_line(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
+
+
+def _print_judged(stores: Stores) -> None:
+    """Print what the judge said of the sessions: bands, failures, tools that were missing."""
+    scorings = ScoreStore(stores.ledger).listed()
+    states = Counter(badge(each).text.rpartition(" ")[2] for each in scorings)
+    bands = ", ".join(f"{states[name]} {name}" for name in ("green", "yellow", "red"))
+    flagged = sum(bool(flags_of(each)) for each in scorings)
+    print_line(
+        f"\nJudged by {DEMO_MODEL}, 0 to 100: {bands}, {states['Failed']} failed, "
+        f"{flagged} flagged: {_program()} judge list"
+    )
+    named = most_named(missing_tools(stores, last_period(datetime.now(UTC))).tools)
+    rows = [
+        (row["tool"], row["sessions"], row["asked_sessions"], row["organization_id"])
+        for row in named.head(_MAX_TOOLS).iter_rows(named=True)
+    ]
+    columns = ("tool", "sessions #", "of #", "organization")
+    print_table(f"\nTools that {DEMO_MODEL} found missing", columns, rows, essential=3)
 
 
 def _print_teams(stores: Stores) -> None:
@@ -183,6 +226,7 @@ def _print_next_steps(stores: Stores) -> None:
         ("report", f"{settings.reports_dir}/model_comparison.html  (and .md)"),
         ("database", f"{settings.analytics_path}  (see docs/analysts.md for queries)"),
         ("ledger", ledger_url),
+        ("judge", f"{program} judge list, {program} judge missing-tools  (docs/judging.md)"),
         ("scorecards", f"{program} scorecards query --agent Codesmith  (docs/scorecards.md)"),
         ("state", f"{program} status"),
         ("agents", f"{program} reputation show Codesmith --organization orchard"),

@@ -57,6 +57,8 @@ MODEL_COMPARISON = Table(
         ("avg_score", pl.Float64, "mean of people's mean scores without overrides, 0-100"),
         ("avg_score_low", pl.Float64, _LOW),
         ("avg_score_high", pl.Float64, _HIGH),
+        ("judge_models", pl.String, "models that judged them, with commas; null without a judge"),
+        ("flagged_runs", pl.Int64, "sessions whose judgment has a flag"),
         ("score_sd", pl.Float64, "standard deviation of the scores"),
         ("pass_rate", pl.Float64, "share of the runs with a score of 50 or more"),
         ("pass_rate_low", pl.Float64, _LOW),

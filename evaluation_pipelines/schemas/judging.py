@@ -82,6 +82,7 @@ MISSING_TOOLS = Table(
         ("asked_sessions", pl.Int64, "session windows with an answer that could be read, any tool"),
         ("mentions", pl.Int64, "how often it is named in these answers"),
         ("agent_models", pl.List(pl.String), "models of the agents that lacked it, sorted"),
+        ("judge_models", pl.List(pl.String), "models that named it, sorted"),
         ("masques", pl.List(pl.String), "personas that lacked it, sorted; baseline for none"),
         ("examples", TOOL_EXAMPLES, "up to 3 sessions, the newest first, with the rationale cut"),
         ("first_date", pl.Date, "session date on which it was first missed in the period"),

@@ -1,7 +1,9 @@
 """``demo``: all steps with their results, and never with other telemetry."""
 
+import json
 import re
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -38,6 +40,8 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     is_genuine = (pl.col("source_cli") == "claude_code") & (pl.col("organization_id") == "default")
     assert pl.read_parquet(table).filter(is_genuine).height == 269
 
+    shows_the_scripted_judge(program, first.out)
+
     # Agents by their score: one whose window is full, and some that are not calibrated yet.
     board = first.out.partition("\nAgents, 0 to 1000 by their last 500 evaluations\n")[2]
     assert re.search(r"^release-gate +orchard +\d{3} .* mature *$", board, re.MULTILINE)
@@ -49,6 +53,47 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     newest = first.out.partition(sessions)[2].partition("─\n")[2].partition(" others: ")[0]
     agents = re.findall(r" (claude_code|codex|gemini_cli|qwen_code) ", newest)
     assert agents == ["claude_code"] * 6 + ["codex"] * 2 + ["gemini_cli"] * 2 + ["qwen_code"] * 2
+
+
+def shows_the_scripted_judge(program: Program, printed: str) -> None:
+    """Check that whatever shows a score by the demo's judge names it."""
+    assert re.search(r"^judge: 37\d of 37\d sessions scored .* \$0\.0000$", printed, re.MULTILINE)
+    assert "The judge is demo-script, a script in place of a model: nothing was sent." in printed
+    assert re.search(
+        r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",
+        printed,
+        re.MULTILINE,
+    )
+    listed = json.loads(program("judge", "list", "--limit", "9999", "--format", "json").out)
+    judged = {each["session_key"] for each in listed["items"] if each["total_score"] is not None}
+    assert {each["judge_model"] for each in listed["items"]} == {"demo-script"}
+    assert listed["spent_today_usd"] == 0
+    key = min(judged)
+    commands = (
+        ("judge", "list"),
+        ("judge", "show", key),
+        ("judge", "missing-tools"),
+        ("sessions",),
+        ("sessions", "--format", "csv"),
+        ("scorecards", "query", "--agent", "Codesmith"),
+        ("scorecards", "query", "--agent", "Codesmith", "--format", "csv"),
+        ("compare",),
+        ("compare", "--format", "csv"),
+        ("compare", "--format", "json"),
+    )
+    for command in commands:
+        assert "demo-script" in program(*command).out, command
+    for name in ("model_comparison.html", "model_comparison.md"):
+        assert "demo-script" in (program.folder / "data" / "reports" / name).read_text("utf-8")
+    with duckdb.connect(str(program.folder / "data/analytics.duckdb"), read_only=True) as analysts:
+        unlabeled = """
+            select count(*) from session_evaluations
+            where (judge_total is not null and judge_total_model is distinct from 'demo-script')
+               or (profile_id = 'code-hybrid' and automatic_source = 'scorecard'
+                   and judge_model is distinct from 'demo-script')
+        """
+        assert analysts.sql(unlabeled).fetchall() == [(0,)]
+        assert analysts.sql("select count(*) > 0 from missing_tools").fetchall() == [(True,)]
 
 
 def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:

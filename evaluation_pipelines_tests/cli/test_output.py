@@ -16,6 +16,8 @@ from evaluation_pipelines.cli.output import (
     one_line,
     print_table,
     sanitize,
+    short_key,
+    shortened_to,
     write_output,
 )
 from evaluation_pipelines_tests.otlp_builders import claude, line
@@ -256,3 +258,23 @@ def test_csv_has_no_characters_that_a_terminal_obeys() -> None:
     text = csv_text(pl.DataFrame({"agent": [MALICIOUS, "=1+1", "plain"], "n": [1, -2, 3]}))
     assert_safe(text)
     assert text.splitlines()[2:] == ["'=1+1,-2", "plain,3"]
+
+
+def test_a_short_key_keeps_the_window_and_the_beginning_of_the_session_id() -> None:
+    whole = "f9ee754e-daba-49b9-a757-59c5984dedbd#scout-2"
+    assert short_key(whole) == "f9ee754e…#scout-2"
+    assert short_key("s1#baseline-1") == "s1#baseline-1"
+    assert short_key("no window") == "no window"
+
+
+def test_cells_are_cut_only_where_the_essential_columns_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda _self: True))
+    rows, shortened = [("a" * 20, "b" * 20)], {"one": shortened_to(5)}
+    monkeypatch.setenv("COLUMNS", "30")
+    print_table("Title", ("one", "two"), rows, 1, shortened)
+    assert f"{'a' * 20}\n(a wider window also shows: two)\n" in capsys.readouterr().out
+    print_table("Title", ("one", "two"), rows, 2, shortened)
+    cut = capsys.readouterr().out
+    assert f"aaaa…   {'b' * 20}\n(a wider window shows in full: one)\n" in cut

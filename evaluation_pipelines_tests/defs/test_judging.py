@@ -1,12 +1,18 @@
 """Judging in Dagster: the asset, the sensor, and one session on demand."""
 
+import logging
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
+from unittest.mock import Mock
 
 import dagster as dg
 import pytest
 
+from evaluation_pipelines.defs.judging.event_log import EventLog
 from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
@@ -55,6 +61,11 @@ def metadata(location: CodeLocation, number: int = 0) -> dict[str, object]:
     return {name: each.value for name, each in record.asset_materialization.metadata.items()}
 
 
+def messages(location: CodeLocation, run_id: str) -> list[str]:
+    """Return the lines of a run's log."""
+    return [each.user_message for each in location.instance.all_logs(run_id)]
+
+
 def scores(location: CodeLocation) -> list[Score]:
     """Return all scorings."""
     found = ScoreStore(location.workplace.ledger)
@@ -76,8 +87,9 @@ def execute_request(location: CodeLocation, request: dg.RunRequest) -> dg.Execut
 
 
 def test_a_backfill_judges_what_is_due_and_shows_it(
-    location: CodeLocation, judge: JudgeEndpoint
+    location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")  # the script answers in order
     fill(location.workplace, old_session("a", 0), old_session("b", 0), old_session("c", 2))
     judge.script_turn("score", says(score_reply(64)), says(score_reply(70)), says(score_reply(40)))
 
@@ -95,6 +107,50 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert "missed" in str(shown["failure_tags"])
     assert str(shown["this_run"]).startswith("3 of 3 sessions scored (mean total 58.0), 6 calls")
     assert {each.score_triggered_by for each in scores(location)} == {result.run_id}
+    assert shown["judge_models"] == "judge-1"
+    # 64 is the sum of the criteria; 70 differs by more than 5.
+    assert "inconsistent_total" in str(shown["flags"])
+    logged = messages(location, result.run_id)
+    (progress,) = [each for each in logged if each.startswith("judging sessions: 3 of 3 (")]
+    assert re.fullmatch(r"judging sessions: 3 of 3 \(\S+/s\), \$0\.\d{4} spent", progress)
+    events = [each for each in logged if each.startswith("scoring.")]
+    assert events.count("scoring.completed c#baseline-1: 40 of 100") == 1
+    assert len(events) == 3 * 4
+
+
+class _Lines:
+    """A log that keeps its lines by level."""
+
+    def __init__(self) -> None:
+        self.infos: list[str] = []
+        self.debugs: list[str] = []
+
+    def info(self, form: str, *values: object) -> None:
+        self.infos.append(form % values)
+
+    def debug(self, form: str, *values: object) -> None:
+        self.debugs.append(form % values)
+
+
+def test_events_of_scorings_do_not_flood_the_log_and_failures_come_first() -> None:
+    done, failed = "scoring.completed", "scoring.failed"
+    events = [
+        ScoringEvent(n, done if n % 10 else failed, "", "", f"s{n}", 0, None, None, None)
+        for n in range(1, 101)
+    ]
+    lines, store = _Lines(), Mock()
+    store.newest_events.return_value = []
+    store.events_after.side_effect = [events, []]
+    log = EventLog(cast("logging.Logger", lines), store)
+    log()
+    log()
+
+    assert lines.infos == [f"scoring.failed s{n}" for n in range(10, 101, 10)]
+    assert lines.debugs == [
+        *(f"scoring.completed s{n}" for n in (*range(1, 10), 11)),
+        "80 more events of scorings: evaluation-pipelines judge events",
+    ]
+    assert [each.args for each in store.events_after.call_args_list] == [(0,), (100,)]
 
 
 def test_a_repeated_backfill_judges_again_only_with_force(

@@ -14,8 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
+from evaluation_pipelines.demo.judge_demo import judge_demo
 from evaluation_pipelines.demo.landing import SAMPLES, put_telemetry
+from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reputation.external_signals import load_external_signals
@@ -76,6 +79,10 @@ def _made() -> tempfile.TemporaryDirectory[str]:
         Ingest(stores, lambda: _MORNING).run()
         job = Build(stores, clock=lambda: _MORNING)
         job.run(job.pending_dates())
+        judge_demo(stores, clock=lambda: _MORNING)
+        publish_scores(stores, unpublished_dates(stores), clock=lambda: _MORNING)
+        job.run(job.pending_dates())
+        write_missing_tools(stores, last_period(_MORNING))
         write_masque_lift(stores, _MORNING)
         _write_reputation(stores)
     return folder

@@ -113,18 +113,11 @@ def list_events(
         rows = [
             (
                 *(time_of(each.timestamp_us), each.type, each.session_key),
-                *(event_detail(each), each.event_id),
+                *(each.detail, each.event_id),
             )
             for each in events
         ]
         print_table("Events of scorings", _EVENT_COLUMNS, rows, 4, {"session key": short_key})
-
-
-def event_detail(event: ScoringEvent) -> str | None:
-    """Return the phase, the total or the error of an event."""
-    if event.total_score is not None:
-        return f"{event.total_score} of 100"
-    return event.phase or event.error_message
 
 
 _EVENT_SCHEMA = pl.Schema(

@@ -64,10 +64,10 @@ app = typer.Typer(
 
 _SESSION_COLUMNS = ("started (UTC)", "label", "model", "agent", "organization")
 _CARD_COLUMNS = (
-    *("session key", "score #", "from", "profile", "automatic #", "best"),
+    *("session key", "score #", "from", "profile", "automatic #", "best", "judge"),
     *_SESSION_COLUMNS,
 )
-_UNSCORED_COLUMNS = ("session key", "score #", "from", "best match", *_SESSION_COLUMNS)
+_UNSCORED_COLUMNS = ("session key", "score #", "from", "best match", "judge", *_SESSION_COLUMNS)
 _MAX_REASONS = 5
 
 
@@ -204,6 +204,7 @@ def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:
         f"{row['profile_id']} v{row['profile_version']}",
         one_decimal(row["automatic"]),
         "yes" if row["is_best_match"] else "no",
+        _judge(row),
         *_session_cells(row),
     )
 
@@ -214,8 +215,15 @@ def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
         *(row["session_key"], one_decimal(row["score"])),
         row["annotator"] or row["effective_source"],
         None if profile is None else f"{profile} v{row['profile_version']}",
+        _judge(row),
         *_session_cells(row),
     )
+
+
+def _judge(row: Mapping[str, Any]) -> str | None:
+    """Return the model that judged, with the flags of its judgment."""
+    flags = row["judge_flags"]
+    return f"{row['judge_model']} ({flags})" if flags else row["judge_model"]
 
 
 def _session_cells(row: Mapping[str, Any]) -> tuple[object, ...]:

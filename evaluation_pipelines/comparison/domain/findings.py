@@ -99,7 +99,12 @@ class Finding:
     def scored_by(self) -> str:
         """Source of the scores."""
         _, profile, version, source = self.group
-        return scored_by(profile, version, source)
+        by = scored_by(profile, version, source)
+        judges = {each for row in self.models for each in (row["judge_models"] or "").split(", ")}
+        if not (names := ", ".join(sorted(judges - {""}))):
+            return by
+        flagged = sum(row["flagged_runs"] for row in self.models)
+        return f"{by}, judge {names}" + (f", {flagged} flagged" if flagged else "")
 
 
 def scored_by(profile: object, version: object, source: object) -> str:

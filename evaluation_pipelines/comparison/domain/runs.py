@@ -44,6 +44,8 @@ RUNS = pl.Schema(
         "risk_profile_id": pl.String(),
         "disqualified": pl.Boolean(),
         "card_id": pl.String(),
+        "judge_model": pl.String(),
+        "judge_flags": pl.String(),
     }
 )
 """``score`` and its source, profile and card are those without overrides: a run that people scored

@@ -18,6 +18,7 @@ from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.judging.config import JudgeConfig
+from evaluation_pipelines.defs.judging.event_log import EventLog
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.partitions import SESSION_DATES
@@ -55,7 +56,9 @@ def judge_scores(
     nightly = is_nightly(context.run)
     days = [date.fromisoformat(key) for key in context.partition_keys]
     log, request = context.log, config.run_request(context.run.run_id)
-    report = judge(stores, request, days, config.overrides(), LoggedProgress(log))
+    events = EventLog(log, ScoreStore(stores.ledger))
+    report = judge(stores, request, days, config.overrides(), LoggedProgress(log, events))
+    events()
     report_run(context, report)
     checks = CheckResults()
     failed = publish(context, stores, days, report, checks, _HELD_FOR if nightly else None)

@@ -10,6 +10,7 @@ from evaluation_pipelines.defs.metadata import histogram_metadata
 from evaluation_pipelines.judging.domain.prompt.rubric import TOTAL_POINTS, USUAL_MEAN
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
+from evaluation_pipelines.schemas import SCORE_FLAGS
 
 _LIMITS = (0.0, float(TOTAL_POINTS))
 _MARKS = {"usual from": USUAL_MEAN[0], "to": USUAL_MEAN[1]}
@@ -62,8 +63,15 @@ def scores_metadata(scores: pl.DataFrame) -> dict[str, dg.MetadataValue]:
     }
     if totals:
         metadata["mean_total"] = dg.MetadataValue.float(sum(totals) / len(totals))
+    models = done["judge_model"].unique().sort().to_list()
+    metadata["judge_models"] = dg.MetadataValue.text(", ".join(models) or "none")
+    flags = [name for name in SCORE_FLAGS for _ in range(int(done[name].sum()))]
     tags = done["failure_tags"].explode(empty_as_null=True).drop_nulls().to_list()
-    for name, values in (("failure_tags", tags), ("failed_by_reason", _reasons(failed))):
+    for name, values in (
+        ("flags", flags),
+        ("failure_tags", tags),
+        ("failed_by_reason", _reasons(failed)),
+    ):
         if values:
             metadata[name] = _counts(Counter(values))
     return metadata

@@ -76,6 +76,12 @@ def flags_of(score: object) -> tuple[str, ...]:
     return tuple(name for name in SCORE_FLAGS if getattr(score, name))
 
 
+def flag_names() -> pl.Expr:
+    """Return the flags of a row of ``judge_scores`` with commas, as ``judge_flags``; else null."""
+    found = _flags_among(SCORE_FLAGS, ", ")
+    return pl.when(found != "").then(found).alias("judge_flags")
+
+
 def without_flagged(scores: pl.DataFrame, left_out: Collection[str]) -> pl.DataFrame:
     """Return rows of ``judge_scores`` in which flagged scores do not count.
 
@@ -89,11 +95,7 @@ def without_flagged(scores: pl.DataFrame, left_out: Collection[str]) -> pl.DataF
     """
     if not left_out:
         return scores
-    found = pl.concat_str(
-        [pl.when(pl.col(name)).then(pl.lit(name)) for name in SCORE_FLAGS if name in left_out],
-        separator=" and ",
-        ignore_nulls=True,
-    )
+    found = _flags_among(left_out, " and ")
     is_flagged = (pl.col("status") == "completed") & (found != "")
     why = pl.format(f"{LEFT_OUT}: {{}}", found)
     return scores.with_columns(
@@ -101,3 +103,9 @@ def without_flagged(scores: pl.DataFrame, left_out: Collection[str]) -> pl.DataF
         total_score=pl.when(~is_flagged).then("total_score"),
         error_message=pl.when(is_flagged).then(why).otherwise("error_message"),
     )
+
+
+def _flags_among(names: Collection[str], separator: str) -> pl.Expr:
+    """Return those of some flags that a row has; empty for none."""
+    found = [pl.when(pl.col(name)).then(pl.lit(name)) for name in SCORE_FLAGS if name in names]
+    return pl.concat_str(found, separator=separator, ignore_nulls=True)

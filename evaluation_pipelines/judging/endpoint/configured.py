@@ -5,7 +5,7 @@ from datetime import datetime
 from evaluation_pipelines.judging.domain.budget.pricing import Price, Pricing
 from evaluation_pipelines.judging.domain.budget.pricing import Usage as JudgeUsage
 from evaluation_pipelines.judging.domain.budget.run_budget import BudgetLimits
-from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
+from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient, Wire
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.telemetry.prices import PriceTable
 
@@ -18,13 +18,16 @@ def judge_pricing(settings: Settings, model: str, now: datetime) -> Pricing:
     return ListPrice(model, int(now.timestamp() * 1_000_000))
 
 
-def judge_client(settings: Settings, now: datetime, model: str | None = None) -> JudgeClient | None:
+def judge_client(
+    settings: Settings, now: datetime, model: str | None = None, wire: Wire | None = None
+) -> JudgeClient | None:
     """Return a client of the judge.
 
     Args:
         settings: The settings.
         now: The time that selects the list price.
         model: The model to ask; ``None`` is the configured one.
+        wire: Answers all requests in place of the network, if given.
 
     Returns:
         The client, not yet open; ``None`` if no judge is configured. ``settings.why_no_judge`` says
@@ -34,7 +37,7 @@ def judge_client(settings: Settings, now: datetime, model: str | None = None) ->
     if found is None:
         return None
     key = None if found.api_key is None else found.api_key.get_secret_value()
-    endpoint = Endpoint(found.base_url, model or found.model, key)
+    endpoint = Endpoint(found.base_url, model or found.model, key, wire)
     pricing = judge_pricing(settings, endpoint.model, now)
     return JudgeClient(endpoint, call_limits(settings), pricing)
 

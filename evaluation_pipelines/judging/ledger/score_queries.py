@@ -40,6 +40,13 @@ class ScoringEvent:
     total_score: int | None
     error_message: str | None
 
+    @property
+    def detail(self) -> str | None:
+        """The phase, the total or the error."""
+        if self.total_score is not None:
+            return f"{self.total_score} of 100"
+        return self.phase or self.error_message
+
 
 @dataclass(frozen=True, slots=True)
 class WindowScorings:

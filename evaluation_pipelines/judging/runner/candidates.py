@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -23,12 +24,16 @@ from evaluation_pipelines.storage.stores import Stores
 
 @dataclass(frozen=True, slots=True)
 class RunStores:
-    """Where a run reads sessions and writes scorings, and the lease that it holds on them."""
+    """Where a run reads sessions and writes scorings, and the lease that it holds on them.
+
+    ``wire`` answers all requests in place of the endpoint, if given.
+    """
 
     stores: Stores
     scores: ScoreStore
     lease: Lease
     clock: Callable[[], datetime]
+    wire: Wire | None = None
 
 
 def judge_candidates(
@@ -49,7 +54,7 @@ def judge_candidates(
     stores, lease = run.stores, run.lease
     ledger = LedgerWriter(run.scores)
     gate = BudgetGate(budget)
-    context = RunContext(ledger, gate, stores.lake, stores.settings, lease, run.clock)
+    context = RunContext(ledger, gate, stores.lake, stores.settings, lease, run.clock, run.wire)
     try:
         with terminated_as_interrupted():
             asyncio.run(Runner(context, report, triggered_by, progress).judge(candidates))

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
 from evaluation_pipelines.judging.find_due import DueSessions, find_due
 from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, ScoreLeaseLostError
@@ -54,13 +55,17 @@ class RunRequest:
 
 @dataclass(slots=True)
 class JudgeRun:
-    """One judge run; create a new object for each run. Tests replace ``clock``."""
+    """One judge run; create a new object for each run.
+
+    Tests replace ``clock``. ``wire`` answers all requests in place of the endpoint, if given.
+    """
 
     stores: Stores
     plans: Plans
     request: RunRequest
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     progress: Progress = field(default_factory=Silent)
+    wire: Wire | None = None
     _report: JudgeReport = field(default_factory=JudgeReport)
 
     def run(self, days: Sequence[date]) -> JudgeReport:
@@ -94,7 +99,7 @@ class JudgeRun:
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:
         budget = Budget(self._limits())
         by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger)
-        run_stores = RunStores(self.stores, scores, lease, self.clock)
+        run_stores = RunStores(self.stores, scores, lease, self.clock, self.wire)
         judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
         self._report.booked_usd = budget.spent_usd
 

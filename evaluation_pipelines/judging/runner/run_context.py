@@ -18,7 +18,7 @@ from evaluation_pipelines.judging.domain.budget.run_budget import (
     Limit,
     Reservation,
 )
-from evaluation_pipelines.judging.endpoint.client import JudgeClient
+from evaluation_pipelines.judging.endpoint.client import JudgeClient, Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_client, judge_pricing
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
@@ -159,6 +159,7 @@ class RunContext:
     settings: Settings
     lease: Lease
     clock: Callable[[], datetime]
+    wire: Wire | None = None
     call_semaphore: PrioritySemaphore = field(init=False)
     _library_import: asyncio.Task[object] = field(init=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict)
@@ -171,7 +172,8 @@ class RunContext:
     async def __aenter__(self) -> Self:
         await self._open.__aenter__()
         # The import takes a second, in which the first sessions can be read.
-        self._library_import = asyncio.create_task(asyncio.to_thread(import_module, "openai"))
+        library = "openai" if self.wire is None else "json"
+        self._library_import = asyncio.create_task(asyncio.to_thread(import_module, library))
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -191,7 +193,7 @@ class RunContext:
             # tenth of the time of a run.
             gc.freeze()
         if model not in self._clients:
-            client = judge_client(self.settings, self.clock(), model)
+            client = judge_client(self.settings, self.clock(), model, self.wire)
             if client is None:
                 raise RuntimeError(f"{self.settings.why_no_judge}")
             self._clients[model] = client

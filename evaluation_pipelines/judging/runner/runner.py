@@ -293,8 +293,8 @@ class Runner:
             await context.ledger.run(context.ledger.store.renew, context.lease, context.clock())
 
     def _advance(self) -> None:
-        self.progress.advance(1)
         self.progress.tell(f"${self.report.cost_usd:.4f} spent")
+        self.progress.advance(1)
 
 
 def _is_held(started: object) -> bool:

@@ -1,5 +1,7 @@
 """The effective score of a session, and the precedence of its sources."""
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import GREEN_FROM, YELLOW_FROM
@@ -67,7 +69,7 @@ def evaluate(
         frame.with_columns(
             card_id=pl.when(~_is_excluded()).then("card_id"), automatic_source=_automatic_source()
         )
-        .with_columns(automatic_100=_automatic_score())
+        .with_columns(*_judge_columns(), automatic_100=_automatic_score())
         .with_columns(
             effective_source=_effective(pl.lit("override"), "automatic_source"),
             effective_100=_effective(pl.col("override_100"), "automatic_100"),
@@ -159,6 +161,8 @@ def _best_cards(cards: pl.DataFrame) -> pl.DataFrame:
         "card_id",
         "disqualified",
         card_confidence="confidence",
+        card_judge_model="judge_model",
+        card_judge_flags="judge_flags",
         scorecard_100=to_100("overall_score"),
     )
 
@@ -206,6 +210,14 @@ def _automatic_score() -> pl.Expr:
         .when(source == "status")
         .then(0.0)
     )
+
+
+def _judge_columns() -> Iterator[pl.Expr]:
+    """Yield the judge behind the automatic score, from the card or the total that it comes from."""
+    source = pl.col("automatic_source")
+    for name in ("model", "flags"):
+        of_card = pl.when(source == "scorecard").then(f"card_judge_{name}")
+        yield of_card.when(source == "judge").then(f"judge_total_{name}").alias(f"judge_{name}")
 
 
 def _effective(by_person: pl.Expr, automatic: str) -> pl.Expr:

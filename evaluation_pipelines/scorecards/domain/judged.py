@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.judging.domain.badge import flag_names
 from evaluation_pipelines.judging.domain.score import OPEN
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.schemas import CONTENT_KEY, UTC_TIME
+from evaluation_pipelines.schemas import CONTENT_KEY, SCORE_FLAGS, UTC_TIME
 from evaluation_pipelines.scorecards.domain.heuristics import score_column
 
 JUDGE_RESULTS = pl.Schema(
@@ -26,6 +27,8 @@ JUDGE_RESULTS = pl.Schema(
         "score_analysis": pl.String(),
         "error_message": pl.String(),
         "completed_at": UTC_TIME,
+        "judge_model": pl.String(),
+        **dict.fromkeys(SCORE_FLAGS, pl.Boolean()),
     }
 )
 """Columns of ``judge_scores`` that are read: one row per scoring, JSON as text, totals 0-100.
@@ -48,12 +51,21 @@ def completed(results: pl.DataFrame) -> pl.DataFrame:
 
 
 def newest_totals(results: pl.DataFrame) -> pl.DataFrame:
-    """Return the judge's newest total of each content: CONTENT_KEY, ``judge_total`` (0-100)."""
+    """Return the judge's newest total of each content.
+
+    Returns:
+        CONTENT_KEY, ``judge_total`` (0-100), ``judge_total_model`` and ``judge_total_flags``.
+    """
     return (
         completed(results)
         .sort([*CONTENT_KEY, "completed_at", "judge_profile_id", "judge_profile_version"])
         .unique(CONTENT_KEY, keep="last", maintain_order=True)
-        .select(*CONTENT_KEY, judge_total="total_score")
+        .select(
+            *CONTENT_KEY,
+            judge_total="total_score",
+            judge_total_model="judge_model",
+            judge_total_flags=flag_names(),
+        )
     )
 
 
@@ -68,7 +80,7 @@ def judged_scores(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         CONTENT_KEY, the :func:`score_column` of each judged criterion (0 to 1),
-        ``judge_confidence`` and ``analysis``.
+        ``judge_confidence``, ``analysis``, ``judge_model`` and ``judge_flags``.
     """
     scores = completed(results).filter(
         pl.col("judge_profile_id") == profile.id,
@@ -81,6 +93,8 @@ def judged_scores(profile: JudgeProfile, results: pl.DataFrame) -> pl.DataFrame:
         *CONTENT_KEY,
         *(_shares(name, max_points, given) for name, max_points in points.items()),
         pl.Series("judge_confidence", confidences, pl.Float64),
+        "judge_model",
+        flag_names(),
         analysis="score_analysis",
     )
 

@@ -3,13 +3,12 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import evaluation_pipelines
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, prose_score, says, score_reply
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
@@ -18,21 +17,6 @@ from evaluation_pipelines_tests.program import Program
 RUBRICS = Path(evaluation_pipelines.__file__).parent / "judging" / "rubrics"
 LONG_AGO_S = -480 * DAY_S
 KEY = "s1#baseline-1"
-
-
-@pytest.fixture
-def judge(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
-    """A judge endpoint and three sessions."""
-    lines = [session_with_texts(f"s{n}", LONG_AGO_S + 60 * n) for n in range(1, 4)]
-    program.land("logs.jsonl", b"".join(lines))
-    program("ingest")
-    program("build")
-    with open_judge_endpoint() as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
-        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
-        yield endpoint
 
 
 def test_a_request_is_left_to_the_next_run(program: Program, judge: JudgeEndpoint) -> None:

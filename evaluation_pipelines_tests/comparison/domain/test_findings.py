@@ -98,12 +98,14 @@ def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
     }
     rows = [
         *sample("a", scores(80, 31), 0, **judged),
-        *sample("b", scores(80, 31), 100, **judged),
+        *sample("b", scores(80, 29), 100, **judged),
+        *sample("b", scores(80, 2), 150, **judged, judge_model="m", judge_flags="truncated"),
         *sample("a", scores(80, 40), 200),
         *sample("c", scores(80, 29), 300),
     ]
     first, second = findings(compared(rows))
-    assert (first.scored_by, first.is_main) == ("scorecards, profile p version 1", True)
+    by = "scorecards, profile p version 1, judge m, 2 flagged"
+    assert (first.scored_by, first.is_main) == (by, True)
     assert (second.scored_by, second.is_main) == ("composites of session performance", False)
 
 
@@ -111,6 +113,8 @@ def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
     ("shown", "expected"),
     [
         (formatting.points(84.25), "84.3"),  # half up
+        (formatting.times(2.5e40), "2e+40 x"),
+        (formatting.times(float("inf")), "inf x"),
         (formatting.points(None), "-"),
         (formatting.points(-0.04), "0.0"),
         (formatting.signed(2.0), "+2.0"),

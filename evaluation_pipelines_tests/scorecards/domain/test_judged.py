@@ -41,13 +41,14 @@ def test_confidence_follows_the_spread_of_three_samples_or_more(
 
 
 def test_points_become_shares_of_the_maximum() -> None:
-    scores = judged_scores(judged_profile(), results(result(sample_totals=[50, 60, 70])))
+    given = result(sample_totals=[50, 60, 70], judge_model="judge-1", truncated=True)
+    scores = judged_scores(judged_profile(), results(given))
 
     # Of 25 each: 25, 20, 15 and 10.
     assert scores.drop("judge_confidence").row(0) == (
         *("default", "s1#baseline-1", "0"),
         *(1.0, 0.8, 0.6, 0.4),
-        "Too hasty.",
+        *("judge-1", "truncated", "Too hasty."),
     )
     assert scores["judge_confidence"].item() == pytest.approx(0.8, abs=1e-6)
 
@@ -95,10 +96,11 @@ def test_of_several_scores_the_newest_counts() -> None:
 def test_the_newest_total_of_any_profile_counts() -> None:
     scorings = results(
         result(total_score=90.0, judge_profile_id="a"),
-        result(total_score=20.0, judge_profile_id="b", completed_at=LATER),
+        result(total_score=20.0, judge_profile_id="b", completed_at=LATER, judge_model="judge-1"),
     )
 
-    assert newest_totals(scorings).row(0) == ("default", "s1#baseline-1", "0", 20.0)
+    key = ("default", "s1#baseline-1", "0")
+    assert newest_totals(scorings).row(0) == (*key, 20.0, "judge-1", None)
 
 
 def test_a_scoring_without_a_score_says_why() -> None:

@@ -29,6 +29,7 @@ SCORE_COLUMNS = (
     "session_date",
     "score_id",
     "agent_model",
+    "judge_model",
     "status",
     "completed_at",
     "missing_tools_analysis",
@@ -42,6 +43,7 @@ _MENTIONS = pl.Schema(
         "session_key": pl.String(),
         "session_date": pl.Date(),
         "agent_model": pl.String(),
+        "judge_model": pl.String(),
         "masque": pl.String(),
         "tool": pl.String(),
         "rationale": pl.String(),
@@ -79,8 +81,10 @@ class MissingToolCounts:
     nameless_items: int
 
     def lines(self) -> list[str]:
-        """Return the counts that are not 0, one line each."""
-        lines = [f"{number} {outcome}" for outcome, number in self.answers.items() if number]
+        """Return the models that named tools, and the counts that are not 0, one line each."""
+        judges = self.tools["judge_models"].explode(empty_as_null=True).drop_nulls().unique().sort()
+        lines = [] if judges.is_empty() else [f"named by {', '.join(judges)}"]
+        lines += [f"{number} {outcome}" for outcome, number in self.answers.items() if number]
         lines += [f"{number} unparsed: {why}" for why, number in sorted(self.unparsed.items())]
         if self.nameless_items:
             lines.append(f"{self.nameless_items} items of lists name no tool and are not counted")
@@ -144,6 +148,7 @@ def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period)
             sessions=_windows(),
             mentions=pl.len(),
             agent_models=pl.col("agent_model").drop_nulls().unique().sort(),
+            judge_models=pl.col("judge_model").drop_nulls().unique().sort(),
             masques=pl.col("masque").drop_nulls().unique().sort(),
             examples=pl.struct("session_key", "rationale")
             .filter(pl.col("session_key").is_first_distinct())
@@ -165,7 +170,7 @@ def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period)
 
 
 def _mentions(answered: pl.DataFrame, parsed: list[ParsedAnswer]) -> Iterator[tuple[Any, ...]]:
-    columns = ("organization_id", "session_key", "session_date", "agent_model", "masque")
+    columns = [each for each in _MENTIONS if each not in {"tool", "rationale"}]
     for row, answer in zip(answered.select(columns).iter_rows(), parsed, strict=True):
         for each in answer.tools:
             yield (*row, each.tool, plain_line(each.rationale, MAX_RATIONALE_LENGTH))

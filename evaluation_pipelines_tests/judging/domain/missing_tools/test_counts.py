@@ -25,6 +25,7 @@ def scoring(number: int, text: str | None, day: int = 1, **columns: Any) -> dict
         "session_date": date(2026, 6, day),
         "score_id": f"score {number}",
         "agent_model": "model-a",
+        "judge_model": "judge-1",
         "status": "completed",
         "completed_at": datetime(2026, 6, day, 12, tzinfo=UTC),
         "missing_tools_analysis": text,
@@ -66,6 +67,7 @@ def test_a_tool_counts_once_per_session() -> None:
         "asked_sessions": 3,
         "mentions": 3,
         "agent_models": ["model-a", "model-b"],
+        "judge_models": ["judge-1"],
         "masques": ["Codesmith", "baseline"],
         "examples": [
             {"session_key": "s2#baseline-1", "rationale": "second"},
@@ -78,6 +80,7 @@ def test_a_tool_counts_once_per_session() -> None:
     }
     assert (make["tool"], make["sessions"], make["mentions"]) == ("make", 1, 1)
     assert found.lines() == [
+        "named by judge-1",
         "2 lists of missing tools",
         "1 answers that none is missing",
         "1 answers that are no list, not counted",
@@ -102,6 +105,7 @@ def test_every_completed_scoring_of_the_period_is_counted_in_one_line() -> None:
     )
     assert sum(found.answers.values()) == 5
     assert found.lines() == [
+        "named by judge-1",
         "3 lists of missing tools",
         "1 scorings without an answer about tools",
         "1 older scorings of the same session and profile, not counted",

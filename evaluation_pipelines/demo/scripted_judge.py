@@ -1,0 +1,197 @@
+"""The judge of the demo: a script that answers as a model would, from the figures of a session.
+
+It stands where the network would be, and sees no more than a model sees: the messages. Everything
+else is the usual judge run. The same session always gets the same answer.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DEMO_MODEL = "demo-script"
+"""Name of the judge model in the demo."""
+
+_CALL = re.compile(
+    r"^\| \[[\d:]+\] TOOL (?P<tool>\S+): (?P<outcome>ok|FAILED)"
+    r".*\n(?P<parameters>(?:\|   parameters:\n(?:\|     .*\n)+)?)",
+    re.MULTILINE,
+)
+_FORM_LINE = re.compile(r"^(?P<name>[a-z][a-z0-9_.]*): <points>/(?P<points>\d+)\s*$", re.MULTILINE)
+_SECOND_QUESTION = "which tools should the agent have used"
+_TESTS = re.compile(r"\b(?:pytest|vitest|jest|npm test|make test|go test|cargo test)\b")
+
+_WITHOUT_VERDICT = 7
+_WITH_ANOTHER_TOTAL = 11
+_KINDS = 89
+"""One session in 89 each gets an answer without a verdict, and a total that is not the sum."""
+
+_ANALYSIS = """\
+This judgment of a demo session comes from {model}, a script without any understanding: it counts \
+the calls that the transcript shows, and words what it counted as a judge would. A model would \
+read the task, the replies and the results, and could contradict every sentence below.
+
+The session made {calls} tool calls with a result ({used}). {failed} of them failed, and \
+{repeated} repeated an earlier call with the same parameters. {tested}, and the last call {end}.
+
+Logical flow: points are taken off for calls that failed, since each of them is a step that led \
+nowhere, and more for calls that were repeated without a change, since repeating what has failed \
+or is known already shows no plan. A direct path would have reached the same state with fewer calls.
+
+Consistency: an end right after a failed call leaves its conclusion without support, and the more \
+calls fail, the less certain any conclusion can be. Confidence beyond the evidence costs points.
+
+Tool relevance: failed calls count against the choice of tools and parameters; a path that does \
+not exist could have been looked up first, and a search that timed out could have been narrowed \
+instead of being sent again.
+
+Synthesis: a result that no test has confirmed rests on reading alone, which is circumstantial \
+evidence for code. Gaps should have been named, and this script did not look for them either."""
+"""Analysis of the usual length that does not pretend to be a model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFigures:
+    """What the script counts in a transcript.
+
+    Attributes:
+        tools: Tool -> calls with a result.
+        failed: Calls that failed.
+        repeated: Calls equal to an earlier one, parameters included.
+        ran_tests: Whether a command of the session ran tests.
+        ends_with_failure: Whether the last call failed.
+        kind: Number from 0 to 88 that only depends on the calls.
+    """
+
+    tools: Mapping[str, int]
+    failed: int
+    repeated: int
+    ran_tests: bool
+    ends_with_failure: bool
+    kind: int
+
+    @property
+    def calls(self) -> int:
+        """Calls with a result."""
+        return sum(self.tools.values())
+
+
+def count_calls(transcript: str) -> SessionFigures:
+    """Count the tool calls of a transcript as the judge is shown it."""
+    found = [
+        (each["tool"], each["outcome"], each["parameters"]) for each in _CALL.finditer(transcript)
+    ]
+    same = Counter((tool, parameters) for tool, _, parameters in found if parameters)
+    outcomes = [outcome for _, outcome, _ in found]
+    digest = hashlib.sha256(repr(found).encode()).digest()
+    return SessionFigures(
+        tools=Counter(tool for tool, _, _ in found),
+        failed=outcomes.count("FAILED"),
+        repeated=sum(number - 1 for number in same.values()),
+        ran_tests=any(_TESTS.search(parameters) for _, _, parameters in found),
+        ends_with_failure=outcomes[-1:] == ["FAILED"],
+        kind=int.from_bytes(digest[:4], "big") % _KINDS,
+    )
+
+
+def answer(messages: Sequence[Mapping[str, str]]) -> str:
+    """Return the reply to a conversation: a judgment, or the list of missing tools."""
+    asked = [each["content"] for each in messages if each["role"] != "assistant"]
+    form = next((text for text in asked if _FORM_LINE.search(text)), "")
+    session = count_calls("\n".join(asked))
+    if _SECOND_QUESTION in asked[-1]:
+        return _missing_tools(session)
+    if session.kind == _WITHOUT_VERDICT:
+        return "Decent work on the whole; I would rather not put a number on it."
+    criteria = {each["name"]: int(each["points"]) for each in _FORM_LINE.finditer(form)}
+    return _judgment(session, criteria)
+
+
+def _judgment(session: SessionFigures, criteria: Mapping[str, int]) -> str:
+    points = {name: round(most * _share(name, session)) for name, most in criteria.items()}
+    total = sum(points.values())
+    if session.kind == _WITH_ANOTHER_TOTAL:
+        total = max(total - 15, 0)
+    lines = [f"{name}: {points[name]}/{most}" for name, most in criteria.items()]
+    tags = ", ".join(_tags(session)) or "none"
+    return "\n".join([_analysis(session), "", *lines, f"failure tags: {tags}", str(total)])
+
+
+def _share(criterion: str, session: SessionFigures) -> float:
+    """Return the share of the points of a criterion, 0.1 to 0.95."""
+    calls = max(session.calls, 1)
+    failed, repeated = session.failed / calls, session.repeated / calls
+    untested = 0.0 if session.ran_tests else 0.06
+    share = {
+        "logical_flow": 0.8 - 0.6 * failed - 1.0 * repeated,
+        "consistency": 0.78 - 0.7 * failed - 0.2 * session.ends_with_failure,
+        "tool_relevance": 0.82 - 0.9 * failed - 0.4 * repeated,
+        "synthesis_quality": 0.74 - 0.5 * failed - untested - 0.15 * session.ends_with_failure,
+    }.get(criterion, 0.75 - 0.7 * failed)
+    return min(max(share, 0.1), 0.95)
+
+
+def _tags(session: SessionFigures) -> list[str]:
+    tags = {
+        "premature_conclusion": session.ends_with_failure,
+        "missed_available_tool": bool(_lacking(session)),
+        "unsupported_confidence": session.failed * 4 > session.calls,
+        "incomplete_evidence": not session.ran_tests and session.calls > 8,
+    }
+    return [name for name, applies in tags.items() if applies]
+
+
+def _analysis(session: SessionFigures) -> str:
+    used = ", ".join(f"{tool} {number}" for tool, number in sorted(session.tools.items()))
+    return _ANALYSIS.format(
+        model=DEMO_MODEL,
+        calls=session.calls,
+        used=used or "none",
+        failed=session.failed,
+        repeated=session.repeated,
+        tested="Tests were run" if session.ran_tests else "No command ran tests",
+        end="failed" if session.ends_with_failure else "succeeded",
+    )
+
+
+def _missing_tools(session: SessionFigures) -> str:
+    lacking = _lacking(session)
+    if not lacking:
+        return "No critical missing tools were identified."
+    items = [f"{place}. {tool}: {why}" for place, (tool, why) in enumerate(lacking.items(), 1)]
+    return "\n".join(items)
+
+
+def _lacking(session: SessionFigures) -> dict[str, str]:
+    """Return the tools that the session did without, and why they would have helped."""
+    tools = session.tools
+    edits = tools.get("Edit", 0) + tools.get("Write", 0)
+    found: dict[str, str] = {}
+    if edits and not session.ran_tests:
+        found["pytest"] = f"{edits} edits were made, and no test showed whether they work"
+    if session.failed >= 2 and not tools.get("Glob"):
+        found["Glob"] = f"{session.failed} calls failed; listing the files first avoids wrong paths"
+    if tools.get("Read", 0) >= 4 and not tools.get("Grep"):
+        found["Grep"] = f"{tools['Read']} files were read one by one instead of being searched"
+    if session.repeated >= 2:
+        found["git diff"] = (
+            f"{session.repeated} calls were repeated; a diff shows what has changed since"
+        )
+    return found
+
+
+def wire(body: Mapping[str, Any]) -> bytes:
+    """Answer a request for a chat completion."""
+    text = answer(body["messages"])
+    sent = sum(len(each["content"]) for each in body["messages"])
+    message = {"role": "assistant", "content": text}
+    completion = {
+        "object": "chat.completion",
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": sent // 4, "completion_tokens": len(text) // 4},
+    }
+    return json.dumps(completion).encode()

@@ -1,0 +1,112 @@
+"""``judge list``, ``judge events``, and what other commands show of the judge."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import prose_score, says, score_reply
+from evaluation_pipelines_tests.program import Program
+
+ODD = "Decent \x1b[31mwork\x1b[0m,\nI would say = 70."
+
+
+def test_scores_and_failures_are_listed_with_flags_words_and_spending(
+    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The criteria add up to 64: 80 does not, and is flagged.
+    judge.script_turn("score", says(score_reply(80)), says(ODD), says(score_reply(49)))
+    judge.script_turn("reminder", says(ODD))
+    monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
+    monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "5")
+    program("judge", "run")
+
+    listed = program("judge", "list")
+    assert [row[:6] for row in listed.table()[:3]] == [
+        ["s1#baseline-1", "80", "green", "judge-1", "inconsistent_total,", "short_analysis"],
+        ["s2#baseline-1", "Failed", "judge-1", "-", *listed.table()[1][4:6]],
+        ["s3#baseline-1", "49", "red", "judge-1", "inconsistent_total,", "short_analysis"],
+    ]
+    assert (
+        "1 failure, the newest with the model's last words:\n  s2#baseline-1: no ver" in listed.out
+    )
+    assert "Decent \N{REPLACEMENT CHARACTER}[31mwork" in listed.out
+    assert "I would say = 70." in listed.out
+    assert "\x1b" not in listed.out
+    flags = "flags: inconsistent_total 2, short_analysis 2 (left out by EVAL_JUDGE_EXCLUDE_FLAGGED:"
+    assert flags in listed.out
+    assert listed.out.endswith(" spent or reserved today (UTC), limits: $5.00 a day\n")
+    assert "judge: $0.0000" not in listed.out
+
+    found = json.loads(program("judge", "list", "--format", "json").out)
+    first, failed, _ = found["items"]
+    assert (first["badge"], first["flags"]) == (
+        "80 green",
+        ["inconsistent_total", "short_analysis"],
+    )
+    assert [each["text"] for each in failed["replies"]] == [ODD, ODD]
+    assert (found["scorings"], found["flags"]["inconsistent_total"]) == (3, 2)
+    assert found["spent_today_usd"] > 0
+    assert found["max_cost_per_day_usd"] == 5
+    rows = list(csv.DictReader(io.StringIO(program("judge", "list", "--format", "csv").out)))
+    assert [row["badge"] for row in rows] == ["80 green", "Failed", "49 red"]
+    assert rows[1]["last_reply"].endswith("I would say = 70.")
+
+    only = program("judge", "list", "--status", "failed", "--repository", "none")
+    assert only.out.startswith("No scoring meets these conditions.\n")
+    flagged = program("judge", "list", "--flag", "inconsistent_total", "--limit", "1")
+    assert [row[0] for row in flagged.table()[:1]] == ["s3#baseline-1"]
+    assert "1 older scoring not shown" in flagged.out
+    shown = program("judge", "show", "s2")
+    assert "Reply to score-1 (stop)\n\n    | Decent" in shown.out
+
+    states = json.loads(program("sessions", "--format", "json").out)
+    assert [(row["judge_badge"], row["judge_total"], row["judge_model"]) for row in states] == [
+        ("80 green", 80, "judge-1"),
+        ("Failed", None, "judge-1"),
+        ("49 red", 49, "judge-1"),
+    ]
+    assert "75-100 green, by judge-1 (judge list)" in program("sessions").out
+    assert " spent or reserved today (UTC), limits: $5.00 a day\n" in program("status").out
+
+
+def test_the_newest_scoring_of_a_session_is_listed_unless_all_are_asked_for(
+    program: Program, judge: JudgeEndpoint
+) -> None:
+    judge.script_turn("score", prose_score(), says(score_reply(64)))
+    judge.script_turn("reminder", prose_score())
+    program("judge", "s1", "--wait")
+    program("judge", "s1", "--wait", "--force")
+
+    assert [row[1] for row in program("judge", "list").table()[:1]] == ["64"]
+    every = program("judge", "list", "--all").table()
+    assert [row[1] for row in every[:2]] == ["Failed", "64"]
+    events = program("judge", "events").table()
+    assert [row[2] for row in events] == [
+        *("scoring.started", "scoring.progress", "scoring.failed"),
+        *("scoring.started", "scoring.progress", "scoring.progress", "scoring.completed"),
+    ]
+    assert [row[4:7] for row in events[-2:]] == [
+        ["identifying_missing_tools", events[-2][5]],
+        ["64", "of", "100"],
+    ]
+    newest = json.loads(program("judge", "events", "--limit", "1", "--format", "json").out)
+    assert [each["total_score"] for each in newest["items"]] == [64]
+    none = program("judge", "events", "--date", "2020-01-01")
+    assert none.out == "There are no events of scorings.\n"
+
+
+@pytest.mark.usefixtures("judge")
+def test_a_narrow_terminal_still_shows_program_model_and_score(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda _self: True))
+    monkeypatch.setenv("COLUMNS", "50")
+    shown = re.sub(r"\x1b\[\d*m", "", program("sessions", "--limit", "1").out)
+    heading = "session key     composite   judge        program       model"
+    assert heading in shown.splitlines()
+    assert "Not scored   claude_code" in shown
+    assert "(a wider window shows in full: session key, model)" in shown
