@@ -49,6 +49,10 @@ TOO_FEW = "too few people"
 
 MORE_DISQUALIFIED = "the model with higher scores is disqualified more"
 
+_WHOLE_SCALE = 100.0
+_LARGEST = float(np.log(1000))
+"""Ends of intervals are no further away: a few people may leave nearly everything possible."""
+
 _SMALLEST = 2
 """With fewer runs there is no variance."""
 
@@ -213,9 +217,13 @@ def _log_cost(first: pl.DataFrame, second: pl.DataFrame) -> Difference:
 def _ratio_ends(suffix: str, low: float | None, high: float | None) -> Row:
     """Return the ends of the interval of a ratio from those of its logarithm."""
     return {
-        f"cost_ratio_{name}{suffix}": None if end is None else float(np.exp(end))
+        f"cost_ratio_{name}{suffix}": None if end is None else float(np.exp(_within(end, _LARGEST)))
         for name, end in (("low", low), ("high", high))
     }
+
+
+def _within(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
 
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
@@ -237,7 +245,7 @@ def _decided(pairs: Sequence[_Compared]) -> list[Row]:
         ]
         found = corrected([_as_tested(pairs[place].row) for place in tested])
         tests |= dict(zip(tested, found, strict=True))
-    costs = holm([pair.log_cost.p for pair in pairs])
+    costs = holm([pair.log_cost.p if pair.row["reason"] is None else None for pair in pairs])
     return [
         _with_verdict(pair, tests.get(at), max(len(tests), 1)) | _corrected_ratio(pair, costs[at])
         for at, pair in enumerate(pairs)
@@ -262,7 +270,10 @@ def _as_tested(row: Row) -> Pair:
 
 def _with_verdict(pair: _Compared, test: Corrected | None, tests: int) -> Row:
     p = None if test is None else test.p
-    low, high = pair.found.ends(ALPHA if test is None else test.level)
+    low, high = (
+        None if end is None else _within(end, _WHOLE_SCALE)
+        for end in pair.found.ends(ALPHA if test is None else test.level)
+    )
     row = pair.row | {"adjusted_low_holm": low, "adjusted_high_holm": high}
     effect = _design_effect(pair.first, pair.second, pair.found)
     needed = runs_needed(pair.first.scores, pair.second.scores, effect, tests)

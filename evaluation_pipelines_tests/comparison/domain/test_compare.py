@@ -149,6 +149,29 @@ def test_a_saving_is_stated_with_an_interval_corrected_for_all_of_the_report() -
     assert cell.below.startswith(times(row["cost_ratio_low_holm"]))
 
 
+def test_an_interval_of_two_people_ends_where_nothing_is_excluded() -> None:
+    # Costs that differ a thousandfold, and one degree of freedom: e to the power of some 88.
+    rows = [
+        run(
+            number,
+            score,
+            person=f"user {number % 2}",
+            model=f"model-{name}",
+            cost_usd=cost if number % 2 else 1 / cost,
+        )
+        for start, name, cost in ((0, "a", 1000.0), (10, "b", 0.001))
+        for number, score in (
+            (start, 10.0 if start else 90.0),
+            (start + 1, 90.0 if start else 10.0),
+        )
+    ]
+    row = compared(rows).pairs.row(0, named=True)
+    assert (row["adjusted_low_holm"], row["adjusted_high_holm"]) == (-100, 100)
+    ends = row["cost_ratio_low_holm"], row["cost_ratio_high_holm"]
+    assert ends == pytest.approx((0.001, 1000))
+    assert "1,000.00 x" in " ".join(cell.below for cell in pair_cells(row))
+
+
 @pytest.mark.parametrize(
     ("known", "expected"),
     [(8, True), (7, False)],  # of ten runs
