@@ -154,8 +154,9 @@ def test_events_of_scorings_do_not_flood_the_log_and_failures_come_first() -> No
 
 
 def test_a_repeated_backfill_judges_again_only_with_force(
-    location: CodeLocation, judge: JudgeEndpoint
+    location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD")  # the other model has no price
     fill(location.workplace, old_session("a"))
     judge_range(location, 0, 0)
     before = location.workplace.lake.place(JUDGE_SCORES, day(0)).read_bytes()
@@ -297,6 +298,7 @@ def test_without_a_limit_on_cost_only_requests_are_judged_automatically(
     assert [(each.session_id, each.status) for each in scores(location)] == [("a", "completed")]
 
 
+@pytest.mark.usefixtures("location", "judge")
 def test_an_open_request_is_served_however_old_its_session(location: CodeLocation) -> None:
     fill(location.workplace, old_session("a"))
     assert location.request_count(FRESH) == 0

@@ -96,11 +96,22 @@ def test_the_reminder_asks_for_the_total_alone_if_only_that_is_missing() -> None
     assert judgment(dialog.with_reply("missing-tools", said("None."))).verdict.total == 57
 
 
+def test_after_a_message_without_the_form_the_total_alone_is_asked_for() -> None:
+    dialog = conversation().with_reply("score-1", said("logical_flow: 25\n<total>"))
+
+    assert "\n\n" not in texts(dialog)[-1]
+    dialog = dialog.with_reply("score-1-reminder", said("100"))
+    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
+    assert (verdict.total, set(verdict.criteria.values())) == (100, {None})
+    assert verdict.incomplete_criteria
+
+
 def test_the_reminder_asks_for_missing_lines_and_the_total() -> None:
     first = form(total="57 points").replace("consistency: 16/25", "")
     reminder = texts(conversation().with_reply("score-1", said(first)))[-1]
 
-    assert "\n\nconsistency: <points>/25\n<total>\n\n" in reminder
+    assert "\n\nconsistency: <points>/25\n\nBelow them, on a line of its own, write" in reminder
+    assert "<total>" not in reminder
     assert "logical_flow" not in reminder
 
 

@@ -211,10 +211,11 @@ def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -
     if not criteria:
         return f"{start}Answer with {alone}."
     lines = "\n".join(map(_criterion_line, criteria))
-    last = f"\n<total>\n\nThe last line holds {alone}." if total else ""
+    # No placeholder for the total: small models copy it.
+    last = f"\n\nBelow them, on a line of its own, write {alone}." if total else ""
     return (
         f"{start}Answer with these lines alone, your numbers in place of what stands in angle "
-        f"brackets, and nothing before or after them:\n\n{lines}{last}"
+        f"brackets, and nothing before them:\n\n{lines}{last}"
     )
 
 
