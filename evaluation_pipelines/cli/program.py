@@ -102,11 +102,12 @@ class Commands(TyperGroup):
 
 def _load(name: str) -> Any:
     module, _, attribute = _COMMANDS[name].partition(":")
-    # Nothing of what is imported is garbage.
+    # Nothing of what is imported is garbage, now or at the end.
     gc.disable()
     try:
         command = getattr(import_module(f"{__package__}.{module}"), attribute)
     finally:
+        gc.freeze()
         gc.enable()
     parent = typer.Typer(add_completion=False)
     # With a callback, Typer builds a group even for a single command.
@@ -152,6 +153,7 @@ def main() -> None:
     """Run the program; errors that users can fix are printed without a traceback."""
     escape_unencodable_output()
     os.umask(0o077)  # what commands write is private, as in ``storage/store.py``
+    gc.freeze()  # what is imported by now is never garbage
     try:
         app()
     except UserError as error:
