@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import polars as pl
 
@@ -164,8 +164,10 @@ class Lake:
         part = NewPart(table.name, session_date, path, frame.height, size_bytes, sha256)
         if BUCKET not in frame.columns or frame.is_empty():
             return part
-        first, last = frame.select(pl.col(BUCKET).min(), last=pl.col(BUCKET).max()).row(0)
-        return replace(part, first_bucket=first, last_bucket=last)
+        buckets = frame[BUCKET]
+        return replace(
+            part, first_bucket=cast(int, buckets.min()), last_bucket=cast(int, buckets.max())
+        )
 
     def read(
         self,

@@ -77,14 +77,16 @@ def write_events(lake: "Lake", events: pl.DataFrame, name: str) -> Iterator[NewP
         LakeError: a part cannot be written.
     """
     bucketed = events.with_columns(buckets_of(events["session_id"]))
+    in_order = bucketed.sort("session_date", BUCKET, maintain_order=True)
     for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED):
-        rows = landed_rows(bucketed, table)
-        for part in rows.partition_by("session_date", maintain_order=True):
-            yield lake.write_part(part, table, part.item(0, "session_date"), name)
+        rows, start = landed_rows(in_order, table), 0
+        for height, day in rows["session_date"].rle().struct.unnest().iter_rows():
+            yield lake.write_part(rows.slice(start, height), table, day, name)
+            start += height
 
 
 def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """Return the rows of AGENT_EVENTS_LANDED or EVENT_TEXTS_LANDED, sorted by bucket.
+    """Return the rows of AGENT_EVENTS_LANDED or EVENT_TEXTS_LANDED, in the order given.
 
     Args:
         events: EVENTS_WITH_TEXTS with ``session_date`` and ``bucket``.
@@ -93,7 +95,7 @@ def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
     rows = events.select(table.schema.names())
     if table is EVENT_TEXTS_LANDED:
         rows = rows.filter(pl.any_horizontal(pl.col(TEXTS).is_not_null()))
-    return rows.sort(BUCKET, maintain_order=True)
+    return rows
 
 
 def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:
