@@ -58,7 +58,8 @@ def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., Non
 def finish_all(batched: Batched) -> None:
     """Run until all batches have ended, and assert that each session has one score."""
     for _ in range(3):
-        batched.finish()
+        if not all(each.status == "completed" for each in batched.all_scores()):
+            batched.finish()
     scores = batched.all_scores()
     assert {each.status for each in scores} == {"completed"}
     assert len({each.session_key for each in scores}) == len(scores)
@@ -71,12 +72,12 @@ def finish_all(batched: Batched) -> None:
     ("owner", "name", "after", "sent"),
     [
         (ScoreStore, "create", True, 0),  # one scoring is leased, its batch is not sent
-        (BatchApi, "upload", False, 0),
+        pytest.param(BatchApi, "upload", False, 0, marks=pytest.mark.slow),
         (BatchApi, "upload", True, 0),
-        (BatchApi, "create", False, 0),
+        pytest.param(BatchApi, "create", False, 0, marks=pytest.mark.slow),
         (BatchApi, "create", True, 2),  # it exists, and the ledger does not know
-        (BatchStore, "note_submitted", False, 2),
-        (BatchStore, "note_submitted", True, 2),
+        pytest.param(BatchStore, "note_submitted", False, 2, marks=pytest.mark.slow),
+        pytest.param(BatchStore, "note_submitted", True, 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_kill_during_submission_loses_and_repeats_nothing(
@@ -101,10 +102,10 @@ def test_a_kill_during_submission_loses_and_repeats_nothing(
 @pytest.mark.parametrize(
     ("owner", "name", "after"),
     [
-        (BatchApi, "lines", False),
+        pytest.param(BatchApi, "lines", False, marks=pytest.mark.slow),
         (ScoreStore, "log_turns", True),  # one reply is stored
         (BatchApi, "delete", False),
-        (BatchApi, "delete", True),
+        pytest.param(BatchApi, "delete", True, marks=pytest.mark.slow),
     ],
 )
 def test_a_kill_during_collection_loses_and_repeats_nothing(
@@ -153,7 +154,13 @@ def test_two_runs_at_once_share_the_work(
     finish_all(batched)
 
 
-@pytest.mark.parametrize("status", ["expired", "cancelled", "completed"])
+@pytest.mark.parametrize(
+    "status",
+    [
+        "expired",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("cancelled", "completed")),
+    ],
+)
 def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
     batched: Batched, judge: JudgeEndpoint, status: str
 ) -> None:
@@ -255,8 +262,16 @@ def test_a_refused_upload_or_batch_leaves_sessions_due(
     finish_all(batched)
 
 
-@pytest.mark.parametrize("answer", [http_error(500, "oops"), lost(), http_error(429, "slow")])
-@pytest.mark.parametrize("created", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "created"),
+    [
+        (lost(), False),
+        (lost(), True),
+        pytest.param(http_error(500, "oops"), False, marks=pytest.mark.slow),
+        pytest.param(http_error(500, "oops"), True, marks=pytest.mark.slow),
+        pytest.param(http_error(429, "slow"), False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
     batched: Batched, judge: JudgeEndpoint, answer: Scripted, created: bool
 ) -> None:
@@ -276,10 +291,10 @@ def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
 @pytest.mark.parametrize(
     ("route", "answer"),
     [
-        ("retrieve", http_error(500)),
         ("retrieve", garbage()),
-        ("content", http_error(500)),
-        ("content", lost()),
+        pytest.param("retrieve", http_error(500), marks=pytest.mark.slow),
+        pytest.param("content", http_error(500), marks=pytest.mark.slow),
+        pytest.param("content", lost(), marks=pytest.mark.slow),
         ("content", half_a_body()),
         ("delete", http_error(500)),
     ],
