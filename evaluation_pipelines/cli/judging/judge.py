@@ -283,6 +283,7 @@ def _print_report(report: JudgeReport) -> None:
         ("Deferred", report.deferred),
         ("Could not be resumed", report.discarded),
         ("Failure tags", report.tags),
+        ("Flags", report.flags),
     ):
         if counts:
             rows = sorted(counts.items(), key=lambda row: -row[1])

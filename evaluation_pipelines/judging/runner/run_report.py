@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 from enum import StrEnum
 
+from evaluation_pipelines.judging.domain.badge import flags_of
 from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.schemas import SCORE_FLAGS
 
 
 class LeftOpenReason(StrEnum):
@@ -39,9 +41,7 @@ class JudgeReport:
         outdated: Sessions whose scores used another rubric, or another wording of it.
         dates: Session dates of the scorings that ended.
         tags: Number of scorings by failure tag.
-        truncated: Scorings with a truncated transcript.
-        injection_suspected: Scorings with a suspected prompt injection.
-        inconsistent: Scorings whose total is not the sum of the criteria.
+        flags: Number of scorings by flag.
         redactions: Redacted secrets by kind.
         calls: Requests sent to the judge, answered or not.
         input_tokens, cached_tokens, output_tokens: Reported tokens.
@@ -69,9 +69,7 @@ class JudgeReport:
     outdated: int = 0
     dates: set[date] = field(default_factory=set)
     tags: Counter[str] = field(default_factory=Counter)
-    truncated: int = 0
-    injection_suspected: int = 0
-    inconsistent: int = 0
+    flags: Counter[str] = field(default_factory=Counter)
     redactions: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     input_tokens: int = 0
@@ -189,9 +187,7 @@ class JudgeReport:
     def count_ended(self, score: Score) -> None:
         """Count a completed or failed scoring."""
         self.dates.add(score.session_date)
-        self.truncated += bool(score.truncated)
-        self.injection_suspected += bool(score.injection_suspected)
-        self.inconsistent += bool(score.inconsistent_total)
+        self.flags.update(flags_of(score))
         self.redactions.update(dict(score.redactions or {}))
         if score.total_score is None:
             self.failed[_shorten(score.error_message or "")] += 1
@@ -221,9 +217,7 @@ class JudgeReport:
             "output_tokens": self.output_tokens,
             "cost_usd": self.cost_usd,
             "calls_of_unknown_price": self.unpriced,
-            "truncated": self.truncated,
-            "injection_suspected": self.injection_suspected,
-            "inconsistent_total": self.inconsistent,
+            **{name: self.flags[name] for name in SCORE_FLAGS},
         }
 
 

@@ -22,7 +22,8 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     judge.script_turn("reminder", says(ODD))
     monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
     monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "5")
-    program("judge", "run")
+    ran = program("judge", "run")
+    assert re.search(r"^inconsistent_total +2$", ran.out.partition("\nFlags\n")[2], re.MULTILINE)
 
     listed = program("judge", "list")
     assert [row[:6] for row in listed.table()[:3]] == [

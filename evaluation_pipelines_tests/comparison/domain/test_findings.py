@@ -113,7 +113,7 @@ def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
     ("shown", "expected"),
     [
         (formatting.points(84.25), "84.3"),  # half up
-        (formatting.times(2.5e40), "2e+40 x"),
+        (formatting.times(3e40), "3e+40 x"),
         (formatting.times(float("inf")), "inf x"),
         (formatting.points(None), "-"),
         (formatting.points(-0.04), "0.0"),
