@@ -61,7 +61,9 @@ def conversation_about(text: str) -> Conversation:
         tool(5, tool_name="Bash", tool_parameters=json.dumps({"command": "pytest"}), content=text),
     ]
     rubric = load_rubrics(None)["agent-methodology"]
-    transcript = build_transcript(events_frame(rows), "full", 2_000, partial(redact, emails=True))
+    transcript = build_transcript(
+        events_frame(rows), "full", 2_000, partial(redact, personal=("email",))
+    )
     prompts = render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
     return Conversation(prompts, rubric.criteria, samples=1)
 

@@ -72,7 +72,7 @@ def review_transcript(
     events = read_events(stores.lake, day, windows)
     if key not in events:
         return None
-    redactor = partial(redact, emails=settings.judge_redact_emails)
+    redactor = partial(redact, personal=settings.judge_redact_personal)
     return build_transcript(events[key], session["content_level"], max_tokens, redactor)
 
 

@@ -91,7 +91,7 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
         events,
         candidate.window.content_level,
         settings.judge_max_transcript_tokens,
-        partial(redact, emails=settings.judge_redact_emails),
+        partial(redact, personal=settings.judge_redact_personal),
     )
     plan = candidate.plan
     prompts = render_prompts(plan.rubric, plan.criteria, transcript, _fence_boundary(score_id))

@@ -32,7 +32,7 @@ PLACES = ("prompt", "reply", "parameters", "result", "error", "name")
 
 
 def without_secrets(text: str) -> Redacted:
-    return redact(text, emails=True)
+    return redact(text, personal=("email",))
 
 
 def session(text: str, place: str) -> Transcript:

@@ -61,7 +61,7 @@ def test_no_hidden_character_is_left(text: str) -> None:
 
 
 def without_secrets(text: str) -> Redacted:
-    return redact(text, emails=True)
+    return redact(text, personal=("email",))
 
 
 def new_sanitizer(*models: str, max_length: int = 1000) -> TextSanitizer:

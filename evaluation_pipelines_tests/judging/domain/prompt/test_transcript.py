@@ -23,7 +23,7 @@ from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_o
 
 
 def without_secrets(text: str) -> Redacted:
-    return redact(text, emails=True)
+    return redact(text, personal=("email",))
 
 
 def shown(*rows: Row, max_tokens: int = 10_000, level: str = "full") -> Transcript:
