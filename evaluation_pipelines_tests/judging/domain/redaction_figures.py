@@ -72,3 +72,8 @@ def lines_of_code_and_logs() -> list[str]:
     library = Path(sysconfig.get_path("stdlib"))
     files = [*(library / name for name in _LIBRARY), DATA / "log.txt"]
     return [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def code_files() -> list[Path]:
+    """Return modules of the standard library that is installed, as an agent may read them."""
+    return sorted(Path(sysconfig.get_path("stdlib")).glob("[a-h]*.py"))

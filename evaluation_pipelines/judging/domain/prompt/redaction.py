@@ -97,14 +97,10 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
     lower = text.lower()
     if len(lower) != len(text):  # a few capitals become two characters
         lower = text.translate(_ASCII_LOWER)
-    long_words = "\n".join(_LONG_WORD.findall(lower))
-    for rule in _FORMS:
-        if any(hint in long_words for hint in rule.hints):
-            matches = rule.pattern.finditer(text)
-            yield from ((rule, found) for found in matches if _begins_word(text, found.start()))
+    yield from _matches_of_forms(text, lower)
     for rule in _PLACES:
-        positions = (start for hint in rule.hints for start in _positions(lower, hint))
-        yield from _matches_at(rule, text, positions)
+        for hint in rule.hints:
+            yield from _matches_at(rule, text, _positions(lower, hint))
     yield from _headless_keys(text)
     for rule in _SURROUNDINGS:
         if any(hint in lower for hint in rule.hints):
@@ -115,6 +111,14 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
         positions = [found.start() for found in _NUMBER.finditer(text)]
         for rule in numbers:
             yield from _matches_at(rule, text, positions)
+
+
+def _matches_of_forms(text: str, lower: str) -> Iterator[tuple[_Rule, re.Match[str]]]:
+    long_words = "\n".join(_LONG_WORD.findall(lower))
+    for rule in _FORMS:
+        if any(hint in long_words for hint in rule.hints):
+            matches = rule.pattern.finditer(text)
+            yield from ((rule, found) for found in matches if _begins_word(text, found.start()))
 
 
 def _headless_keys(text: str) -> Iterator[tuple[_Rule, re.Match[str]]]:
@@ -208,7 +212,7 @@ def _begins_word(text: str, start: int) -> bool:
 
 
 def _without_cut_escapes(text: str, start: int, end: int) -> tuple[int, int]:
-    r"""Shrink a span that begins after the backslash of an escape such as ``\n``, or ends in one."""
+    r"""Shrink a span whose ends would cut an escape such as ``\n``."""
     if start and text[start - 1] == "\\" and start < end and text[start] in "nrtbfu\"'/\\":
         start += 5 if re.match(r"u[0-9a-fA-F]{4}", text[start:end]) else 1
     backslashes = len(text[start:end]) - len(text[start:end].rstrip("\\"))
@@ -220,7 +224,7 @@ _VALUE_END = re.compile(r"\s{0,9}(?:[,}\]]|\\{1,7}n|\Z)")
 
 
 def _quote_of_bare_value(text: str, start: int, end: int) -> str:
-    """Return the quotes that a number needs when a mark replaces it in JSON, as in ``"pin": 12``."""
+    """Return the quotes that a mark needs in place of a number of JSON, as in ``"pin": 12``."""
     name = _NAME_BEFORE.search(text[max(0, start - 16) : start])
     return name[1] if name and _VALUE_END.match(text, end) else ""
 

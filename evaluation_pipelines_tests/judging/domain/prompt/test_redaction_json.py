@@ -46,7 +46,7 @@ def shape(document: Any) -> Any:
 @given(documents, st.booleans(), st.sampled_from([None, 1]))
 def test_a_document_keeps_its_structure(
     document: Any, ascii_only: bool, indent: int | None
-) -> None:  # noqa: FBT001
+) -> None:
     logged = json.dumps(document, ensure_ascii=ascii_only, indent=indent)
 
     left = redact(logged, personal=PERSONAL_KINDS).text

@@ -118,7 +118,7 @@ def is_iban(value: str) -> bool:
 def is_phone(value: str) -> bool:
     """Return whether a number with a country code is as long as those of telephones are."""
     is_decimal = value.count(".") == 1 and value.replace(".", "").lstrip("+").isdigit()
-    return 8 <= sum(map(str.isdigit, value)) <= 15 and not is_decimal  # noqa: PLR2004 - E.164
+    return 8 <= sum(map(str.isdigit, value)) <= 15 and not is_decimal
 
 
 def is_address(value: str) -> bool:

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a table has one row on each line
+# ruff: noqa: E501, S105 - a table has one row on each line, and patterns are no passwords
 """Secrets known by the text around them: names, headers, command lines, files and markup.
 
 Upper and lower case are the same, and ``^`` and ``$`` are the ends of a line.
@@ -6,13 +6,13 @@ Upper and lower case are the same, and ``^`` and ``$`` are the ends of a line.
 
 from evaluation_pipelines.judging.domain.prompt.secrets.pattern import SecretPattern as Place
 
-_PASS = r"(?:pass(?:word|wd|phrase|code)s?|(?<![a-z])pass|pwd|(?<![a-z])(?:pw|psk))"
+_PASSWORD = r"(?:pass(?:word|wd|phrase|code)s?|(?<![a-z])pass|pwd|(?<![a-z])(?:pw|psk))"
 _KEYS = (
     "api app application access auth account admin private signing encryption master shared license "
     "rest project write ingest storage service"
 ).split()
 _KEY_OF = "|".join(rf"(?<={each})|(?<={each}[ _-])" for each in _KEYS)
-_SECRET = rf"(?:{_PASS}|secret(?:[_-]?(?:access[_-]?)?key)?(?:[_-]?base)?|mnemonic)"
+_SECRET = rf"(?:{_PASSWORD}|secret(?:[_-]?(?:access[_-]?)?key)?(?:[_-]?base)?|mnemonic)"
 _NAME = rf"(?:{_SECRET}|token(?!s)|credentials?|(?:{_KEY_OF})key|connection[_-]?string)"
 _NAME_HINTS = "pass,pwd,pw,psk,secret,token,credential,key,connection,mnemonic"
 # End of a quoted name: "name", name['x'], or \"name\" as in JSON within JSON
@@ -54,9 +54,9 @@ PLACES = (
     # Names with values
     Place("password", _NAME_HINTS, _SECRET + _AFTER + _IS + _QUOTED, 'password = "{W}"', "value"),
     Place("secret", _NAME_HINTS, _NAME + _AFTER + _IS + _QUOTED, '"api_key": "{A32}"', "key_like"),
-    Place("password", "pass", _PASS + _AFTER + _IS + _QUOTED, "passphrase: '{P}'", "passphrase"),
+    Place("password", "pass", _PASSWORD + _AFTER + _IS + _QUOTED, "passphrase: '{P}'", "passphrase"),
     Place("secret", "define(", r"\bdefine\(\s?\\?[\"'][\w.]{0,40}(?:pass|secret|key|salt|token)\w{0,20}\\?[\"']\s?,\s?" + _QUOTED, "define('DB_PASSWORD', '{W}');", "value"),
-    Place("password", _NAME_HINTS, _PASS + _AFTER + _IS + _BARE, "  password: {W}", "key_like"),
+    Place("password", _NAME_HINTS, _PASSWORD + _AFTER + _IS + _BARE, "  password: {W}", "key_like"),
     Place("secret", _NAME_HINTS, _NAME + _AFTER + r"\s{0,4}(?::=|[:=])\s{0,4}" + _BARE, "API_TOKEN={A32}", "key_like"),
     Place("password", "pass,pwd,pw,psk,secret", _SECRET + rf"=(?P<secret>[a-z]{{6,40}}){_END}", "db_password={w}", "letters"),
     Place("password", "pass,pwd,pw,psk,secret", _SECRET + r":\s(?P<secret>[a-z]{6,40})(?=\s{0,9}$|\\[nrt\"]|[\"'])", "  password: {w}", "letters"),
@@ -100,7 +100,7 @@ PLACES = (
     Place("password", "login", r"\blogin\s{1,9}\S{1,99}\s{1,9}password\s{1,9}(?P<secret>[^\s\"'\\]{3,200})", "machine a.net login ci password {w}"),
     Place("secret", "privatekey,presharedkey", rf"(?:PrivateKey|PresharedKey)\s?=\s?(?P<secret>{_B64}{{43}}=)", "PrivateKey = {B43}="),
     Place("secret", "client-key-data", r"client-key-data[\"']?:\s?[\"']?(?P<secret>[A-Za-z0-9+/=]{20,})", "client-key-data: {B200}"),
-    Place("secret", "\"auth", r"\"auth\\{0,3}\"\s?:\s?\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,400}={0,2})\\{0,3}\"", '{"auths": {"ghcr.io": {"auth": "{B40}"}}}'),
+    Place("secret", '"auth', r"\"auth\\{0,3}\"\s?:\s?\\{0,3}\"(?P<secret>[A-Za-z0-9+/]{8,400}={0,2})\\{0,3}\"", '{"auths": {"ghcr.io": {"auth": "{B40}"}}}'),
     # Markup
     Place("password", _NAME_HINTS, rf"{_NAME}[\w:.-]{{0,20}}>(?P<secret>[^<>\n\"\\]{{4,200}})</", "<password>{w}</password>", "value"),
     Place("password", _NAME_HINTS, rf"{_NAME}\\?[\"']\s{{1,4}}value=\\?[\"'](?P<secret>[^\"'\\<>]{{4,200}})", '<add key="Password" value="{W}" />', "value"),
@@ -111,9 +111,9 @@ PLACES = (
 
 SURROUNDINGS = (
     Place("password", ":", rf"{_LINE}[\w.*-]{{1,99}}:(?:\*|[1-9]\d{{3,4}}):[\w*-]{{1,63}}:[\w*-]{{1,63}}:(?P<secret>[^\s:\"'\\]{{4,200}})(?=$|\\[nr\"]|\")", "db:5432:shop:app:{w}", "value"),
-    Place("secret", "\"kty", r"\"d\\{0,3}\"\s?:\s?\\{0,3}\"(?P<secret>[\w-]{40,})", '{"kty": "RSA", "d": "{U86}"}'),
+    Place("secret", '"kty', r"\"d\\{0,3}\"\s?:\s?\\{0,3}\"(?P<secret>[\w-]{40,})", '{"kty": "RSA", "d": "{U86}"}'),
     Place("secret", "kind: secret", rf"{_LINE}[ ]{{1,9}}[\w.-]{{1,99}}:[ ](?P<secret>{_B64}{{8,}}={{0,2}})(?=\s{{0,4}}$|\\[nr\"])", "kind: Secret\ndata:\n  url: {b64w}", "encoded"),
-    Place("secret", "\"kind\": \"secret\",\"kind\":\"secret\"", rf"\"[\w.-]{{1,99}}\"\s?:\s?\"(?P<secret>{_B64}{{8,}}={{0,2}})\"", '{"kind": "Secret", "data": {"url": "{b64w}"}}', "encoded"),
+    Place("secret", '"kind": "secret","kind":"secret"', rf"\"[\w.-]{{1,99}}\"\s?:\s?\"(?P<secret>{_B64}{{8,}}={{0,2}})\"", '{"kind": "Secret", "data": {"url": "{b64w}"}}', "encoded"),
     Place("password", "type=", r"<input\s[^<>]{0,200}?value=\\?[\"'](?P<secret>[^\"'\\<>]{4,200})\\?[\"'][^<>]{0,200}?type=\\?[\"']password", '<input value="{W}" type="password">', "value"),
     Place("password", "type=", r"<input\s[^<>]{0,200}?type=\\?[\"']password\\?[\"'][^<>]{0,200}?\svalue=\\?[\"'](?P<secret>[^\"'\\<>]{4,200})", '<input type="password" value="{W}">', "value"),
 )
