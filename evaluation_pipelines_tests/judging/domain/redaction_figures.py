@@ -1,5 +1,6 @@
 """Measures of redaction: share of planted secrets caught, and changes to harmless text."""
 
+import re
 import sysconfig
 from collections import Counter
 from functools import cache
@@ -16,6 +17,8 @@ ROOT = Path(__file__).parents[3]
 # A remaining part of this length counts as a leak.
 _LEAK_LENGTH = 8
 
+_MARK = re.compile(r"\[redacted:[\w-]+\]")
+
 # Files of the standard library that handle passwords, hosts, numbers and encodings.
 _LIBRARY = (
     "netrc.py getpass.py imaplib.py http/cookies.py configparser.py uuid.py base64.py tokenize.py"
@@ -24,7 +27,7 @@ _LIBRARY = (
 
 def is_caught(each: Planted) -> bool:
     """Return whether no revealing part of the secret remains."""
-    left = redact(each.text, personal=()).text
+    left = _MARK.sub("", redact(each.text, personal=()).text)
     around = each.text.replace(each.secret, "")
     length = min(_LEAK_LENGTH, len(each.secret))
     pieces = (each.secret[start : start + length] for start in range(len(each.secret) - length + 1))

@@ -24,7 +24,7 @@ _STAND_IN = re.compile(
 )
 _PATH = re.compile(r"[.~]{0,2}/")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_.:-]*\Z")
-_CALL = re.compile(r"[A-Za-z_][\w.]*[(\[]")
+_CALL = re.compile(r"[A-Za-z_.]+[(\[]")
 _SECRET_WORD = re.compile(
     r"passw|passphrase|secret|token|credential|key|your|example|param", re.IGNORECASE
 )
