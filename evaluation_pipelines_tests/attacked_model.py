@@ -24,14 +24,16 @@ from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     Judgment,
 )
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
+from evaluation_pipelines.judging.domain.validation.attacks import Attack
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
 from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.builders import events_frame, prompt, tool
-from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS, Attack
+from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY
 from evaluation_pipelines_tests.local_model import LocalModel, open_local_model
 
@@ -61,7 +63,9 @@ def conversation_about(text: str) -> Conversation:
         tool(5, tool_name="Bash", tool_parameters=json.dumps({"command": "pytest"}), content=text),
     ]
     rubric = load_rubrics(None)["agent-methodology"]
-    transcript = build_transcript(events_frame(rows), "full", 2_000, partial(redact, emails=True))
+    transcript = build_transcript(
+        events_frame(rows), "full", 2_000, partial(redact, personal=("email",), seal=SEAL)
+    )
     prompts = render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
     return Conversation(prompts, rubric.criteria, samples=1)
 

@@ -22,6 +22,7 @@ from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     Judgment,
 )
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
@@ -47,7 +48,7 @@ def conversations() -> Iterator[tuple[str, Conversation]]:
     for name, events in filter(None, chain.from_iterable(zip_longest(*named))):
         if not events["content"].drop_nulls().str.len_chars().sum():
             continue
-        without_emails = partial(redact, emails=True)
+        without_emails = partial(redact, personal=("email",), seal=SEAL)
         transcript = build_transcript(events, "full", MAX_TRANSCRIPT_TOKENS, without_emails)
         prompts = render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
         yield name, Conversation(prompts, rubric.criteria, samples=1)

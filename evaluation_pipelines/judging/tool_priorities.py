@@ -96,7 +96,7 @@ async def _ask(
 ) -> str | None:
     """Ask about one organization; return the reason if the budget does not allow it."""
     settings = stores.settings
-    redaction = partial(redact, emails=settings.judge_redact_emails)
+    redaction = partial(redact, personal=settings.judge_redact_personal)
     messages = priorities_request(tools, uuid4().hex, redaction)
     prompt_tokens = estimated_message_tokens(messages)
     call = PlannedCall(prompt_tokens, settings.judge_max_output_tokens)

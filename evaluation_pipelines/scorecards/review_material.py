@@ -1,9 +1,10 @@
 """What a reviewer of the audit sample sees before answering: criteria and transcript."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from evaluation_pipelines.judging.domain.prompt.fence import unsealed
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
@@ -72,8 +73,9 @@ def review_transcript(
     events = read_events(stores.lake, day, windows)
     if key not in events:
         return None
-    redactor = partial(redact, emails=settings.judge_redact_emails)
-    return build_transcript(events[key], session["content_level"], max_tokens, redactor)
+    redactor = partial(redact, personal=settings.judge_redact_personal)
+    transcript = build_transcript(events[key], session["content_level"], max_tokens, redactor)
+    return replace(transcript, text=unsealed(transcript.text), task=unsealed(transcript.task))
 
 
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Settings of the judge: endpoint, limits, budget, and what is judged."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode
 
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.settings.folder import LocalPath
+from evaluation_pipelines.settings.session_attributes import split_names
 
 _OPENAI = "https://api.openai.com/v1"
 
@@ -54,6 +55,14 @@ def _flags_of(text: object) -> object:
     if unknown := [each for each in names if each not in SCORE_FLAGS]:
         raise ValueError(f"{unknown[0]} is none of: all, none, {', '.join(SCORE_FLAGS)}")
     return tuple(names)
+
+
+def _personal_data(value: object) -> object:
+    return () if _none_of(value) is None else split_names(value)
+
+
+PersonalData: TypeAlias = Literal["email", "card", "iban", "ssn", "phone", "ip", "home"]
+"""Kinds of personal data that redaction knows."""
 
 
 _BaseUrl = Annotated[str, AfterValidator(_base_url)]
@@ -249,9 +258,13 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         ge=1000,
         description="judge: maximum length of a transcript; the middle of a longer one is cut",
     )
-    judge_redact_emails: bool = Field(
-        default=True,
-        description="judge: also remove email addresses; keys and passwords are always removed",
+    judge_redact_personal: Annotated[
+        tuple[PersonalData, ...], NoDecode, BeforeValidator(_personal_data)
+    ] = Field(
+        default=("email", "card", "iban", "ssn", "phone"),
+        description="judge: personal data that is removed, separated by commas: `email`, `card`, "
+        "`iban`, `ssn`, `phone`, `ip`, `home` (names of users in paths), or `none`; secrets are "
+        "always removed",
     )
     judge_exclude_flagged: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_flags_of)] = Field(
         default=(),

@@ -31,6 +31,8 @@ def settings_table() -> list[SettingRow]:
 def _shown(value: object) -> str:
     if value is None or value == ():
         return ""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     if isinstance(value, ByteSize):
         return value.human_readable().replace(".0", "")
     return str(value).lower() if isinstance(value, bool) else str(value)

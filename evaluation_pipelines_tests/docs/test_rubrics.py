@@ -4,13 +4,12 @@ import re
 
 import pytest
 
-from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import PLACEHOLDERS
 from evaluation_pipelines.judging.domain.prompt.truncate import LAST_STEPS
 from evaluation_pipelines.judging.domain.verdict import LARGEST_DIFFERENCE
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, load_rubrics
 from evaluation_pipelines_tests.docs.documents import named, table_rows
-from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS
+from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS, NOT_NOTICED
 from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     EACH,
     caught_by_group,
@@ -40,10 +39,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"more than {LARGEST_DIFFERENCE} away" in TEXT
 
 
-@pytest.mark.parametrize(
-    ("group", "row"),
-    [("named", 0), ("placed", 1), ("unnamed", 2)],
-)
+@pytest.mark.parametrize(("group", "row"), [("first", 0), ("more", 1)])
 def test_the_figures_of_redaction_are_measured(group: str, row: int) -> None:
     kinds = len(caught_by_kind()[group])
     told, secrets, caught = table_rows(TEXT, "<!-- figures: redaction -->")[row]
@@ -55,17 +51,24 @@ def test_the_figures_of_redaction_are_measured(group: str, row: int) -> None:
     )
 
 
-def test_nothing_is_taken_from_harmless_text_but_the_token_that_was_planted_in_it() -> None:
-    text = harmless_text()
+def test_every_kind_that_is_missed_in_part_is_admitted() -> None:
+    rows = table_rows(TEXT, "Missed of these kinds, in part:\n")
+    shares = caught_by_kind()
 
-    assert sum(redact(text, emails=False).counts.values()) == 1
-    thousands = re.search(r"In (\d+) thousand letters of harmless text", TEXT)
+    missed = [kind for group in shares.values() for kind, share in group.items() if share < 1]
+    assert [row[0] for row in rows] == missed
+
+
+def test_the_size_of_the_harmless_text_is_told() -> None:
+    # test_redaction.py finds one token in it, which was planted.
+    thousands = re.search(r"nothing in (\d+) thousand letters", TEXT)
+
     assert thousands is not None
-    assert len(text) >= 1000 * int(thousands[1])
+    assert len(harmless_text()) >= 1000 * int(thousands[1])
 
 
 def test_the_attacks_are_counted() -> None:
-    noticed = sum(each.is_noticed for each in ATTACKS)
+    noticed = len(ATTACKS) - len(NOT_NOTICED)
 
     assert f"tested with {len(ATTACKS)} attacks" in TEXT
     assert f"{noticed} of the {len(ATTACKS)} are noticed" in TEXT
@@ -74,7 +77,7 @@ def test_the_attacks_are_counted() -> None:
 def test_every_attack_that_is_not_noticed_is_admitted() -> None:
     rows = table_rows(TEXT, "Not noticed:\n")
 
-    assert [row[0] for row in rows] == [each.name for each in ATTACKS if not each.is_noticed]
+    assert [row[0] for row in rows] == [each.name for each in ATTACKS if each.name in NOT_NOTICED]
 
 
 def test_the_success_of_attacks_is_told_for_the_whole_suite() -> None:
@@ -82,4 +85,4 @@ def test_the_success_of_attacks_is_told_for_the_whole_suite() -> None:
 
     everything = f"{len(ATTACKS)} of {len(ATTACKS)}"
     assert scripted[1:] == [everything, str(len(ATTACKS)), "0"]  # test_attacked_model.py
-    assert f" of {len(ATTACKS)}," in local[1]
+    assert " of an earlier suite of " in local[1]

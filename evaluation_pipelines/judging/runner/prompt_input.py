@@ -13,6 +13,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall
 from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
@@ -91,7 +92,7 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
         events,
         candidate.window.content_level,
         settings.judge_max_transcript_tokens,
-        partial(redact, emails=settings.judge_redact_emails),
+        partial(redact, personal=settings.judge_redact_personal, seal=SEAL),
     )
     plan = candidate.plan
     prompts = render_prompts(plan.rubric, plan.criteria, transcript, _fence_boundary(score_id))

@@ -1,36 +1,49 @@
 """Measures of redaction: share of planted secrets caught, and changes to harmless text."""
 
+import re
+import sysconfig
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
-from evaluation_pipelines_tests.judging.domain.secrets_corpus import Planted, planted
+from evaluation_pipelines_tests.judging.domain.secrets_corpus import DATA, GROUPS, Planted, planted
 
 SEED = 2026
-EACH = 40
+EACH = 10
 ROOT = Path(__file__).parents[3]
 
 # A remaining part of this length counts as a leak.
-_LEAK_LENGTH = 12
+_LEAK_LENGTH = 8
+
+_MARK = re.compile(r"\[redacted:[\w-]+\]")
+
+# Files of the standard library that handle passwords, hosts, numbers and encodings.
+_LIBRARY = (
+    "netrc.py getpass.py imaplib.py http/cookies.py configparser.py uuid.py base64.py tokenize.py"
+).split()
 
 
 def is_caught(each: Planted) -> bool:
     """Return whether no revealing part of the secret remains."""
-    left = redact(each.text, emails=False).text
+    left = _MARK.sub("", redact(each.text, personal=()).text)
+    around = each.text.replace(each.secret, "")
     length = min(_LEAK_LENGTH, len(each.secret))
     pieces = (each.secret[start : start + length] for start in range(len(each.secret) - length + 1))
-    return not any(piece in left for piece in pieces)
+    return not any(piece in left and piece not in around for piece in pieces)
 
 
+@cache
 def caught_by_kind() -> dict[str, dict[str, float]]:
     """Return the share of planted secrets caught, by group and kind."""
     caught: Counter[tuple[str, str]] = Counter()
-    kinds: dict[str, dict[str, float]] = {}
     for each in planted(SEED, EACH):
         caught[each.group, each.kind] += is_caught(each)
-        kinds.setdefault(each.group, {})[each.kind] = caught[each.group, each.kind] / EACH
-    return kinds
+    return {
+        group: {kind: count / EACH for (of, kind), count in caught.items() if of == group}
+        for group in GROUPS
+    }
 
 
 def caught_by_group() -> dict[str, float]:
@@ -40,8 +53,13 @@ def caught_by_group() -> dict[str, float]:
 
 def harmless_text() -> str:
     """Return all texts of the captures and the sources and documents of this project."""
+    tables = ROOT / "evaluation_pipelines/judging/domain/prompt/secrets"  # with examples of secrets
     sources = [
-        *sorted((ROOT / "evaluation_pipelines").rglob("*.py")),
+        *sorted(
+            path
+            for path in (ROOT / "evaluation_pipelines").rglob("*.py")
+            if not path.is_relative_to(tables)
+        ),
         *sorted((ROOT / "evaluation_pipelines").rglob("*.md")),
         *sorted((ROOT / "sql").rglob("*.sql")),
         *sorted((ROOT / "docs").glob("*.md")),
@@ -50,3 +68,15 @@ def harmless_text() -> str:
     ]
     texts = [path.read_text(encoding="utf-8") for path in sources]
     return "\n".join([*texts, *map(texts_of, AGENTS)])
+
+
+def lines_of_code_and_logs() -> list[str]:
+    """Return lines of the standard library that is installed, and of logs of this project."""
+    library = Path(sysconfig.get_path("stdlib"))
+    files = [*(library / name for name in _LIBRARY), DATA / "log.txt"]
+    return [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def code_files() -> list[Path]:
+    """Return modules of the standard library that is installed, as an agent may read them."""
+    return sorted(Path(sysconfig.get_path("stdlib")).glob("[a-h]*.py"))

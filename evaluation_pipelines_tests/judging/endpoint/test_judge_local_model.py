@@ -82,7 +82,7 @@ def run(model: LocalModel, work: Callable[[JudgeClient], Awaitable[Result]]) -> 
 def rubric_and_prompts() -> tuple[Rubric, Prompts]:
     """Return a shipped rubric and its prompts about the longest captured Codex session."""
     events = max(sessions_of("codex"), key=len)
-    transcript = build_transcript(events, "full", MOST_TOKENS, partial(redact, emails=True))
+    transcript = build_transcript(events, "full", MOST_TOKENS, partial(redact, personal=("email",)))
     rubric = load_rubrics(None)["agent-methodology"]
     return rubric, render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
 

@@ -34,7 +34,7 @@ flaws:
 
 def transcript(session: LabelledSession) -> str:
     """Return what a judge would read."""
-    built = build_transcript(session.events(), "full", 10_000, partial(redact, emails=True))
+    built = build_transcript(session.events(), "full", 10_000, partial(redact, personal=("email",)))
     assert (built.injection_suspected, built.truncated, built.redactions) == (False, False, {})
     return built.text
 

@@ -81,13 +81,14 @@ def test_a_run_ends_at_the_budget_of_the_run_or_of_the_day(
     assert "max_cost_of_run" in (ended.stop_reason or "")
     assert (ended.sessions, judge.requests, booked_usd(judged)) == ((), [], 0)
 
-    limited = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": 0.03})
+    # Five sessions of 0.003 USD: the limit is reached whether their calls overlap or not.
+    limited = judged.workplace.settings.model_copy(update={"judge_max_cost_per_day_usd": 0.015})
     judged.workplace = type(judged.workplace)(
         limited, judged.workplace.landing, judged.workplace.lake, judged.workplace.ledger
     )
     ended = run(judged, FIRST_TASK)
     assert "max_cost_of_day" in (ended.stop_reason or "")
-    assert booked_usd(judged) <= 0.03
+    assert booked_usd(judged) <= 0.015
 
 
 def test_an_endpoint_that_refuses_every_call_stops_the_run(

@@ -1,4 +1,4 @@
-"""Unicode tables: line ends, invisible characters and look-alikes of ASCII characters."""
+"""Unicode tables: line ends, the seal, invisible characters and look-alikes of ASCII characters."""
 
 import re
 import unicodedata
@@ -8,6 +8,12 @@ LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 # Look-alikes of a, e, o, c, d (Cyrillic) and of o, a (Greek).
 _SHARED = str.maketrans("\u0430\u0435\u043e\u0441\u0501\u03bf\u03b1", "aeocdoa")
+
+SEAL = "\ue000"
+"""Ends what this program writes into a transcript; the fence replaces it by a random word.
+
+It belongs to a private area of Unicode, whose characters are removed from all logged text.
+"""
 
 LATIN_LOOK_ALIKES = _SHARED | str.maketrans(
     # Cyrillic, then Greek

@@ -1,5 +1,7 @@
 """Steps of a session, described in the same words for every agent."""
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,6 +82,8 @@ def _matched_by_order(
 
 
 Row = Mapping[str, Any]
+
+_PLAIN_NAME = re.compile(r"[\w.:/@-]+(?: [\w.:/@-]+)?")
 
 # Internal calls of the program; their answers are not words of the agent.
 _SIDE_CALLS = ("utility", "generate_session_title", "prompt_suggestion")
@@ -173,7 +177,7 @@ def _tool(row: Row, seconds: float, result: str | None) -> SessionStep:
     if row["exit_code"]:
         facts.append(f"exit code {row['exit_code']}")
     if row["error_type"]:
-        facts.append(row["error_type"])
+        facts.append(_quoted(row["error_type"]))
     if row["duration_ms"] is not None:
         facts.append(_duration(row["duration_ms"]))
     texts = _call_texts(row)
@@ -206,7 +210,13 @@ def _decision(row: Row, seconds: float, answered: set[str | None]) -> Iterator[S
 
 
 def _call_title(row: Row) -> str:
-    return f"TOOL {row['tool_name'] or 'without a name'}{_subagent(row)}"
+    name = row["tool_name"]
+    return f"TOOL {_quoted(name) if name else 'without a name'}{_subagent(row)}"
+
+
+def _quoted(name: str) -> str:
+    """Return a logged name for a title; in quotes if it can be mistaken for the rest of it."""
+    return name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _call_texts(row: Row) -> tuple[StepText, ...]:
@@ -273,7 +283,7 @@ def _text_step(
 
 
 def _failure(row: Row, seconds: float, title: str) -> SessionStep:
-    error_type = f" ({row['error_type']})" if row["error_type"] else ""
+    error_type = f" ({_quoted(row['error_type'])})" if row["error_type"] else ""
     parts = (StepText("", row["error"]),) if row["error"] else ()
     return SessionStep("failure", seconds, f"{title}{error_type}", parts, is_failure=True)
 

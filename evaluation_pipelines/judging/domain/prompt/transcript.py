@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted
 from evaluation_pipelines.judging.domain.prompt.sanitize import TextSanitizer
 from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
@@ -39,7 +40,8 @@ class Transcript:
     """A session as text.
 
     Attributes:
-        text: Steps in order with times since the beginning; redacted, not yet fenced.
+        text: Steps in order with times since the beginning; redacted, not yet fenced. What is not
+            logged text ends with ``SEAL``.
         task: The first prompt, or a statement that it was not logged; redacted.
         tokens: Estimated tokens of text and task in the judge's prompt.
         truncated: Whether something was removed to fit; the text says what and where.
@@ -106,9 +108,9 @@ def build_transcript(
 
 def _task(first: SessionStep | None, sanitizer: TextSanitizer) -> str:
     if first is None:
-        return "No prompt was recorded."
+        return f"No prompt was recorded.{SEAL}"
     if not first.parts:
-        return "The first prompt was recorded without its text."
+        return f"The first prompt was recorded without its text.{SEAL}"
     return sanitizer.text(first.parts[0].text)
 
 
@@ -127,7 +129,9 @@ def _prompt_step(
         parts = tuple(
             PromptPart(
                 part.label,
-                sanitizer.parameters(part.text) if part.is_json else sanitizer.text(part.text),
+                sanitizer.parameters(part.text)
+                if part.is_json
+                else sanitizer.text(part.text, part.label),
                 part.is_tool_text,
             )
             for part in step.parts
@@ -136,7 +140,7 @@ def _prompt_step(
         parts = (PromptPart("", task, is_tool_text=False),)
     else:
         beginning = task[: _MAX_REPEATED_PROMPT // 2]
-        text = f"{beginning}\n[... it goes on as quoted above, where the session began ...]"
+        text = f"{beginning}\n[... it goes on as quoted above, where the session began ...{SEAL}]"
         parts = (PromptPart("", text, is_tool_text=False),)
     note = ", ".join(each for each in step.not_logged if each not in not_logged)
     return PromptStep(
@@ -155,12 +159,12 @@ def _heading(steps: Sequence[SessionStep], not_logged: Iterable[str]) -> str:
     failed = sum(step.is_failure for step in tools) - refused
     length = _clock(steps[-1].seconds) if steps else _clock(0)
     counts = (
-        f"IN ALL: {length} minutes:seconds, prompts {kinds['prompt']}, replies {kinds['reply']}, "
-        f"tool calls {len(tools)} (failed {failed}, refused {refused}), other failures "
-        f"{kinds['failure']}"
+        f"IN ALL{SEAL}: {length} minutes:seconds, prompts {kinds['prompt']}, "
+        f"replies {kinds['reply']}, tool calls {len(tools)} (failed {failed}, refused {refused}), "
+        f"other failures {kinds['failure']}"
     )
     names = [_NOT_LOGGED[each] for each in not_logged]
-    return f"{counts}\nNOT LOGGED IN ANY STEP: {', '.join(names)}" if names else counts
+    return f"{counts}\nNOT LOGGED IN ANY STEP{SEAL}: {', '.join(names)}" if names else counts
 
 
 def _never_logged(steps: Sequence[SessionStep]) -> list[str]:

@@ -8,6 +8,7 @@ of all long texts; finally the middle of the complete text. A note marks the pla
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_tokens
 
 TOOL_TEXT_SIZES = (16_000, 8_000, 4_000, 2_000, 1_000, 500)
@@ -22,6 +23,8 @@ LAST_STEPS = 12
 _INDENT = "  "
 # Tokens of the line that replaces omitted steps.
 _GAP_TOKENS = 30
+# Tokens of the random word in place of a seal, in addition to those of the seal.
+_SEAL_TOKENS = 2
 # A cut moves at most this many characters to reach a space.
 _MAX_SHIFT = 400
 
@@ -111,12 +114,23 @@ def cut_middle(text: str, max_length: int) -> str:
     """
     if len(text) <= max_length:
         return text
+    start, end = ends_of(text, max_length)
+    missing = len(text) - len(start) - len(end)
+    return f"{start}{cut_note(missing)}{end}"
+
+
+def cut_note(missing: int) -> str:
+    """Return the line in place of ``missing`` characters."""
+    return f"\n[... {missing} characters left out here ...{SEAL}]\n"
+
+
+def ends_of(text: str, max_length: int) -> tuple[str, str]:
+    """Return beginning and end of a text that is longer than ``max_length``, cut at spaces."""
     half = max_length // 2
     start, end = text[:half], text[len(text) - (max_length - half) :]
     start = start[: _last_space(start)]
     end = end[len(end) - _last_space(end[::-1]) :]
-    missing = len(text) - len(start) - len(end)
-    return f"{start}\n[... {missing} characters left out here ...]\n{end}"
+    return start, end
 
 
 def total_tokens(texts: Iterable[str]) -> int:
@@ -126,7 +140,7 @@ def total_tokens(texts: Iterable[str]) -> int:
 
 def _tokens(text: str) -> int:
     """Return the estimated tokens of a text, with one for the bar before each line."""
-    return estimated_tokens(text) + text.count("\n") + 1
+    return estimated_tokens(text) + text.count("\n") + 1 + text.count(SEAL) * _SEAL_TOKENS
 
 
 def _last_space(text: str) -> int:
@@ -167,7 +181,7 @@ def _without_oldest(lines: Sequence[_Line], budget: int) -> list[_Line]:
 
 def _gap_line(steps: Sequence[PromptStep]) -> _Line:
     first, last = steps[0].clock, steps[-1].clock
-    text = f"[... {len(steps)} steps from {first} to {last} left out here ...]"
+    text = f"[... {len(steps)} steps from {first} to {last} left out here ...{SEAL}]"
     return _Line(None, text, _tokens(text))
 
 
@@ -185,13 +199,13 @@ def _shortened(line: _Line, size: int, *, tool_texts_only: bool) -> _Line:
 
 
 def _rendered(step: PromptStep) -> str:
-    lines = [f"[{step.clock}] {step.title}"]
+    lines = [f"[{step.clock}{SEAL}] {step.title}"]
     for part in step.parts:
         indent = _INDENT
         if part.label:
-            lines.append(f"{_INDENT}{part.label}:")
+            lines.append(f"{_INDENT}{part.label}{SEAL}:")
             indent = _INDENT * 2
         lines += [f"{indent}{line}" for line in part.text.split("\n")]
     if step.note:
-        lines.append(f"{_INDENT}{step.note}")
+        lines.append(f"{_INDENT}{step.note}{SEAL}")
     return "\n".join(lines)

@@ -40,7 +40,7 @@ def tools(*names: str, organization: str = "default", rationale: str = "why") ->
 
 
 def prompt_for(frame: pl.DataFrame) -> str:
-    (message,) = priorities_request(frame, BOUNDARY, partial(redact, emails=True))
+    (message,) = priorities_request(frame, BOUNDARY, partial(redact, personal=("email",)))
     return message.content
 
 

@@ -4,13 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.sanitize import is_injection_suspected
+from evaluation_pipelines.judging.domain.prompt.injection import is_injection_suspected
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
+from evaluation_pipelines_tests.judging.domain.redaction_figures import code_files
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_recorded_sessions_have_no_sign(agent: str) -> None:
     assert not is_injection_suspected(texts_of(agent))
+
+
+def test_few_files_of_code_have_a_sign() -> None:
+    files = code_files()
+
+    flagged = [path.name for path in files if is_injection_suspected(path.read_text("utf-8"))]
+
+    assert len(files) >= 50
+    assert len(flagged) <= 0.03 * len(files), flagged
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,31 @@
 """Redaction: secrets are replaced, other text is kept, and time is linear."""
 
+import random
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, is_random, redact
+from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
+from evaluation_pipelines.judging.domain.prompt.secrets.checks import is_random
+from evaluation_pipelines.judging.domain.prompt.secrets.forms import FORMS
+from evaluation_pipelines.judging.domain.prompt.secrets.pattern import SecretPattern
+from evaluation_pipelines.judging.domain.prompt.secrets.personal import (
+    NUMBERS,
+    PERSONAL,
+    PERSONAL_KINDS,
+)
+from evaluation_pipelines.judging.domain.prompt.secrets.places import PLACES, SURROUNDINGS, WORDS
+from evaluation_pipelines.settings.judging import PersonalData
 from evaluation_pipelines_tests.judging.domain.redaction_figures import (
-    EACH,
     SEED,
     caught_by_group,
     caught_by_kind,
     harmless_text,
+    lines_of_code_and_logs,
 )
-from evaluation_pipelines_tests.judging.domain.secrets_corpus import planted
+from evaluation_pipelines_tests.judging.domain.secrets_corpus import GROUPS, expand, planted
 
 KEY_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\nq83vEXAMPLEBODY+/w==\n"
 
@@ -20,7 +33,7 @@ KEY_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\nq83vEXAMPLEBOD
 def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
     key = "sk-ant-" + "api03-" + "aB3_" * 20
 
-    assert redact(f"use {key}, twice: {key}.", emails=False) == Redacted(
+    assert redact(f"use {key}, twice: {key}.", personal=()) == Redacted(
         "use [redacted:anthropic-key], twice: [redacted:anthropic-key].", {"anthropic-key": 2}
     )
 
@@ -29,8 +42,15 @@ def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
     ("text", "left"),
     [
         ("DB_PASSWORD=hunterhunter", "DB_PASSWORD=[redacted:password]"),
+        ("DB_PASSWORD=Kestrel!x", "DB_PASSWORD=[redacted:secret]"),
+        ("postgres://u:p4ss@w0rd@db/x", "postgres://u:[redacted:url-password]@db/x"),
+        ('{"password": "a\\"b c1"}', '{"password": "a\\"b c1"}'),
+        ('{"password": "a\\"b1"}', '{"password": "[redacted:password]"}'),
+        ("Cookie: theme=dark; sid=abc123", "Cookie: [redacted:cookie]"),
+        ("redis-cli -h cache -a hunter ping", "redis-cli -h cache -a [redacted:password] ping"),
+        ("passphrase: 'maple otter winter'", "passphrase: '[redacted:password]'"),
         ('{"password": "it\\u0027s1"}', '{"password": "[redacted:password]"}'),
-        ('\\"token\\": \\"abc123\\"', '\\"token\\": \\"[redacted:password]\\"'),
+        ('\\"token\\": \\"abc123\\"', '\\"token\\": \\"[redacted:secret]\\"'),
         ("postgres://u:p4ss@db/x", "postgres://u:[redacted:url-password]@db/x"),
         (
             "curl -H 'Authorization: Bearer abc.def-123456789012'",
@@ -47,7 +67,7 @@ def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
     ],
 )
 def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
-    assert redact(text, emails=False).text == left
+    assert redact(text, personal=()).text == left
 
 
 @pytest.mark.parametrize(
@@ -87,7 +107,7 @@ def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
     ],
 )
 def test_text_without_a_secret_is_unchanged(text: str) -> None:
-    assert redact(text, emails=False) == Redacted(text, {})
+    assert redact(text, personal=()) == Redacted(text, {})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +123,7 @@ def test_text_without_a_secret_is_unchanged(text: str) -> None:
     ],
 )
 def test_a_private_key_is_replaced_completely(key: str) -> None:
-    assert redact(f"1: {key}, 2.", emails=False) == Redacted(
+    assert redact(f"1: {key}, 2.", personal=()) == Redacted(
         "1: [redacted:private-key], 2.", {"private-key": 1}
     )
 
@@ -111,7 +131,7 @@ def test_a_private_key_is_replaced_completely(key: str) -> None:
 def test_a_private_key_without_its_beginning_is_replaced() -> None:
     end = "-----END PRIVATE KEY-----"
 
-    assert redact(f"a: {KEY_BODY}{end}, b: {end}", emails=False) == Redacted(
+    assert redact(f"a: {KEY_BODY}{end}, b: {end}", personal=()) == Redacted(
         "a:[redacted:private-key], b:[redacted:private-key]", {"private-key": 2}
     )
 
@@ -119,18 +139,54 @@ def test_a_private_key_without_its_beginning_is_replaced() -> None:
 def test_email_addresses_are_replaced_on_request() -> None:
     text = "Co-Authored-By: Ann <ann.b+c@mail.example.org>, see git@github.com:team/shop"
 
-    assert redact(text, emails=False).text == text
-    assert redact(text, emails=True) == Redacted(
+    assert redact(text, personal=()).text == text
+    assert redact(text, personal=["email"]) == Redacted(
         "Co-Authored-By: Ann <[redacted:email]>, see git@github.com:team/shop", {"email": 1}
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "left"),
+    [
+        # 4111...1: 4+1*15 doubled at every second place: 8+2*7+1*8 = 30, a multiple of 10
+        ("card", "paid with 4111 1111 1111 1111.", "paid with [redacted:card]."),
+        ("card", "card=4111111111111112", "card=4111111111111112"),  # the Luhn sum is 31
+        ("card", "amex 378282246310005", "amex [redacted:card]"),
+        ("card", "id 1732000000000000000", "id 1732000000000000000"),  # nanoseconds
+        ("iban", "to DE89 3704 0044 0532 0130 00 today", "to [redacted:iban] today"),
+        ("iban", "to DE88370400440532013000", "to DE88370400440532013000"),
+        ("ssn", "SSN 123-45-6789", "SSN [redacted:ssn]"),
+        ("ssn", "part 000-45-6789", "part 000-45-6789"),
+        (
+            "phone",
+            "call +49 30 901820 or (212) 555-0100",
+            "call [redacted:phone] or [redacted:phone]",
+        ),
+        ("phone", "Decimal('+35236450.6')", "Decimal('+35236450.6')"),
+        ("phone", "+1234 -5678 lines", "+1234 -5678 lines"),
+        ("ip", "from 203.0.113.7:443", "from [redacted:ip]:443"),
+        ("ip", "2001:db8::8a2e:370:7334 up", "[redacted:ip] up"),
+        ("ip", "127.0.0.1 and 12:30:59 and std::vec", "127.0.0.1 and 12:30:59 and std::vec"),
+        ("home", "/home/ann/shop/a.py", "/home/[redacted:home]/shop/a.py"),
+        ("home", "C:\\Users\\ann\\shop", "C:\\Users\\[redacted:home]\\shop"),
+        ("home", "/home/runner/work", "/home/runner/work"),
+    ],
+)
+def test_personal_data_is_replaced_by_setting(kind: str, text: str, left: str) -> None:
+    assert redact(text, personal=()) == Redacted(text, {})
+    assert redact(text, personal=[kind]).text == left
+
+
+def test_the_setting_names_every_kind_of_personal_data() -> None:
+    assert {*get_args(PersonalData)} == {*PERSONAL_KINDS}
 
 
 def test_redaction_is_idempotent() -> None:
     text = "\n".join(each.text for each in planted(SEED, 2))
 
-    once = redact(text, emails=True)
+    once = redact(text, personal=("email",))
 
-    assert redact(once.text, emails=True) == Redacted(once.text, {})
+    assert redact(once.text, personal=("email",)) == Redacted(once.text, {})
     assert sum(once.counts.values()) > 100
 
 
@@ -148,30 +204,46 @@ def test_random_words_are_recognized_by_their_changes(word: str, *, random: bool
     assert is_random(word) is random
 
 
-def test_every_secret_with_a_specific_rule_is_caught() -> None:
-    assert set(caught_by_kind()["named"].values()) == {1.0}
+@pytest.mark.parametrize("group", GROUPS)
+def test_at_most_three_of_a_hundred_secrets_remain(group: str) -> None:
+    kinds = caught_by_kind()[group]
+
+    assert caught_by_group()[group] >= 0.97
+    assert len(kinds) >= {"first": 144, "more": 100}[group]
 
 
-def test_most_of_the_others_are_caught_too() -> None:
-    shares = caught_by_group()
-
-    assert shares["placed"] >= 0.97
-    assert shares["unnamed"] >= 0.85
-    assert len(list(planted(SEED, EACH))) >= 2000
+EVERY_ROW = (*FORMS, *PLACES, *SURROUNDINGS, *WORDS, *PERSONAL, *NUMBERS)
 
 
-def test_an_uncaught_secret_is_measured() -> None:
-    kinds = caught_by_kind()
+@pytest.mark.parametrize("row", EVERY_ROW, ids=lambda row: f"{row.kind}: {row.example[:40]}")
+def test_every_pattern_finds_its_example(row: SecretPattern) -> None:
+    rng = random.Random(SEED)  # noqa: S311 - drawn anew in the same way
+    texts = [expand(row.example, rng) for _ in range(5)]
 
-    # Eight lower-case letters after `password: ` cannot be distinguished from a variable.
-    assert kinds["placed"]["password of letters alone"] == 0.75
+    found = [redact(text, personal=PERSONAL_KINDS).counts for text in texts]
+
+    # A general pattern may be served by a specific one first.
+    assert all(found)
+    assert row.kind in {*found[0]} or row.kind in {"secret", "key", "random-text", "password"}
+
+
+def test_few_lines_of_code_and_logs_are_changed() -> None:
+    lines = lines_of_code_and_logs()
+    whole = redact("\n".join(lines), personal=PERSONAL_KINDS[1:]).text.split("\n")
+
+    changed = [line for line, left in zip(lines, whole, strict=True) if line != left]
+    alone = [line for line in lines if redact(line, personal=()).counts]
+
+    assert len(lines) >= 2000
+    assert len(changed) <= 0.01 * len(lines), changed
+    assert len(alone) <= 0.01 * len(lines), alone
 
 
 def test_recorded_sessions_and_sources_lose_only_planted_secrets() -> None:
     text = harmless_text()
 
     # One GitHub token, which was planted in a capture.
-    assert redact(text, emails=False).counts == {"github-token": 1}
+    assert redact(text, personal=()).counts == {"github-token": 1}
     assert len(text) > 600_000
 
 
@@ -179,16 +251,19 @@ HOSTILE = [
     "sk-", "eyJ", "eyJabcdefgh.", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----",
     "://", "://a:", "password", 'password="', "password: '", "a@", "a@b.", "authorization: ",
     "bearer ", "curl -u a:", "mysql -p", "ghp_", "key-", "ab_", ":AA12", "Aa1-", "\\", " ",
-    "password is ", "A" * 64 + "\n", "sig=", "--token ", "private key",
+    "password is ", "A" * 64 + "\n", "sig=", "--token ", "private key", "4111 ", "+1 ", "DE89",
+    "1:", "cookie: a=", "<input ", "seed phrase: ", "word ", "echo ", "redis-cli ", "?a", "\\n",
+    "kind: secret\n a: ", "user a\n", "/home/", "1.1.", "apikey", "=", "== ", "auth ", "**",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_redaction_takes_linear_time(piece: str) -> None:
-    # With quadratic growth 300 kB would take minutes.
-    redact(piece * (300_000 // len(piece)), emails=True)
+@pytest.mark.parametrize("pieces", [HOSTILE[start::4] for start in range(4)])
+def test_redaction_takes_linear_time(pieces: list[str]) -> None:
+    # With quadratic growth 100 kB of each would take minutes.
+    for piece in pieces:
+        redact(piece * (100_000 // len(piece)), personal=PERSONAL_KINDS)
 
 
 @given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))
 def test_any_text_is_accepted(text: str) -> None:
-    assert isinstance(redact(text, emails=True).text, str)
+    assert isinstance(redact(text, personal=("email",)).text, str)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.sanitize import (
     TextSanitizer,
@@ -61,7 +62,7 @@ def test_no_hidden_character_is_left(text: str) -> None:
 
 
 def without_secrets(text: str) -> Redacted:
-    return redact(text, emails=True)
+    return redact(text, personal=("email",))
 
 
 def new_sanitizer(*models: str, max_length: int = 1000) -> TextSanitizer:
@@ -84,7 +85,10 @@ def test_secrets_and_hidden_characters_are_removed() -> None:
 def test_model_names_are_hidden() -> None:
     sanitizer = new_sanitizer("model-x-4.5", "model-x-4.5-mini", "opus", "12345" * 30)
 
-    assert sanitizer.text("I am Model-X-4.5-mini or model-x-4.5") == "I am [model] or [model]"
+    assert (
+        sanitizer.text("I am Model-X-4.5-mini or model-x-4.5")
+        == f"I am [model{SEAL}] or [model{SEAL}]"
+    )
     assert sanitizer.text("magnum opus") == "magnum opus"  # an ordinary word is not hidden
 
 
@@ -101,7 +105,7 @@ def test_parameters_are_lines_and_their_lines_are_indented() -> None:
     [
         ('{"command": "ls', '{"command": "ls'),
         ("[1]", "[1]"),
-        ("{}", "(empty)"),
+        ("{}", f"(empty{SEAL})"),
         ("[" * 100_000, "[" * 100_000),
         ('{"a": "\\u001b[31mred"}', "a: red"),
     ],
@@ -140,7 +144,7 @@ def test_a_very_long_text_is_cut_between_words() -> None:
     shown = sanitizer.text(text)
 
     # Each half of 20 characters loses the word at the cut: 13 and 13 are left.
-    assert shown == "word00 word01\n[... 113 characters left out here ...]\nword18 word19"
+    assert shown == f"word00 word01\n[... 113 characters left out here ...{SEAL}]\nword18 word19"
     assert sanitizer.has_cut
 
 

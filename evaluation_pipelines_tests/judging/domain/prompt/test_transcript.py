@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.prompt import transcript as module
+from evaluation_pipelines.judging.domain.prompt.fence import unsealed
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
 from evaluation_pipelines_tests.builders import (
@@ -23,11 +25,13 @@ from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_o
 
 
 def without_secrets(text: str) -> Redacted:
-    return redact(text, emails=True)
+    return redact(text, personal=("email",))
 
 
 def shown(*rows: Row, max_tokens: int = 10_000, level: str = "full") -> Transcript:
-    return build_transcript(events_frame(rows), level, max_tokens, without_secrets)
+    """Return the transcript without seals, which test_attacks.py is about."""
+    sealed = build_transcript(events_frame(rows), level, max_tokens, without_secrets)
+    return replace(sealed, text=unsealed(sealed.text), task=unsealed(sealed.task))
 
 
 def test_a_session_reads_from_its_beginning_to_its_end() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.truncate import (
     LAST_STEPS,
     PromptPart,
@@ -41,8 +42,8 @@ def test_a_session_that_fits_is_complete() -> None:
     result = truncate(HEADING, [reply, call], 1000)
 
     assert result.text == (
-        "IN ALL\n[0:00] PROMPT\n  one\n  two\n[1:00] TOOL ls: ok\n  result:\n    a\n      b\n"
-        "  not logged: parameters"
+        f"IN ALL\n[0:00{SEAL}] PROMPT\n  one\n  two\n[1:00{SEAL}] TOOL ls: ok\n"
+        f"  result{SEAL}:\n    a\n      b\n  not logged: parameters{SEAL}"
     )
     assert not result.truncated
     assert result.tokens == total_tokens([result.text])
@@ -76,8 +77,8 @@ def test_then_the_oldest_steps_are_omitted_except_those_that_stay() -> None:
     assert gone
     # Omitted from the oldest on, without gaps.
     assert gone == [number for number in range(gone[-1] + 1) if number not in (0, 3, 7)]
-    assert "[... 2 steps from 1:00 to 2:00 left out here ...]" in result.text
-    assert "[... 3 steps from 4:00 to 6:00 left out here ...]" in result.text
+    assert f"[... 2 steps from 1:00 to 2:00 left out here ...{SEAL}]" in result.text
+    assert f"[... 3 steps from 4:00 to 6:00 left out here ...{SEAL}]" in result.text
     assert result.tokens <= 2_600
 
 
@@ -100,7 +101,7 @@ def test_finally_the_complete_text_loses_its_middle() -> None:
 
     assert result.truncated
     assert 500 < result.tokens <= 1_000
-    assert result.text.startswith("IN ALL\n[0:00] STEP 0")
+    assert result.text.startswith(f"IN ALL\n[0:00{SEAL}] STEP 0")
     assert result.text.endswith("it failed")
     assert "characters left out here" in result.text
 
@@ -115,7 +116,7 @@ def test_a_short_text_is_not_cut() -> None:
 
 def test_without_a_space_nearby_the_cut_splits_a_word() -> None:
     assert cut_middle("x" * 2000, 1000) == (
-        f"{'x' * 500}\n[... 1000 characters left out here ...]\n{'x' * 500}"
+        f"{'x' * 500}\n[... 1000 characters left out here ...{SEAL}]\n{'x' * 500}"
     )
 
 
@@ -129,7 +130,7 @@ def test_a_cut_keeps_beginning_and_end_and_counts_the_missing_characters(
         assert cut == text
     else:
         start, _, rest = cut.partition("\n[... ")
-        missing, _, end = rest.partition(" characters left out here ...]\n")
+        missing, _, end = rest.partition(f" characters left out here ...{SEAL}]\n")
         assert text.startswith(start)
         assert text.endswith(end)
         assert len(start) + len(end) <= max_length
