@@ -17,7 +17,7 @@ class TokenCounter:
         """Return the ``usage`` of a completion; prefixes of earlier prompts count as cached."""
         prompt = "".join(each["content"] for each in messages)
         prompt_tokens, reply_tokens = (
-            len(each) // _CHARACTERS_PER_TOKEN or bool(each) for each in (prompt, text)
+            len(each) // _CHARACTERS_PER_TOKEN or int(bool(each)) for each in (prompt, text)
         )
         return {
             "prompt_tokens": prompt_tokens,

@@ -72,7 +72,7 @@ def test_turns_are_distinguished_and_can_be_scripted_separately(judge: JudgeEndp
     judge.script_turn("reminder", says(score_reply(101)))
 
     post(judge.base_url, FORM)
-    reminder = post(judge.base_url, FORM, "no numbers", f"Answer with these lines alone:\n{FORM}")
+    reminder = post(judge.base_url, FORM, "no numbers", f"It cannot be read:\n{FORM}")
     last = post(judge.base_url, FORM, "good work\n64", "Which tools should have been used?")
     again = post(judge.base_url, FORM, "good work\n64", "Which tools should have been used?")
 

@@ -109,7 +109,7 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert {each.score_triggered_by for each in scores(location)} == {result.run_id}
     assert shown["judge_models"] == "judge-1"
     # 64 is the sum of the criteria; 70 differs by more than 5.
-    assert "inconsistent_total" in str(shown["flags"])
+    assert r"inconsistent\_total | 1 |" in str(shown["flags"])
     logged = messages(location, result.run_id)
     (progress,) = [each for each in logged if each.startswith("judging sessions: 3 of 3 (")]
     assert re.fullmatch(r"judging sessions: 3 of 3 \(\S+/s\), \$0\.\d{4} spent", progress)
