@@ -3,8 +3,10 @@
 Each command is imported on first use: importing all of them takes longer than most of them run.
 """
 
+import atexit
 import gc
 import os
+import sys
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -109,6 +111,8 @@ def _load(name: str) -> Any:
     finally:
         gc.freeze()
         gc.enable()
+        if "duckdb" in sys.modules:  # it prints warnings of objects that are not collected
+            atexit.register(gc.unfreeze)
     parent = typer.Typer(add_completion=False)
     # With a callback, Typer builds a group even for a single command.
     parent.callback()(lambda: None)
