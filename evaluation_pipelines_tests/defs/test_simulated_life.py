@@ -69,7 +69,7 @@ class Life:
 
     def happen(self, hour: int) -> None:
         """Cause the events of the hours before ``hour``."""
-        self.land_sessions(hour)
+        self._land(*(each.line() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
         match hour:
             case 12:  # one line is cut, one sent twice, one without a session; the judge is down
                 no_session = claude("user_prompt", -2 * 3600, session__id="")
@@ -84,10 +84,6 @@ class Life:
                 self.location.kill(tags)
             case 40:
                 self._land(RESUMED.line(26, "Once more, please."))
-
-    def land_sessions(self, hour: int) -> None:
-        """Land the sessions that began in the hours before ``hour``."""
-        self._land(*(each.line() for each in PLAN if hour - STEP_HOURS <= each.hour < hour))
 
     def _land(self, *lines: bytes) -> None:
         if lines:
@@ -124,26 +120,24 @@ def test_after_two_nights_every_session_is_accounted_for(
 def test_a_night_in_batch_mode_scores_every_session(
     settled_location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sent at night, answered turn by turn every four hours; one batch expires half answered."""
+    """Monday's sessions are sent at night; their batch expires half answered, the next does not."""
     monkeypatch.setenv("EVAL_JUDGE_MODE", "batch")
     monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "10")
-    location = settled_location
-    life = Life(location, judge, monkeypatch)
+    location, monday = settled_location, PLAN[:8]
+    location.workplace.land("agents.jsonl", b"".join(each.line() for each in monday))
     with time_machine.travel(MIDNIGHT, tick=True) as time:
         daemon = Daemon(location, time, MIDNIGHT)
-        for hour in range(STEP_HOURS, 64 + 1, STEP_HOURS):
-            if hour <= 48 and hour not in {12, 36}:  # without the faults of the other test
-                life.happen(hour)
-            elif hour in {12, 36}:
-                life.land_sessions(hour)
-            is_half = hour == 32
-            judge.batches.finish("expired" if is_half else "completed", 4 if is_half else None)
+        for hour in (24, 28, 32, 36, 52, 56, 60):  # the nights are at 26 and 50
+            if hour == 32:
+                judge.batches.finish("expired", 4)
+            else:
+                judge.batches.finish()
             daemon.live_until(MIDNIGHT + timedelta(hours=hour))
-    scores = location.workplace.lake.read(JUDGE_SCORES, [MONDAY, TUESDAY])
-    done = scores.filter(pl.col("status") == "completed", "is_current")
-    assert sorted(done["session_id"]) == sorted(each.name for each in PLAN)
-    assert judge.requests  # all of them within batches, and none twice
-    assert sum(judge.batches.sent.values()) >= 2 * len(PLAN)
+    assert len(judge.batches.batches) == 4  # two turns of four sessions, twice
+    scores = location.workplace.lake.read(JUDGE_SCORES, [MONDAY])
+    done = scores.filter((pl.col("status") == "completed") & pl.col("is_current"))
+    assert sorted(done["session_id"]) == sorted(each.name for each in monday)
+    assert len(judge.requests) == 2 * len(monday)  # every answer was within a batch, and once
     assert judge.batches.files == {}
     assert daemon.failed() == []
 
