@@ -1,5 +1,6 @@
 """Commands ``quarantine``: list, show and retry lines and records that could not be read."""
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 from evaluation_pipelines.telemetry.documents import FileFormat, file_format
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
+from evaluation_pipelines.telemetry.messages import ZSTD
 from evaluation_pipelines.telemetry.quarantine.entries import (
     NoSuchEntryError,
     QuarantineEntry,
@@ -189,10 +191,13 @@ def _print_command(stores: Stores, entry: QuarantineEntry) -> str:
         return "the file is no longer in the landing folder"
     with stores.landing.open(file) as handle:
         compression = file_format(handle)
+        beginning = os.pread(handle.fileno(), 8, entry.offset)
     path = shlex.quote(str(Path(stores.landing.root) / file.path))
     cut = f"tail -c +{entry.offset + 1}"
-    if compression is FileFormat.ZSTD_MESSAGES:
-        return f"{cut} {path} | tail -c +5 | zstd -dc"
+    if compression is FileFormat.MESSAGES:
+        size = int.from_bytes(beginning[:4])
+        decode = "zstd -dc" if beginning[4:] == ZSTD else "protoc --decode_raw"
+        return f"{cut} {path} | tail -c +5 | head -c {size} | {decode}"
     command = _DECOMPRESS.get(compression)
     from_offset = f"{cut} {path}" if command is None else f"{command} {path} | {cut}"
     return f"{from_offset} | head -c {entry.length_bytes}"

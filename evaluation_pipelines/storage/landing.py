@@ -22,11 +22,12 @@ _MAX_NAMES = 5
 _CHUNK_BYTES = 4 * 1024 * 1024
 _SEARCHED_BYTES = 64 * 1024
 _SETTLED_NS = 2_000_000_000
-_ENDINGS = tuple(f".{name}{packed}" for name in ("jsonl", "json") for packed in ("", ".gz", ".zst"))
+_NAMES = ("jsonl", "json", "pb")
+_ENDINGS = tuple(f".{name}{packed}" for name in _NAMES for packed in ("", ".gz", ".zst"))
 _LOOKS_LIKE_TELEMETRY = re.compile(
     r"\.(?:jsonl?\b|ndjson|log)[^/]*\Z|\.(?:bz2|zip|xz)\Z", re.IGNORECASE
 )
-NOT_READ = "only names that end in .jsonl or .json are, also with .gz or .zst after it: rename it"
+NOT_READ = "only names that end in .jsonl, .json or .pb are, also with .gz or .zst: rename it"
 _NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
 _OTHER_FOLDERS = ("signals", "evaluations")
 """Folders of signals and evaluations from other systems; not telemetry."""

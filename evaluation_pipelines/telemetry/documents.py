@@ -1,7 +1,7 @@
 """Complete lines of a landing file in any of the supported encodings.
 
-Supported are plain lines, pretty-printed documents, gzip, zstd, and the collector's form of zstd,
-in which each request is compressed separately after its length (4 bytes, big-endian).
+Supported are plain lines, pretty-printed documents, gzip, zstd, and the collector's messages: each
+request after its length (4 bytes, big-endian), as protobuf, compressed by zstd, or both.
 """
 
 import os
@@ -17,9 +17,9 @@ from evaluation_pipelines.telemetry.decompression import DecompressedFile
 from evaluation_pipelines.telemetry.document_lines import documents_of
 from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
 from evaluation_pipelines.telemetry.domain.reader import first_bytes
+from evaluation_pipelines.telemetry.messages import ZSTD, is_message, message_text
 
 _GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
 _MOST_BLANK_LINES = 1_000  # before a document; more are lines
 _PEEKED_BYTES = 64 * 1024
 
@@ -30,7 +30,7 @@ class FileFormat(Enum):
     PLAIN = auto()
     GZIP = auto()
     ZSTD = auto()
-    ZSTD_MESSAGES = auto()
+    MESSAGES = auto()
 
     @property
     def is_stream(self) -> bool:
@@ -88,7 +88,7 @@ class Documents:
 
         Where data cannot be decompressed or exceed ``max_ratio``, the last line has a defect.
         """
-        if self.form is FileFormat.ZSTD_MESSAGES:
+        if self.form is FileFormat.MESSAGES:
             yield from self._messages(offset, end)
         elif self.form.is_stream:
             yield from self._decompressed(offset, end)
@@ -154,19 +154,17 @@ class Documents:
                 packed = self.handle.read(size)
                 if len(packed) < size:  # its end is not yet written
                     return
-                yield self._message(packed, offset, following)
+                yield _message(packed, offset, following, self.max_line_bytes)
             offset = following
 
-    def _message(self, packed: bytes, offset: int, following: int) -> RawLine:
-        import pyarrow as pa  # slow to import, and rarely needed
 
-        limit = self.max_line_bytes
-        try:
-            text: bytes = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(limit + 1)
-        except OSError as error:
-            return RawLine(offset, b"", len(packed), following, f"cannot be decompressed: {error}")
-        kept = text if len(text) <= limit else text[:KEPT_BYTES]
-        return RawLine(offset, kept, len(text), following)
+def _message(packed: bytes, offset: int, following: int, limit: int) -> RawLine:
+    try:
+        text = message_text(packed, limit)
+    except ValueError as error:
+        return RawLine(offset, b"", len(packed), following, str(error))
+    kept = text if len(text) <= limit else text[:KEPT_BYTES]
+    return RawLine(offset, kept, len(text), following)
 
 
 def file_format(handle: BinaryIO) -> FileFormat:
@@ -177,9 +175,9 @@ def file_format(handle: BinaryIO) -> FileFormat:
         return FileFormat.PLAIN
     if head.startswith(_GZIP):
         return FileFormat.GZIP
-    if head.startswith(_ZSTD):
+    if head.startswith(ZSTD):
         return FileFormat.ZSTD
-    return FileFormat.ZSTD_MESSAGES if head[4:] == _ZSTD else FileFormat.PLAIN
+    return FileFormat.MESSAGES if is_message(head) else FileFormat.PLAIN
 
 
 class _Remembering(Iterator[RawLine]):
@@ -239,7 +237,7 @@ def reread_lines(
     """
     if documents.form.is_stream:
         found = _stream_lines(documents, positions)
-    elif documents.form is FileFormat.ZSTD_MESSAGES:
+    elif documents.form is FileFormat.MESSAGES:
         found = (next(documents.read(position.offset), None) for position in positions)
     else:
         found = (_plain_line(documents, position) for position in positions)
@@ -273,4 +271,4 @@ def _is_unchanged(line: RawLine, position: LinePosition, form: FileFormat) -> bo
     if first_bytes(line.text) != position.first_bytes:
         return False
     # A message that is too long is not decompressed to its end, so its length is unknown.
-    return line.length_bytes == position.length_bytes or form is FileFormat.ZSTD_MESSAGES
+    return line.length_bytes == position.length_bytes or form is FileFormat.MESSAGES

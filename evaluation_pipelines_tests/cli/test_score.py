@@ -259,5 +259,5 @@ def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
     assert (
         f"warning: {folder}/a.jsonl: its last line is not complete: 50 bytes are not read" in told
     )
-    assert "warning: b.ndjson: only names that end in .jsonl or .json are" in told
+    assert "warning: b.ndjson: only names that end in .jsonl, .json or .pb are" in told
     assert f"warning: {folder}/c.jsonl.gz: its end is missing; the lines before it are read" in told

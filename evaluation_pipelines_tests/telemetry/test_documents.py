@@ -141,7 +141,7 @@ def test_a_document_over_the_limit_is_one_overlong_line() -> None:
         (FileFormat.GZIP, gzip.compress(CONTENT[:9_000]) + gzip.compress(CONTENT[9_000:])),
         (FileFormat.ZSTD, zstd(CONTENT)),
         (FileFormat.ZSTD, zstd(CONTENT[:9_000]) + zstd(CONTENT[9_000:])),
-        (FileFormat.ZSTD_MESSAGES, messages(*LINES)),
+        (FileFormat.MESSAGES, messages(*LINES)),
     ],
 )
 def test_every_format_has_the_same_lines_from_any_line_offset(

@@ -1,0 +1,142 @@
+"""OTLP requests in protobuf, converted to the JSON that all other telemetry has.
+
+https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: names in camel case, bytes of
+values in base64. Numbers stay numbers. Fields that are not read (trace ids, severities) are left
+out.
+"""
+
+import base64
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+
+_OTHER_SIGNAL = b'{"resourceSpans":[]}'
+_FIRST_FIELD = b"\n"
+"""Field 1, length-delimited: the list of resources of any request."""
+
+
+def looks_like_request(content: bytes) -> bool:
+    """Return True if bytes begin as a request in protobuf and not as JSON."""
+    # The second byte is a length; a bracket would be one of 91 or 123, followed by a field.
+    is_json = content[1:].lstrip()[:1] in (b"{", b"[") and content[2:3] not in (b"\n", b"\x12")
+    return content.startswith(_FIRST_FIELD) and not is_json
+
+
+def request_json(message: bytes) -> bytes:
+    """Return a request in protobuf as OTLP JSON; one of metrics or traces without its content.
+
+    Raises:
+        ValueError: it is no OTLP request.
+    """
+    # Slow to import, and most telemetry is JSON.
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+    try:
+        request = ExportLogsServiceRequest.FromString(message)
+    except DecodeError as error:
+        if _is_other_signal(message):
+            return _OTHER_SIGNAL
+        raise ValueError(f"not an OTLP request in protobuf: {error}") from None
+    if _has_other_records(request.resource_logs):
+        return _OTHER_SIGNAL
+    return msgspec.json.encode(
+        {"resourceLogs": [_resource(each) for each in request.resource_logs]}
+    )
+
+
+def _is_other_signal(message: bytes) -> bool:
+    """Return True for a request of traces or metrics."""
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
+
+    for kind in (traces.ExportTraceServiceRequest, metrics.ExportMetricsServiceRequest):
+        with suppress(DecodeError):
+            kind.FromString(message)
+            return True
+    return False
+
+
+def _has_other_records(resources: "Iterable[ResourceLogs]") -> bool:
+    """Return True for spans and metrics, whose lists have the same numbers as those of logs.
+
+    Spans begin with a trace id, metrics with a name; a log record has a fixed number there.
+    """
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    scopes = (scope for resource in resources for scope in resource.scope_logs)
+    first = next((record for scope in scopes for record in scope.log_records), None)
+    return first is not None and any(each.field_number == 1 for each in UnknownFieldSet(first))
+
+
+def _resource(logs: "ResourceLogs") -> dict[str, Any]:
+    return {
+        "resource": {"attributes": _pairs(logs.resource.attributes)},
+        "scopeLogs": [_scope(each) for each in logs.scope_logs],
+    }
+
+
+def _scope(logs: "ScopeLogs") -> dict[str, Any]:
+    scope = {"name": logs.scope.name, "version": logs.scope.version}
+    return {"scope": scope, "logRecords": [_record(each) for each in logs.log_records]}
+
+
+def _record(record: "LogRecord") -> dict[str, Any]:
+    times = {
+        "timeUnixNano": record.time_unix_nano,
+        "observedTimeUnixNano": record.observed_time_unix_nano,
+    }
+    fields: dict[str, Any] = {name: value for name, value in times.items() if value}
+    if record.event_name:
+        fields["eventName"] = record.event_name
+    if record.HasField("body"):
+        fields["body"] = _value(record.body)
+    return {**fields, "attributes": _pairs(record.attributes)}
+
+
+def _pairs(pairs: "Iterable[KeyValue]") -> list[dict[str, Any]]:
+    return [_pair(each) for each in pairs]
+
+
+def _pair(pair: "KeyValue") -> dict[str, Any]:
+    if not pair.HasField("value"):
+        return {"key": pair.key}
+    return {"key": pair.key, "value": _value(pair.value)}
+
+
+def _value(value: "AnyValue") -> dict[str, Any]:
+    match value.WhichOneof("value"):
+        case "string_value":
+            return {"stringValue": value.string_value}
+        case "int_value":
+            return {"intValue": value.int_value}
+        case "bool_value":
+            return {"boolValue": value.bool_value}
+        case "double_value":
+            return {"doubleValue": _double(value.double_value)}
+        case "bytes_value":
+            return {"bytesValue": base64.b64encode(value.bytes_value).decode()}
+        case "array_value":
+            values = [_value(each) for each in value.array_value.values]
+            return {"arrayValue": {"values": values}}
+        case "kvlist_value":
+            return {"kvlistValue": {"values": _pairs(value.kvlist_value.values)}}
+    return {}
+
+
+def _double(value: float) -> float | str:
+    """Return a finite number, or the text that stands for others in JSON."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
