@@ -102,7 +102,11 @@ class Collection:
         work.batches.note_polled(batch, work.lease, found, work.clock())
         if not found.has_ended:
             return
-        self._collect(batch, found)
+        results = self._collect(batch, found)
+        if results < found.completed and not self._is_overdue(batch):
+            # What is not there now would be sent, and paid for, once more.
+            reason = f"its files have {results} of {found.completed} results: read again later"
+            raise BatchApiError(reason, is_refused=False)
         work.release(batch.owner)
         files = [each for each in (found.output_file_id, found.error_file_id) if each]
         ended = {"ended_at_us": to_us(work.clock()), "output_file_ids": files}
@@ -117,10 +121,13 @@ class Collection:
         Raises:
             BatchApiError: It has not expired: perhaps another address or key is set by mistake.
         """
-        if to_us(self.work.clock()) < (batch.expected_by_us or 0):
+        if not self._is_overdue(batch):
             reason = "the endpoint does not know it: check OPENAI_BASE_URL and OPENAI_API_KEY"
             raise BatchApiError(reason, is_refused=True, is_missing=True)
         self._discard(batch, "the provider does not know it")
+
+    def _is_overdue(self, batch: JudgeBatch) -> bool:
+        return to_us(self.work.clock()) >= (batch.expected_by_us or 0)
 
     def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""
@@ -129,13 +136,13 @@ class Collection:
             work.api.delete(file_id)
         work.batches.change(batch.batch_id, work.lease, state="closed")
 
-    def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> None:
-        """Store all results. Those that are stored already are skipped."""
+    def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> int:
+        """Store all results and return their number. Those that are stored already are skipped."""
         most = self.work.stores.settings.judge_max_output_tokens
         sent = SentRequests(self.work.api, found.input_file_id, most)
-        answered, refused = 0, list[tuple[BatchResult, JudgeCallError]]()
-        for number, result in enumerate(self._results(found)):
-            if number % 100 == 99:
+        results, answered, refused = 0, 0, list[tuple[BatchResult, JudgeCallError]]()
+        for results, result in enumerate(self._results(found), 1):
+            if results % 100 == 0:
                 self.work.batches.renew(batch.batch_id, self.work.lease, self.work.clock())
             if result.status is None:
                 continue
@@ -149,10 +156,11 @@ class Collection:
                 refused.append((result, error))
         if self._is_of_endpoint(refused, answered):
             self.refusal = f"the endpoint refused a batch: {refused[0][1].reason}"
-            return
+            return results
         for result, refusal in refused:
             with suppress(*_OF_ANOTHER):
                 self._store_failure(batch, result, refusal)
+        return results
 
     def _results(self, found: ProviderBatch) -> Iterator[BatchResult]:
         for file_id in filter(None, (found.output_file_id, found.error_file_id)):

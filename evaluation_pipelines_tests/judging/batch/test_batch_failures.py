@@ -324,6 +324,24 @@ def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired
     assert batched.states() == ["discarded", "submitted"]
 
 
+def test_a_file_of_results_that_cannot_be_read_is_read_again_and_nothing_is_sent_twice(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.created_at = int(batched.now.timestamp())
+    batched.land("s1")
+    batched.advance()
+    judge.batches.finish()
+    (batch,) = judge.batches.batches.values()
+    output = judge.batches.files[batch["output_file_id"]]
+    judge.batches.files[batch["output_file_id"]] = b"<html>try again</html>\n"
+    report = batched.advance()
+    assert "its files have 0 of 1 results" in report.summary()
+    assert (report.submitted, batched.states()) == (0, ["submitted"])
+    judge.batches.files[batch["output_file_id"]] = output
+    assert batched.advance().collected == 1
+    finish_all(batched)
+
+
 def test_results_that_belong_to_no_waiting_request_are_ignored(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
