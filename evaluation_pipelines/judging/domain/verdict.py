@@ -68,8 +68,8 @@ class Problem:
     Attributes:
         reason: A sentence; the reminder quotes it to the judge.
         lacks_total: Whether there is no valid total.
-        criteria: Criteria to ask for: those without a valid line; none if the message has neither
-            a total nor any criterion, so that the total is asked for alone.
+        criteria: Criteria to ask for: those without a valid line; none if the total is missing,
+            which is asked for alone.
     """
 
     reason: str
@@ -167,9 +167,8 @@ def _problem(form: _Form, criteria: Sequence[RubricCriterion]) -> Problem:
     no_total = f"the last line does not hold a whole number from 0 to {TOTAL_POINTS} alone"
     reasons = ([no_total] if form.total is None else []) + list(form.problems.values())
     lacking = tuple(each for each in criteria if each.id in form.problems)
-    # A model that keeps no line of the form would not keep it the second time; it gives a number.
-    is_formless = form.total is None and not form.points
-    return Problem(reasons[0], form.total is None, () if is_formless else lacking)
+    # Asked for lines and the total together, small models repeat the lines alone.
+    return Problem(reasons[0], form.total is None, () if form.total is None else lacking)
 
 
 def _verdict(

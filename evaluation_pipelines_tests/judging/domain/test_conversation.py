@@ -106,15 +106,6 @@ def test_after_a_message_without_the_form_the_total_alone_is_asked_for() -> None
     assert verdict.incomplete_criteria
 
 
-def test_the_reminder_asks_for_missing_lines_and_the_total() -> None:
-    first = form(total="57 points").replace("consistency: 16/25", "")
-    reminder = texts(conversation().with_reply("score-1", said(first)))[-1]
-
-    assert "\n\nconsistency: <points>/25\n\nBelow them, on a line of its own, write" in reminder
-    assert "<total>" not in reminder
-    assert "logical_flow" not in reminder
-
-
 @pytest.mark.parametrize(
     "second", [said(""), said("consistency: 16/25", "length"), said("no", "content_filter")]
 )

@@ -304,7 +304,10 @@ def test_a_problem_says_what_is_missing() -> None:
     lacks = parse_verdict(form(total="72.5").replace("consistency: 16/25", ""), CRITERIA)
 
     assert isinstance(lacks, Problem)
-    assert lacks.lacks_total
+    assert (lacks.lacks_total, lacks.criteria) == (True, ())  # it is asked for alone
+    lacks = parse_verdict(form().replace("consistency: 16/25", ""), CRITERIA)
+    assert isinstance(lacks, Problem)
+    assert not lacks.lacks_total
     assert [each.id for each in lacks.criteria] == ["consistency"]
 
 

@@ -209,14 +209,12 @@ def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -
     """
     start = f"Your judgement cannot be read: {reason}. Do not write the analysis again. "
     alone = f"the total alone: one whole number from 0 to {TOTAL_POINTS}, and nothing else"
-    if not criteria:
+    if total or not criteria:
         return f"{start}Answer with {alone}."
     lines = "\n".join(map(_criterion_line, criteria))
-    # No placeholder for the total: small models copy it.
-    last = f"\n\nBelow them, on a line of its own, write {alone}." if total else ""
     return (
         f"{start}Answer with these lines alone, your numbers in place of what stands in angle "
-        f"brackets, and nothing before them:\n\n{lines}{last}"
+        f"brackets, and nothing before or after them:\n\n{lines}"
     )
 
 
