@@ -15,9 +15,10 @@ from typing import Any
 DEMO_MODEL = "demo-script"
 """Name of the judge model in the demo."""
 
+# The marks of the transcript end with a word that is another one for each scoring.
 _CALL = re.compile(
-    r"^\| \[[\d:]+\] TOOL (?P<tool>\S+): (?P<outcome>ok|FAILED)"
-    r".*\n(?P<parameters>(?:\|   parameters:\n(?:\|     .*\n)+)?)",
+    r"^\| \[[\d:]+(?P<seal>(?: [a-z]+)?)\] TOOL (?P<tool>\S+): (?P<outcome>ok|FAILED).*\n"
+    r"(?:\|   parameters(?P=seal):\n(?P<parameters>(?:\|     .*\n)+))?",
     re.MULTILINE,
 )
 _FORM_LINE = re.compile(r"^(?P<name>[a-z][a-z0-9_.]*): <points>/(?P<points>\d+)\s*$", re.MULTILINE)
@@ -82,7 +83,8 @@ class SessionFigures:
 def count_calls(transcript: str) -> SessionFigures:
     """Count the tool calls of a transcript as the judge is shown it."""
     found = [
-        (each["tool"], each["outcome"], each["parameters"]) for each in _CALL.finditer(transcript)
+        (each["tool"], each["outcome"], (each["parameters"] or "").replace(each["seal"], ""))
+        for each in _CALL.finditer(transcript)
     ]
     same = Counter((tool, parameters) for tool, _, parameters in found if parameters)
     outcomes = [outcome for _, outcome, _ in found]

@@ -55,6 +55,8 @@ def test_calls_are_counted_by_tool_failure_and_repetition() -> None:
     assert (found.calls, dict(found.tools)) == (4, {"Grep": 2, "Edit": 1, "Bash": 1})
     assert (found.failed, found.repeated) == (2, 1)
     assert (found.ran_tests, found.ends_with_failure) == (False, True)
+    sealed = TRANSCRIPT.replace("] TOOL", " bcdf] TOOL").replace("parameters:", "parameters bcdf:")
+    assert count_calls(sealed) == found
     assert count_calls(TRANSCRIPT.replace("git diff --stat", "pytest -q")).ran_tests
 
 
