@@ -138,7 +138,8 @@ def good_reply(turn: str, messages: list[dict[str, Any]]) -> str:
     asked = "\n".join(each["content"] for each in messages if each["role"] != "assistant")
     if turn == MISSING_TOOLS:
         return "1. Grep: a search for the error text would have led to the file at once."
-    lines = _judgment(_FORM_LINE.findall(asked), messages[0]["content"])
+    session = next(each["content"] for each in messages if each["role"] == "user")
+    lines = _judgment(_FORM_LINE.findall(asked), session)
     if turn == REMINDER:
         return lines
     why = "The course was sound, yet a tool at hand was left unused and one claim was not checked."

@@ -2,14 +2,14 @@
 
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evaluation_pipelines.judging.domain.conversation import Conversation, Judgment
-from evaluation_pipelines.judging.domain.prompt.messages import Reply
+from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.judge_endpoint import (
@@ -32,10 +32,15 @@ def judge() -> Iterator[JudgeEndpoint]:
 
 def post(base_url: str, *contents: str) -> Any:
     """Send a conversation with alternating user and assistant messages."""
-    roles = ("user", "assistant")
-    messages = [
-        {"role": roles[number % 2], "content": content} for number, content in enumerate(contents)
-    ]
+    messages: list[Message] = []
+    for content in contents:
+        messages.append(Message("assistant" if len(messages) % 2 else "user", content))
+    return send(base_url, messages)
+
+
+def send(base_url: str, conversation: Sequence[Message]) -> Any:
+    """Send a conversation and return the completion."""
+    messages = [{"role": each.role, "content": each.content} for each in conversation]
     body = json.dumps({"model": "m", "messages": messages}).encode()
     request = urllib.request.Request(f"{base_url}/chat/completions", body)  # noqa: S310 - a local address
     with urllib.request.urlopen(request) as answer:  # noqa: S310
@@ -117,7 +122,7 @@ def converse(judge: JudgeEndpoint, rubric: Rubric) -> Conversation:
     conversation = Conversation(prompts, rubric.criteria, samples=1)
     while open_requests := conversation.open_requests():
         (request,) = open_requests
-        reply = post(judge.base_url, *(each.content for each in request.messages))
+        reply = send(judge.base_url, request.messages)
         conversation = conversation.with_reply(request.turn, Reply(text_of(reply), "stop"))
     return conversation
 

@@ -100,7 +100,8 @@ def test_answers_of_a_judge_become_a_table_with_priorities(
         "default: 2 tools prioritized by judge-1; "
         "1 items of its answer match no tool and are ignored"
     )
-    assert found.counted.lines()[:3] == [
+    assert found.counted.lines()[:4] == [
+        "named by judge-1",
         "2 lists of missing tools",
         "1 answers that none is missing",
         "1 answers that are no list, not counted",

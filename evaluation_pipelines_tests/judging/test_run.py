@@ -82,7 +82,8 @@ def test_the_judge_reads_the_session_but_not_the_name_of_its_agent(
     )
     judged.run()
 
-    prompt = judge.requests[0].body["messages"][0]["content"]
+    system, prompt = (each["content"] for each in judge.requests[0].body["messages"])
+    assert "src/parser.py" not in system
     for text in ("Fix the parser of s1", "src/parser.py", "string not found", "It is fixed"):
         assert text in prompt
     assert "codesmith-7" not in prompt
@@ -183,7 +184,7 @@ def test_each_scoring_has_its_own_fence(judged: Judged, judge: JudgeEndpoint) ->
     judged.run()
     judged.run(extra=ExtraDue(force=True))
 
-    first, second = (each.body["messages"][0] for each in judge.requests if each.turn == "score")
+    first, second = (each.body["messages"][1] for each in judge.requests if each.turn == "score")
     boundaries = [
         each["content"].rpartition("end of material ")[2][:32] for each in (first, second)
     ]
@@ -199,7 +200,7 @@ def test_the_second_turn_begins_with_the_messages_of_the_first(
 
     first, second = (each.body["messages"] for each in judge.requests)
     assert second[: len(first)] == first
-    assert [each["role"] for each in second] == ["user", "assistant", "user"]
+    assert [each["role"] for each in second] == ["system", "user", "assistant", "user"]
     assert judged.score("s1#baseline-1").cached_tokens
 
 

@@ -67,6 +67,6 @@ def test_an_attack_in_a_session_does_not_change_its_score(
 
     score = judged.score("s1#baseline-1")
     assert score.total_score == 41
-    prompt = judge.requests[0].body["messages"][0]["content"]
+    prompt = "\n".join(each["content"] for each in judge.requests[0].body["messages"])
     outside = [line for line in prompt.splitlines() if not line.startswith("|")]
     assert not any(line.strip() in attack.splitlines() for line in outside if line.strip())

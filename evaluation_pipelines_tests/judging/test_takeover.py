@@ -52,7 +52,7 @@ def test_the_next_run_resumes_from_the_stored_reply(judged: Judged, judge: Judge
     # The restart sent the same messages again.
     first, second, third = (each.body["messages"] for each in judge.requests)
     assert third == second
-    assert third[:1] == first
+    assert third[:2] == first
 
 
 def test_a_valid_lease_blocks_others_until_it_expires(judged: Judged, judge: JudgeEndpoint) -> None:

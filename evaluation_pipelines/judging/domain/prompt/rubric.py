@@ -77,7 +77,7 @@ class Rubric:
 class Prompts:
     """Prompts about one session, for two turns of one conversation.
 
-    ``system`` holds instructions that stand before both; an empty one is not sent.
+    ``system`` holds the instructions, the same for all sessions; ``score`` brings the session.
     """
 
     score: str
@@ -168,8 +168,19 @@ def render_prompts(
         "SESSION_CONVERSATION": _session(transcript, boundary, seal),
     }
     # One pass: placeholders in the inserted values are not replaced.
-    score = _PLACEHOLDER.sub(lambda found: values[found[1]], rubric.score_template)
-    return Prompts(score, rubric.missing_tools_template)
+    system, score = (
+        _PLACEHOLDER.sub(lambda found: values[found[1]], part).strip()
+        for part in _instructions_and_material(rubric.score_template)
+    )
+    return Prompts(score, rubric.missing_tools_template, system)
+
+
+def _instructions_and_material(template: str) -> tuple[str, str]:
+    """Divide a score template before the first part, with its heading, that brings telemetry."""
+    material = min(template.index(f"{{{{{name}}}}}") for name in PLACEHOLDERS[-2:])
+    heading = template.rfind("\n# ", 0, material)
+    cut = heading if heading > template.index("{{OUTPUT_SCHEMA}}") else material
+    return template[:cut], template[cut:]
 
 
 def criteria_text(criteria: Sequence[RubricCriterion]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from evaluation_pipelines.judging.domain.prompt.rubric import (
     FAILURE_TAGS,
+    Prompts,
     Rubric,
     RubricCriterion,
     criteria_problems,
@@ -23,7 +24,12 @@ from evaluation_pipelines_tests.judging.domain.judging_builders import (
 
 
 def score_prompt(text: str = "did it", task: str = "do it") -> str:
-    return render_prompts(RUBRIC, CRITERIA, transcript(text, task), BOUNDARY).score
+    return whole(render_prompts(RUBRIC, CRITERIA, transcript(text, task), BOUNDARY))
+
+
+def whole(prompts: Prompts) -> str:
+    """Return what is sent in the first turn, in its order."""
+    return f"{prompts.system}\n\n{prompts.score}"
 
 
 def test_the_hash_is_that_of_both_unrendered_templates_and_the_list_of_criteria() -> None:
@@ -44,7 +50,7 @@ def test_a_template_may_bring_its_criteria_as_text_and_asks_for_the_total_alone(
     rubric = replace(RUBRIC, score_template=template, criteria=())
 
     assert rubric_problems(rubric) == []
-    prompt = render_prompts(rubric, rubric.criteria, transcript(), BOUNDARY).score
+    prompt = whole(render_prompts(rubric, rubric.criteria, transcript(), BOUNDARY))
     assert "whole numbers:\n\nfailure tags: <tags>\n<total>\n\n" in prompt
     assert "<points>" not in prompt
 
@@ -52,10 +58,10 @@ def test_a_template_may_bring_its_criteria_as_text_and_asks_for_the_total_alone(
 def test_all_placeholders_are_rendered() -> None:
     prompts = render_prompts(RUBRIC, CRITERIA, transcript(), BOUNDARY)
 
-    assert "* logical_flow (25 points), Logical flow: Was the order good?\n" in prompts.score
-    assert "synthesis_quality: <points>/25\nfailure tags: <tags>\n<total>\n" in prompts.score
+    assert "* logical_flow (25 points), Logical flow: Was the order good?\n" in prompts.system
+    assert "synthesis_quality: <points>/25\nfailure tags: <tags>\n<total>\n" in prompts.system
     assert "| fix it\n" in prompts.score
-    assert "{{" not in prompts.score
+    assert "{{" not in whole(prompts)
     assert prompts.missing_tools == "Which tools are missing?"
 
 
@@ -68,12 +74,29 @@ def test_the_prompt_offers_exactly_the_accepted_tags() -> None:
 
 def test_two_sessions_share_the_prompt_up_to_their_texts() -> None:
     one = score_prompt()
-    two = render_prompts(RUBRIC, CRITERIA, transcript("other"), BOUNDARY[::-1]).score
+    two = whole(render_prompts(RUBRIC, CRITERIA, transcript("other"), BOUNDARY[::-1]))
 
     shared = one.partition("<<<material")[0]
     assert two.startswith(shared)
     assert "Session:" not in shared
     assert "<total>" in shared
+
+
+@pytest.mark.parametrize("before", ["\n# Task\n\n", "\n", " "])
+def test_instructions_are_a_message_of_their_own_and_text_of_a_session_is_in_none(
+    before: str,
+) -> None:
+    template = f"# Rubric\n\n{{{{CRITERIA}}}}\n\n{{{{OUTPUT_SCHEMA}}}}{before}"
+    rubric = replace(
+        RUBRIC, score_template=f"{template}{{{{ALERT_DATA}}}}{{{{SESSION_CONVERSATION}}}}"
+    )
+    found = render_prompts(rubric, CRITERIA, transcript("did it", "do it"), BOUNDARY)
+    assert found.system.startswith("# Rubric")
+    assert "<total>" in found.system
+    assert found.score.startswith("# Task" if "#" in before else "What the session began with")
+    assert "material" not in found.system
+    assert "| do it\n" in found.score
+    assert "| did it\n" in found.score
 
 
 def test_a_placeholder_in_a_session_is_not_rendered() -> None:
