@@ -75,7 +75,7 @@ def test_status_shows_what_was_not_read_or_stored(program: Program) -> None:
     assert re.search(
         rf"\nquarantine: 1 of 4 lines\n  {place}: not JSON: .*\n"
         r"  all entries: evaluation-pipelines quarantine list\n"
-        r"not stored: 2 records init of other\.events\n$",
+        r"not stored: 2 records init of other\.events\n\njudge: \$0\.0000 ",
         ran.out,
     )
 

@@ -23,6 +23,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
     with open_judge_endpoint() as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
+        monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "100")  # else no night judges
         monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
         monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
         monkeypatch.setenv("EVAL_JUDGE_ORDERS_MISSING_TOOLS", "true")
@@ -67,7 +68,7 @@ def test_missing_tools_are_counted_shown_and_prioritized(
     assert "<script>" not in found["tools"]
     assert r"\[click\]\(x\) \| \*\*bold" in found["tools"]
     assert r"| 1 | make | default | 1 | say how to build\. |" in found["what to do first"]
-    assert found["answers"] == "* 1 lists of missing tools"
+    assert found["answers"] == "* named by judge\\-1\n* 1 lists of missing tools"
     assert float(found["cost_usd"]) > 0
 
 
