@@ -23,9 +23,9 @@ class Ran:
     err: str
 
     def table(self) -> list[list[str]]:
-        """Cells of a table's rows, below the line under its heading."""
+        """Cells of a table's rows, from the line under its heading to the next empty line."""
         _, _, rows = self.out.partition("─\n")
-        return [line.split() for line in rows.splitlines()]
+        return [line.split() for line in rows.partition("\n\n")[0].splitlines()]
 
 
 class Program:

@@ -65,7 +65,8 @@ _SUMMARIES = {
         "Score sessions with the judge: judge SESSION, judge run. Show its scores, failures and "
         "spending: judge list, judge show SESSION, judge events. List the tools that it found "
         "missing: judge missing-tools. Find out what another judge did to the scores: judge "
-        "changes, judge anchors."
+        "changes, judge anchors. Measure how good the judge is: judge validate. Batches at the "
+        "provider: judge status, judge collect."
     ),
     "judges": "Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
     "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",

@@ -50,7 +50,7 @@ def _scales(judge_models: Collection[str | None]) -> str:
     """Return what the numbers of the table mean, and which models judged."""
     by = ", ".join(sorted(one_line(f"{each}") for each in judge_models)) or "no model yet"
     bands = "0-49 red, 50-74 yellow, 75-100 green"
-    return f"composite 0-10; judge {bands}, by {by} (judge list)"
+    return f"\ncomposite 0-10; judge {bands}, by {by} (judge list)"
 
 
 def _line(row: SessionRow, judged: Badge | None) -> tuple[object, ...]:

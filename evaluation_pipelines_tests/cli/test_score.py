@@ -165,8 +165,8 @@ def test_json_is_an_array_of_unrounded_records(
 def test_a_table_has_one_line_per_session(program: Program) -> None:
     rows = program("score", SAMPLE, "--format", "table", "--all").table()
     assert len(rows) == 17
-    assert rows[-1][:3] == ["97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1", "9.4", "keep"]
-    assert rows[1][:3] == ["6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1", "-", "-"]
+    assert rows[-1][:3] == ["97263027-c850-4b2e-94b5-31d2aecb378b#baseline-1", "9.4", "claude_code"]
+    assert rows[1][:3] == ["6747efea-76a5-4f49-bc13-322b873d7c25#baseline-1", "-", "claude_code"]
     (row,) = program("score", SAMPLE, "--format", "table").table()
     assert row == rows[-1]
 

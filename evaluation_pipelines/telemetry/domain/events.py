@@ -14,15 +14,14 @@ import msgspec
 from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts, text_or_url
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import (
     SHARED_COLUMNS,
     ColumnTable,
     Producer,
     Shape,
-    event_ids,
     map_attributes,
-    named_ids,
     named_rows,
 )
 

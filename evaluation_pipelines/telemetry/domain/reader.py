@@ -23,6 +23,7 @@ from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.events import MASQUE_EVENTS, Clock, Columns, events_of
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
@@ -32,7 +33,6 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     Producers,
     Shape,
     Shapes,
-    content_id,
 )
 
 _MAX_NAMES_SHOWN = 200

@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import flag, milliseconds, text, tokens
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
-from evaluation_pipelines.telemetry.domain.shapes import content_id
+from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
 _EVENT_NAMES = {

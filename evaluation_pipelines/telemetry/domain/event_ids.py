@@ -1,0 +1,94 @@
+"""Ids of events.
+
+The id of an event is a hash of what names it, or else of its content: clients and collectors resend
+lost records, and backups are read under new names; a repeated record has the same id.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+_SIZE_BYTES = 16
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def content_id(*content: Any) -> bytes:
+    """Return a 16-byte hash of JSON-like content; the order of keys does not matter."""
+    return hashlib.blake2b(_encode(content), digest_size=_SIZE_BYTES).digest()
+
+
+def event_ids(
+    senders: Iterable[bytes],
+    times_us: Iterable[int | None],
+    bodies: Iterable[Any],
+    attributes: Mapping[str, Sequence[Any]],
+) -> list[bytes]:
+    """Return the ids of records that have the same attributes.
+
+    A record that was sent again has the same id, even if a collector re-encoded it.
+
+    Args:
+        senders: 16 bytes per record that identify its sender.
+        times_us: Times as sent, in microseconds.
+        bodies: Python values of the bodies.
+        attributes: Name -> Python values.
+    """
+    names = sorted(attributes)
+    non_empty = [body or None for body in bodies]
+    contents = zip(times_us, non_empty, *map(attributes.__getitem__, names), strict=True)
+    salt, hashed = content_id(*names), hashlib.blake2b
+    return [
+        hashed(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender).digest()
+        for sender, content in zip(senders, contents, strict=True)
+    ]
+
+
+_NAMED_BY = {
+    "user_prompt": "prompt_id",
+    "tool_result": "tool_use_id",
+    "tool_decision": "tool_use_id",
+    "api_request": "request_id",
+    "api_error": "request_id",
+    "api_refusal": "request_id",
+}
+"""Event name -> column whose value only one record of that name and time has."""
+
+_NAME = ("organization_id", "session_id", "source_cli", "source_event_name")
+
+
+def named_ids(
+    columns: Mapping[str, Sequence[Any]], times_us: Sequence[int | None]
+) -> list[bytes | None]:
+    """Return ids of records that name themselves, by number in their process or id of their call.
+
+    An attribute that a collector adds or changes makes no other event of them. None for a record
+    that has no such name, or no time: numbers begin again when a session is resumed.
+    """
+    nothing = [None] * len(times_us)
+    identity = zip(*(columns.get(name) or nothing for name in _NAME), times_us, strict=True)
+    hashed, found = hashlib.blake2b, list[bytes | None]()
+    for of_record, (kind, name) in zip(identity, _own_names(columns, nothing), strict=True):
+        if name is None or of_record[-1] is None:
+            found.append(None)
+        else:
+            content = _encode((*of_record, kind, name))
+            found.append(hashed(content, digest_size=_SIZE_BYTES).digest())
+    return found
+
+
+def _own_names(
+    columns: Mapping[str, Sequence[Any]], nothing: Sequence[None]
+) -> Iterable[tuple[str, Any]]:
+    """Return what each record calls itself by, and its name or None."""
+    sequences = columns.get("sequence") or nothing
+    if None not in sequences:
+        return zip(repeat("sequence"), sequences, strict=False)
+    keys = (columns.get(_NAMED_BY.get(name, "")) or nothing for name in columns["event_name"])
+    return [
+        ("key", key[index]) if sequence is None else ("sequence", sequence)
+        for index, (sequence, key) in enumerate(zip(sequences, keys, strict=True))
+    ]
