@@ -17,7 +17,11 @@ from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
 from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.replies import read_completion, status_error
+from evaluation_pipelines.judging.endpoint.replies import (
+    CHARACTERS_PER_TOKEN,
+    read_completion,
+    status_error,
+)
 from evaluation_pipelines.judging.endpoint.request_form import names_field
 from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
 from evaluation_pipelines.judging.ledger.errors import (
@@ -148,7 +152,7 @@ class Collection:
                 continue
             try:
                 if result.status != 200:
-                    raise _call_error(result)
+                    raise _call_error(result, self.work.api.secret)
                 answered += 1
                 with suppress(*_OF_ANOTHER):
                     self._store_reply(batch, result, sent)
@@ -189,7 +193,8 @@ class Collection:
         score = self._waiting(batch, result)
         if score is None:
             return
-        completion = read_completion(body_bytes(result.body))
+        most = self.work.stores.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
+        completion = read_completion(body_bytes(result.body), most, self.work.api.secret)
         work, held, price = self.work, score.reserved_cost_usd, self.work.price(score.judge_model)
         reported = completion.usage
         cost = None if reported is None else price.cost_usd(reported)
@@ -286,10 +291,10 @@ class Collection:
         return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
 
 
-def _call_error(result: BatchResult) -> JudgeCallError:
+def _call_error(result: BatchResult, secret: str | None) -> JudgeCallError:
     body = result.body
     error = body.get("error") if isinstance(body, dict) else None
-    return status_error(result.status or 0, error or body, None, None)
+    return status_error(result.status or 0, error or body, None, secret)
 
 
 def _unless_missing(call: Callable[[str], _Found], name: str) -> _Found | None:

@@ -70,14 +70,18 @@ class ProviderBatch:
 
 
 class BatchApi:
-    """Files and batches of one endpoint; use as ``with``."""
+    """Files and batches of one endpoint; use as ``with``.
+
+    Attributes:
+        secret: The API key, which answers may repeat; ``None`` if there is none.
+    """
 
     def __init__(self, endpoint: JudgeEndpoint, timeout_s: float) -> None:
         """Configure the client; ``timeout_s`` limits each read and write of a request."""
         import openai  # takes longer than the rest of the command line's start
 
         key = None if endpoint.api_key is None else endpoint.api_key.get_secret_value()
-        self._secret = key
+        self.secret = key
         # A request to create something is never repeated here: its answer may be lost.
         self._client = openai.OpenAI(
             base_url=endpoint.base_url, api_key=key or "none", max_retries=0, timeout=timeout_s
@@ -128,19 +132,19 @@ class BatchApi:
                 completion_window="24h",
                 metadata={_MARK: batch_id},
             )
-            return _batch(created)
+            return _batch(created, self.secret)
 
     def retrieve(self, provider_batch_id: str) -> ProviderBatch:
         """Return the current state of a batch."""
         with self._errors():
-            return _batch(self._client.batches.retrieve(provider_batch_id))
+            return _batch(self._client.batches.retrieve(provider_batch_id), self.secret)
 
     def find(self, batch_id: str) -> ProviderBatch | None:
         """Return the batch that was created for ``batch_id``; ``None`` if there is none."""
         with self._errors():
             for each in self._client.batches.list(limit=100):
                 if (each.metadata or {}).get(_MARK) == batch_id:
-                    return _batch(each)
+                    return _batch(each, self.secret)
         return None
 
     def lines(self, file_id: str) -> Iterator[str]:
@@ -178,13 +182,13 @@ class BatchApi:
             yield
         except openai.APIStatusError as error:
             status = error.status_code
-            reason = status_error(status, error.body, None, self._secret).reason
+            reason = status_error(status, error.body, None, self.secret).reason
             is_refused = 400 <= status < 500 and status not in _RETRIED
             raise BatchApiError(
                 reason, is_refused=is_refused or status == 501, is_missing=status in _NO_ROUTE
             ) from None
         except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
-            why = one_line_excerpt(str(error.__cause__ or error), self._secret)
+            why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
 
 
@@ -192,16 +196,16 @@ def _file_name(batch_id: str) -> str:
     return f"evaluation-{batch_id}.jsonl"
 
 
-def _batch(batch: "Batch") -> ProviderBatch:
+def _batch(batch: "Batch", secret: str | None) -> ProviderBatch:
     counts: Any = batch.request_counts
     errors = [
         each.message or each.code or "" for each in (batch.errors and batch.errors.data) or ()
     ]
     return ProviderBatch(
-        *(batch.id, batch.status, batch.input_file_id or None),
+        *(batch.id, one_line_excerpt(batch.status, secret), batch.input_file_id or None),
         *(batch.output_file_id, batch.error_file_id),
         completed=counts.completed if counts else 0,
         failed=counts.failed if counts else 0,
         expires_at=batch.expires_at,
-        errors=one_line_excerpt("; ".join(filter(None, errors))),
+        errors=one_line_excerpt("; ".join(filter(None, errors)), secret),
     )
