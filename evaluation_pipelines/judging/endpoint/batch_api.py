@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evaluation_pipelines.judging.domain.batch.requests import ENDPOINT
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
+from evaluation_pipelines.judging.endpoint.transport import client_options, connection_options
 from evaluation_pipelines.settings.judging import JudgeEndpoint
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class BatchApi:
         self.secret = key
         # A request to create something is never repeated here: its answer may be lost.
         self._client = openai.OpenAI(
-            base_url=endpoint.base_url, api_key=key or "none", max_retries=0, timeout=timeout_s
+            **client_options(endpoint.base_url, key, timeout_s),
+            http_client=openai.DefaultHttpx2Client(**connection_options()),
         )
 
     def __enter__(self) -> Self:
@@ -183,7 +185,7 @@ class BatchApi:
         except openai.APIStatusError as error:
             status = error.status_code
             reason = status_error(status, error.body, None, self.secret).reason
-            is_refused = 400 <= status < 500 and status not in _RETRIED
+            is_refused = 300 <= status < 500 and status not in _RETRIED
             raise BatchApiError(
                 reason, is_refused=is_refused or status == 501, is_missing=status in _NO_ROUTE
             ) from None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says
 from evaluation_pipelines_tests.judging.batch.batched import Batched, open_batched
 
@@ -51,3 +51,17 @@ def test_a_reply_far_beyond_the_limit_is_cut(batched: Batched, judge: JudgeEndpo
     batched.finish()
     (turn,) = batched.all_scores()[0].turn_log
     assert (len(turn.text), turn.finish_reason) == (16_000, "length")  # of 1000 tokens
+
+
+@pytest.mark.parametrize("route", ["upload", "create"])
+def test_a_transcript_is_not_sent_to_another_address(
+    batched: Batched, judge: JudgeEndpoint, route: str
+) -> None:
+    batched.land("s1")
+    with open_judge_endpoint() as other:
+        path = "files" if route == "upload" else "batches"
+        location = {"Location": f"{other.base_url}/{path}"}
+        judge.batches.script(route, Scripted(status=307, headers=location))
+        assert "answered 307" in batched.advance().summary()
+        assert (other.batches.files, other.batches.batches) == ({}, {})
+    assert batched.states() == ["discarded"]
