@@ -1,6 +1,6 @@
 """Routes for files and batches of an OpenAI-compatible endpoint, through the ``openai`` library."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,10 @@ from evaluation_pipelines.settings.judging import JudgeEndpoint
 if TYPE_CHECKING:
     from openai.types import Batch
 
+MAX_LINE_BYTES = 16_000_000
+"""Longer lines of files are neither requests nor answers."""
+
+_CHUNK_BYTES = 1_000_000
 _MARK = "evaluation_batch"
 """Key of the metadata by which a batch is found again."""
 
@@ -150,9 +154,10 @@ class BatchApi:
         return None
 
     def lines(self, file_id: str) -> Iterator[str]:
-        """Yield the lines of a file."""
+        """Yield the lines of a file, without those that are too long for an answer."""
         with self._errors(), self._client.files.with_streaming_response.content(file_id) as answer:
-            yield from answer.iter_lines()
+            for line in _lines(answer.iter_bytes(_CHUNK_BYTES)):
+                yield line.decode("utf-8-sig", "replace")
 
     def delete(self, file_id: str) -> None:
         """Delete a file; one that is gone already is fine."""
@@ -192,6 +197,21 @@ class BatchApi:
         except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
             why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Split at line feeds alone: JSON may contain all other line breaks of Unicode as they are."""
+    rest, is_too_long = b"", False
+    for chunk in chunks:
+        *ended, rest = (rest + chunk).split(b"\n")
+        for line in ended:
+            if not is_too_long and len(line) <= MAX_LINE_BYTES:
+                yield line
+            is_too_long = False
+        if is_too_long or len(rest) > MAX_LINE_BYTES:
+            rest, is_too_long = b"", True
+    if rest:
+        yield rest
 
 
 def _file_name(batch_id: str) -> str:
