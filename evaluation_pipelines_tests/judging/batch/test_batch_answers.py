@@ -92,8 +92,11 @@ def test_a_reply_with_other_line_breaks_is_one_line(batched: Batched, judge: Jud
 def test_a_sent_file_that_is_not_as_it_was_sent_stops_no_collection(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
-    usage = {"prompt_tokens": 10**9, "completion_tokens": 10**9}  # it is read for such counts
-    judge.script_turn("score", *(says(score_reply(64), usage=usage) for _ in range(2)))
+    # The file is read for such counts.
+    output = {"prompt_tokens": 100, "completion_tokens": 10**9}
+    reasoning = {**output, "completion_tokens_details": {"reasoning_tokens": 10**9}}
+    usages = output, reasoning
+    judge.script_turn("score", *(says(score_reply(64), usage=each) for each in usages))
     fill(batched.workplace, session_with_texts("s1", text="One\u2028two\x85three"))
     batched.land("s2")
     batched.advance()
