@@ -22,7 +22,7 @@ from evaluation_pipelines.judging.endpoint.replies import (
     read_completion,
     status_error,
 )
-from evaluation_pipelines.judging.endpoint.request_form import names_field
+from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
 from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
@@ -158,8 +158,10 @@ class Collection:
                     self._store_reply(batch, result, sent)
             except JudgeCallError as error:
                 refused.append((result, error))
-        if self._is_of_endpoint(refused, answered):
-            self.refusal = f"the endpoint refused a batch: {refused[0][1].reason}"
+        if (reason := _refusal_of_endpoint(refused, answered)) is not None:
+            self.refusal = f"the endpoint refused a batch: {reason}"
+            # Later requests have another form if it says so.
+            self.work.batches.change(batch.batch_id, self.work.lease, error_message=reason)
             return results
         for result, refusal in refused:
             with suppress(*_OF_ANOTHER):
@@ -171,18 +173,6 @@ class Collection:
             for line in self.work.api.lines(file_id):
                 if (result := read_result(line)) is not None:
                     yield result
-
-    def _is_of_endpoint(
-        self, refused: list[tuple[BatchResult, JudgeCallError]], answered: int
-    ) -> bool:
-        """Return whether the endpoint, not the sessions, is to blame for what it refused."""
-        for _, error in refused:
-            is_form = error.fault is Fault.REJECTED and names_field(error.reason)
-            if is_form or error.fault is Fault.MISCONFIGURED:
-                return True
-        reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
-        scorings = {result.score_id for result, _ in refused}
-        return answered == 0 and len(reasons) == 1 and len(scorings) > 1
 
     def _store_reply(self, batch: JudgeBatch, result: BatchResult, sent: SentRequests) -> None:
         """Store a reply, and end its scoring if nothing is left to ask.
@@ -289,6 +279,24 @@ class Collection:
         ):
             return None
         return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
+
+
+def _refusal_of_endpoint(
+    refused: list[tuple[BatchResult, JudgeCallError]], answered: int
+) -> str | None:
+    """Return what the endpoint refuses whatever the session; ``None`` if sessions are to blame."""
+    for _, error in refused:
+        is_form = error.fault is Fault.REJECTED and _is_about_form(error.reason)
+        if is_form or error.fault is Fault.MISCONFIGURED:
+            return error.reason
+    reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
+    scorings = {result.score_id for result, _ in refused}
+    is_general = answered == 0 and len(reasons) == 1 and len(scorings) > 1
+    return reasons.pop() if is_general else None
+
+
+def _is_about_form(reason: str) -> bool:
+    return names_field(reason) or RequestForm().instead_of(reason) is not None
 
 
 def _call_error(result: BatchResult, secret: str | None) -> JudgeCallError:

@@ -220,6 +220,30 @@ def test_a_refused_field_is_not_blamed_on_the_only_session(
     assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
 
 
+def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint) -> None:
+    batched.land("s1")
+    batched.advance()
+    fields = [set(judge.batches.requests()[-1]["body"])]
+    for refusal in ("temperature does not support 0.0", "Use max_tokens", "no system role"):
+        judge.always(http_error(400, refusal))
+        assert refusal in batched.finish().summary()
+        assert batched.advance().submitted == 1
+        fields.append(set(judge.batches.requests()[-1]["body"]))
+    always = {"model", "messages"}
+    assert fields == [
+        always | {"max_completion_tokens", "temperature"},
+        always | {"max_completion_tokens"},
+        always | {"max_tokens"},
+        always | {"max_tokens"},
+    ]
+    assert judge.batches.requests()[-1]["body"]["messages"][0]["role"] == "user"
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
+    batched.now += timedelta(days=31)
+    assert "no system role" in batched.finish().summary()
+    batched.advance()
+    assert set(judge.batches.requests()[-1]["body"]) == fields[0]
+
+
 def test_a_request_that_failed_at_the_provider_is_due_again_later(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
