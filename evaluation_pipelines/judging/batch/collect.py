@@ -38,6 +38,9 @@ _Found = TypeVar("_Found")
 _APPEARS_WITHIN = timedelta(minutes=10)
 """Time after which a batch that is not listed was never created."""
 
+_LONGEST_US = 24 * 3600 * 1_000_000
+"""The time that was asked for when a batch was created."""
+
 _OF_ANOTHER = (UnknownScoreError, ScoreEndedError, ScoreLeaseLostError)
 
 
@@ -82,7 +85,16 @@ class Collection:
     def _find(self, batch: JudgeBatch) -> None:
         """Find out whether a batch was created before its process ended."""
         work, now = self.work, self.work.clock()
-        found = _unless_missing(work.api.find, batch.batch_id)
+        try:
+            found = work.api.find(batch.batch_id, batch.input_file_id)
+            if found is None:
+                # The account that was used has the file.
+                work.api.check_file(batch.input_file_id or "unknown")
+        except BatchApiError as error:
+            if not error.is_missing:
+                raise
+            self._lose(batch)
+            return
         if found is not None:
             work.batches.note_submitted(batch.batch_id, work.lease, found, now)
             self._poll(replace(batch, provider_batch_id=found.id))
@@ -131,7 +143,10 @@ class Collection:
         self._discard(batch, "the provider does not know it")
 
     def _is_overdue(self, batch: JudgeBatch) -> bool:
-        return to_us(self.work.clock()) >= (batch.expected_by_us or 0)
+        begun_us = batch.submitting_at_us or batch.created_at_us
+        # Not every provider reports when a batch expires.
+        expected_by_us = batch.expected_by_us or begun_us + _LONGEST_US
+        return to_us(self.work.clock()) >= expected_by_us
 
     def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""

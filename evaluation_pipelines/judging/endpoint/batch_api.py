@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES = 16_000_000
 """Longer lines of files are neither requests nor answers."""
 
+_LATEST_S = 10**11
+"""No time: some endpoints report milliseconds."""
+
 _CHUNK_BYTES = 1_000_000
 _MARK = "evaluation_batch"
 """Key of the metadata by which a batch is found again."""
@@ -145,13 +148,22 @@ class BatchApi:
         with self._errors():
             return _batch(self._client.batches.retrieve(provider_batch_id), self.secret)
 
-    def find(self, batch_id: str) -> ProviderBatch | None:
-        """Return the batch that was created for ``batch_id``; ``None`` if there is none."""
+    def find(self, batch_id: str, file_id: str | None) -> ProviderBatch | None:
+        """Return the batch that was created for ``batch_id``; ``None`` if there is none.
+
+        It is known by its metadata, or by its file ``file_id``: not every endpoint lists metadata.
+        """
         with self._errors():
             for each in self._client.batches.list(limit=100):
-                if (each.metadata or {}).get(_MARK) == batch_id:
+                is_marked = (each.metadata or {}).get(_MARK) == batch_id
+                if is_marked or (file_id and each.input_file_id == file_id):
                     return _batch(each, self.secret)
         return None
+
+    def check_file(self, file_id: str) -> None:
+        """Raise an error if the endpoint does not know a file."""
+        with self._errors():
+            self._client.files.retrieve(file_id)
 
     def lines(self, file_id: str) -> Iterator[str]:
         """Yield the lines of a file, without those that are too long for an answer."""
@@ -218,6 +230,11 @@ def _file_name(batch_id: str) -> str:
     return f"evaluation-{batch_id}.jsonl"
 
 
+def _bounded(reported: Any, end: int) -> int | None:
+    """Return a number that the ledger can store; ``None`` for all else."""
+    return reported if isinstance(reported, int) and 0 < reported < end else None
+
+
 def _batch(batch: "Batch", secret: str | None) -> ProviderBatch:
     counts: Any = batch.request_counts
     errors = [
@@ -226,8 +243,8 @@ def _batch(batch: "Batch", secret: str | None) -> ProviderBatch:
     return ProviderBatch(
         *(batch.id, one_line_excerpt(batch.status, secret), batch.input_file_id or None),
         *(batch.output_file_id, batch.error_file_id),
-        completed=counts.completed if counts else 0,
-        failed=counts.failed if counts else 0,
-        expires_at=batch.expires_at,
+        completed=_bounded(counts and counts.completed, 2**31) or 0,
+        failed=_bounded(counts and counts.failed, 2**31) or 0,
+        expires_at=_bounded(batch.expires_at, _LATEST_S),
         errors=one_line_excerpt("; ".join(filter(None, errors)), secret),
     )

@@ -333,10 +333,14 @@ def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
     finish_all(batched)
 
 
+@pytest.mark.parametrize(
+    "expires_at", [..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)]
+)
 def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired(
-    batched: Batched, judge: JudgeEndpoint
+    batched: Batched, judge: JudgeEndpoint, expires_at: object
 ) -> None:
     judge.batches.created_at = int(batched.now.timestamp())
+    judge.batches.expires_at = expires_at
     batched.land("s1")
     batched.advance()
     judge.batches.batches.clear()  # another key is set
@@ -348,10 +352,14 @@ def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired
     assert batched.states() == ["discarded", "submitted"]
 
 
+@pytest.mark.parametrize(
+    "expires_at", [..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)]
+)
 def test_a_file_of_results_that_cannot_be_read_is_read_again_and_nothing_is_sent_twice(
-    batched: Batched, judge: JudgeEndpoint
+    batched: Batched, judge: JudgeEndpoint, expires_at: object
 ) -> None:
     judge.batches.created_at = int(batched.now.timestamp())
+    judge.batches.expires_at = expires_at
     batched.land("s1")
     batched.advance()
     judge.batches.finish()
