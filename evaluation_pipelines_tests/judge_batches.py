@@ -52,8 +52,8 @@ class BatchRoutes:
     def script(self, route: str, answer: Scripted, *, after: bool = False) -> None:
         """Use ``answer`` for the next request to a route, before or after it has its effect.
 
-        Routes are ``upload``, ``files``, ``file``, ``content``, ``delete``, ``create``, ``list`` and
-        ``retrieve``.
+        Routes are ``upload``, ``files``, ``file``, ``content``, ``delete``, ``create``, ``list``
+        and ``retrieve``.
         """
         self._scripts[route].append((answer, after))
 
@@ -135,10 +135,9 @@ class BatchRoutes:
                 return self._json(self._file(self._store(found[1].decode(), found[2])))
             case "create":
                 return self._create(request.body)
-            case "list":
-                return self._json(_page(reversed(self.batches.values()), query))
-            case "files":
-                return self._json(_page(map(self._file, self.files), query))
+            case "list" | "files":
+                batches, files = reversed(self.batches.values()), map(self._file, self.files)
+                return self._json(_page(batches if route == "list" else files, query))
             case "retrieve" if names[1] in self.batches:
                 return self._json(_public(self.batches[names[1]]))
             case "file" if names[1] in self.files:

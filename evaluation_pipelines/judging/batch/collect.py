@@ -216,7 +216,7 @@ class Collection:
             cached_tokens=None if usage is None else usage.cached_tokens,
             output_tokens=None if usage is None else usage.output_tokens,
             cost_usd=cost,
-            latency_ms=0.0,
+            latency_ms=None,
             attempts=1,
             at_us=to_us(work.clock()),
             is_usage_estimated=is_estimated,
