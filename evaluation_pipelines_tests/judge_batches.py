@@ -30,6 +30,7 @@ class BatchRoutes:
         complete: Answers one request.
         enabled: Whether the endpoint has these routes.
         created_at: Seconds since 1970 at which batches are created.
+        expires_at: When they expire, as reported; a day after their creation unless set.
         files: Content by file id.
         batches: Batch objects by id, in order of creation.
         sent: How often each request was part of a created batch, by custom id.
@@ -38,6 +39,7 @@ class BatchRoutes:
     complete: Complete
     enabled: bool = True
     created_at: int = 1_780_000_000
+    expires_at: Any = ...
     files: dict[str, bytes] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -50,8 +52,8 @@ class BatchRoutes:
     def script(self, route: str, answer: Scripted, *, after: bool = False) -> None:
         """Use ``answer`` for the next request to a route, before or after it has its effect.
 
-        Routes are ``upload``, ``files``, ``content``, ``delete``, ``create``, ``list`` and
-        ``retrieve``.
+        Routes are ``upload``, ``files``, ``file``, ``content``, ``delete``, ``create``, ``list``
+        and ``retrieve``.
         """
         self._scripts[route].append((answer, after))
 
@@ -119,7 +121,9 @@ class BatchRoutes:
             return "delete"
         if method == "POST":
             return "upload"
-        return "content" if names[-1] == "content" else "files"
+        if len(names) == 1:
+            return "files"
+        return "content" if names[-1] == "content" else "file"
 
     def _act(
         self, route: str, names: list[str], request: WireRequest, query: dict[str, list[str]]
@@ -131,12 +135,13 @@ class BatchRoutes:
                 return self._json(self._file(self._store(found[1].decode(), found[2])))
             case "create":
                 return self._create(request.body)
-            case "list":
-                return self._json(_page(reversed(self.batches.values()), query))
-            case "files":
-                return self._json(_page(map(self._file, self.files), query))
+            case "list" | "files":
+                batches, files = reversed(self.batches.values()), map(self._file, self.files)
+                return self._json(_page(batches if route == "list" else files, query))
             case "retrieve" if names[1] in self.batches:
                 return self._json(_public(self.batches[names[1]]))
+            case "file" if names[1] in self.files:
+                return self._json(self._file(names[1]))
             case "content" if names[1] in self.files:
                 return Scripted(), self.files[names[1]]
             case "delete" if self.files.pop(names[1], None) is not None:
@@ -158,7 +163,7 @@ class BatchRoutes:
             "input_file_id": body["input_file_id"],
             "completion_window": body["completion_window"],
             "created_at": self.created_at,
-            "expires_at": self.created_at + _DAY_S,
+            "expires_at": (self.created_at + _DAY_S if self.expires_at is ... else self.expires_at),
             "metadata": body["metadata"],
             "requests": requests,
         }

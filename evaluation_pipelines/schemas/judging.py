@@ -61,7 +61,7 @@ JUDGE_SCORES = Table(
         ("cached_tokens", pl.Int64, "tokens sent that the provider had in its cache"),
         ("output_tokens", pl.Int64, "tokens of all replies"),
         ("judge_cost_usd", pl.Float64, "price of all replies; null when unknown"),
-        ("latency_ms", pl.Float64, "time spent waiting for replies, all together"),
+        ("latency_ms", pl.Float64, "time spent waiting for replies; null if one was in a batch"),
     ),
 )
 

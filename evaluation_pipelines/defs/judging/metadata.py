@@ -78,8 +78,10 @@ def scores_metadata(scores: pl.DataFrame) -> dict[str, dg.MetadataValue]:
 
 
 def _unpriced(scores: pl.DataFrame) -> int:
-    asked = pl.col("latency_ms").is_not_null()
-    return scores.filter(asked & pl.col("judge_cost_usd").is_null()).height
+    # Replies in batches have no latency.
+    facts = ("latency_ms", "output_tokens", "total_score", "failed_reply")
+    answered = pl.any_horizontal(pl.col(name).is_not_null() for name in facts)
+    return scores.filter(answered & pl.col("judge_cost_usd").is_null()).height
 
 
 def _tokens(scores: pl.DataFrame) -> int:

@@ -17,8 +17,12 @@ from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
 from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.replies import read_completion, status_error
-from evaluation_pipelines.judging.endpoint.request_form import names_field
+from evaluation_pipelines.judging.endpoint.replies import (
+    CHARACTERS_PER_TOKEN,
+    read_completion,
+    status_error,
+)
+from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
 from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
@@ -33,6 +37,9 @@ _Found = TypeVar("_Found")
 
 _APPEARS_WITHIN = timedelta(minutes=10)
 """Time after which a batch that is not listed was never created."""
+
+_LONGEST_US = 24 * 3600 * 1_000_000
+"""The time that was asked for when a batch was created."""
 
 _OF_ANOTHER = (UnknownScoreError, ScoreEndedError, ScoreLeaseLostError)
 
@@ -78,7 +85,16 @@ class Collection:
     def _find(self, batch: JudgeBatch) -> None:
         """Find out whether a batch was created before its process ended."""
         work, now = self.work, self.work.clock()
-        found = _unless_missing(work.api.find, batch.batch_id)
+        try:
+            found = work.api.find(batch.batch_id, batch.input_file_id)
+            if found is None:
+                # The account that was used has the file.
+                work.api.check_file(batch.input_file_id or "unknown")
+        except BatchApiError as error:
+            if not error.is_missing:
+                raise
+            self._lose(batch)
+            return
         if found is not None:
             work.batches.note_submitted(batch.batch_id, work.lease, found, now)
             self._poll(replace(batch, provider_batch_id=found.id))
@@ -127,7 +143,10 @@ class Collection:
         self._discard(batch, "the provider does not know it")
 
     def _is_overdue(self, batch: JudgeBatch) -> bool:
-        return to_us(self.work.clock()) >= (batch.expected_by_us or 0)
+        begun_us = batch.submitting_at_us or batch.created_at_us
+        # Not every provider reports when a batch expires.
+        expected_by_us = batch.expected_by_us or begun_us + _LONGEST_US
+        return to_us(self.work.clock()) >= expected_by_us
 
     def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""
@@ -148,14 +167,16 @@ class Collection:
                 continue
             try:
                 if result.status != 200:
-                    raise _call_error(result)
+                    raise _call_error(result, self.work.api.secret)
                 answered += 1
                 with suppress(*_OF_ANOTHER):
                     self._store_reply(batch, result, sent)
             except JudgeCallError as error:
                 refused.append((result, error))
-        if self._is_of_endpoint(refused, answered):
-            self.refusal = f"the endpoint refused a batch: {refused[0][1].reason}"
+        if (reason := _refusal_of_endpoint(refused, answered)) is not None:
+            self.refusal = f"the endpoint refused a batch: {reason}"
+            # Later requests have another form if it says so.
+            self.work.batches.change(batch.batch_id, self.work.lease, error_message=reason)
             return results
         for result, refusal in refused:
             with suppress(*_OF_ANOTHER):
@@ -168,18 +189,6 @@ class Collection:
                 if (result := read_result(line)) is not None:
                     yield result
 
-    def _is_of_endpoint(
-        self, refused: list[tuple[BatchResult, JudgeCallError]], answered: int
-    ) -> bool:
-        """Return whether the endpoint, not the sessions, is to blame for what it refused."""
-        for _, error in refused:
-            is_form = error.fault is Fault.REJECTED and names_field(error.reason)
-            if is_form or error.fault is Fault.MISCONFIGURED:
-                return True
-        reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
-        scorings = {result.score_id for result, _ in refused}
-        return answered == 0 and len(reasons) == 1 and len(scorings) > 1
-
     def _store_reply(self, batch: JudgeBatch, result: BatchResult, sent: SentRequests) -> None:
         """Store a reply, and end its scoring if nothing is left to ask.
 
@@ -189,7 +198,8 @@ class Collection:
         score = self._waiting(batch, result)
         if score is None:
             return
-        completion = read_completion(body_bytes(result.body))
+        most = self.work.stores.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
+        completion = read_completion(body_bytes(result.body), most, self.work.api.secret)
         work, held, price = self.work, score.reserved_cost_usd, self.work.price(score.judge_model)
         reported = completion.usage
         cost = None if reported is None else price.cost_usd(reported)
@@ -206,7 +216,7 @@ class Collection:
             cached_tokens=None if usage is None else usage.cached_tokens,
             output_tokens=None if usage is None else usage.output_tokens,
             cost_usd=cost,
-            latency_ms=0.0,
+            latency_ms=None,
             attempts=1,
             at_us=to_us(work.clock()),
             is_usage_estimated=is_estimated,
@@ -286,10 +296,28 @@ class Collection:
         return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
 
 
-def _call_error(result: BatchResult) -> JudgeCallError:
+def _refusal_of_endpoint(
+    refused: list[tuple[BatchResult, JudgeCallError]], answered: int
+) -> str | None:
+    """Return what the endpoint refuses whatever the session; ``None`` if sessions are to blame."""
+    for _, error in refused:
+        is_form = error.fault is Fault.REJECTED and _is_about_form(error.reason)
+        if is_form or error.fault is Fault.MISCONFIGURED:
+            return error.reason
+    reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
+    scorings = {result.score_id for result, _ in refused}
+    is_general = answered == 0 and len(reasons) == 1 and len(scorings) > 1
+    return reasons.pop() if is_general else None
+
+
+def _is_about_form(reason: str) -> bool:
+    return names_field(reason) or RequestForm().instead_of(reason) is not None
+
+
+def _call_error(result: BatchResult, secret: str | None) -> JudgeCallError:
     body = result.body
     error = body.get("error") if isinstance(body, dict) else None
-    return status_error(result.status or 0, error or body, None, None)
+    return status_error(result.status or 0, error or body, None, secret)
 
 
 def _unless_missing(call: Callable[[str], _Found], name: str) -> _Found | None:

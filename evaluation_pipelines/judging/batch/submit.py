@@ -23,7 +23,6 @@ from evaluation_pipelines.judging.domain.budget.pricing import worst_case_usd
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, Limit
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError
 from evaluation_pipelines.judging.endpoint.configured import call_limits
-from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
@@ -112,9 +111,8 @@ class Submission:
             return
         limits = call_limits(settings)
         most_tokens, temperature = limits.max_output_tokens, limits.temperature
-        bodies = [
-            RequestForm().body(model, each.messages, most_tokens, temperature) for each in requests
-        ]
+        form = self.work.form(model)
+        bodies = [form.body(model, each.messages, most_tokens, temperature) for each in requests]
         lines = [
             request_line(score_id, each.turn, body)
             for each, body in zip(requests, bodies, strict=True)

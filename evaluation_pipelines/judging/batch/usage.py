@@ -1,6 +1,7 @@
 """Token counts of replies in a batch, compared with the requests, as those of direct calls are."""
 
 import json
+from contextlib import suppress
 from typing import TypeAlias
 
 from evaluation_pipelines.judging.domain.budget.pricing import Usage
@@ -16,6 +17,9 @@ _Sizes: TypeAlias = dict[str, tuple[int, int]]
 """Bytes and estimated tokens of a request, by its custom id."""
 
 _UNKNOWN_BYTES = 10**15
+
+_NO_REQUEST = (ValueError, RecursionError, TypeError, KeyError, AttributeError)
+"""What a line raises that is not as it was sent."""
 
 
 class SentRequests:
@@ -68,10 +72,11 @@ class SentRequests:
             return sizes
         try:
             for line in self._api.lines(self._file_id):
-                request = json.loads(line)
-                sent = [Message(**each) for each in request["body"]["messages"]]
-                length = sum(len(each.content.encode("utf-8", "replace")) for each in sent)
-                sizes[request["custom_id"]] = length, estimated_message_tokens(sent)
+                with suppress(*_NO_REQUEST):
+                    request = json.loads(line)
+                    sent = [Message(**each) for each in request["body"]["messages"]]
+                    length = sum(len(each.content.encode("utf-8", "replace")) for each in sent)
+                    sizes[request["custom_id"]] = length, estimated_message_tokens(sent)
         except BatchApiError as error:
             if not error.is_missing:
                 raise

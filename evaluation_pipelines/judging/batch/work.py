@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from evaluation_pipelines.judging.domain.batch.price import BatchPrice
 from evaluation_pipelines.judging.domain.budget.pricing import Pricing
@@ -11,6 +11,7 @@ from evaluation_pipelines.judging.domain.conversation import FailedConversation,
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
+from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -19,6 +20,9 @@ from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.session_scoring import score_result
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.stores import Stores
+
+_LEARNED_FOR = timedelta(days=30)
+"""A refusal counts for so long: the endpoint may accept more by then, or be another one."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,7 @@ class BatchWork:
     batches: BatchStore = field(init=False)
     scores: ScoreStore = field(init=False)
     _prices: dict[str, Pricing] = field(default_factory=dict)
+    _forms: dict[str, RequestForm] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lease = Lease(new_owner(), self.stores.settings.judge_lease_seconds)
@@ -47,6 +52,16 @@ class BatchWork:
             direct = judge_pricing(settings, model, self.clock())
             self._prices[model] = BatchPrice(direct, settings.judge_batch_price_factor)
         return self._prices[model]
+
+    def form(self, model: str) -> RequestForm:
+        """Return the form of requests to a model, as the batches it has refused ask for it."""
+        if model not in self._forms:
+            form = RequestForm()
+            for refusal in self.batches.refusals(model, self.clock() - _LEARNED_FOR):
+                form = form.instead_of(refusal) or form
+            # The results of a batch are no streams.
+            self._forms[model] = replace(form, streams=False)
+        return self._forms[model]
 
     def end(self, score_id: str, owner: str, outcome: Judgment | FailedConversation) -> Score:
         """Complete a scoring, or mark it as failed. Raises as ``ScoreStore.complete``."""

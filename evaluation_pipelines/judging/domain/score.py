@@ -21,9 +21,9 @@ class LoggedTurn:
     """A reply of the judge, stored as soon as it arrives.
 
     ``cost_usd`` and the token counts are ``None`` if the endpoint or the price table does not
-    provide them. ``input_tokens`` excludes tokens read from the cache. ``at_us`` is the time of
-    arrival in microseconds since 1970. ``is_usage_estimated`` says that the reported counts were
-    impossible and replaced.
+    provide them. ``latency_ms`` is ``None`` for a reply in a batch. ``input_tokens`` excludes
+    tokens read from the cache. ``at_us`` is the time of arrival in microseconds since 1970.
+    ``is_usage_estimated`` says that the reported counts were impossible and replaced.
     """
 
     turn: str
@@ -33,7 +33,7 @@ class LoggedTurn:
     cached_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
-    latency_ms: float
+    latency_ms: float | None
     attempts: int
     at_us: int
     is_usage_estimated: bool = False

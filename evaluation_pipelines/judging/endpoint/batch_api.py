@@ -1,6 +1,6 @@
 """Routes for files and batches of an OpenAI-compatible endpoint, through the ``openai`` library."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evaluation_pipelines.judging.domain.batch.requests import ENDPOINT
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
+from evaluation_pipelines.judging.endpoint.transport import client_options, connection_options
 from evaluation_pipelines.settings.judging import JudgeEndpoint
 
 if TYPE_CHECKING:
     from openai.types import Batch
 
+MAX_LINE_BYTES = 16_000_000
+"""Longer lines of files are neither requests nor answers."""
+
+_LATEST_S = 10**11
+"""No time: some endpoints report milliseconds."""
+
+_CHUNK_BYTES = 1_000_000
 _MARK = "evaluation_batch"
 """Key of the metadata by which a batch is found again."""
 
@@ -70,17 +78,22 @@ class ProviderBatch:
 
 
 class BatchApi:
-    """Files and batches of one endpoint; use as ``with``."""
+    """Files and batches of one endpoint; use as ``with``.
+
+    Attributes:
+        secret: The API key, which answers may repeat; ``None`` if there is none.
+    """
 
     def __init__(self, endpoint: JudgeEndpoint, timeout_s: float) -> None:
         """Configure the client; ``timeout_s`` limits each read and write of a request."""
         import openai  # takes longer than the rest of the command line's start
 
         key = None if endpoint.api_key is None else endpoint.api_key.get_secret_value()
-        self._secret = key
+        self.secret = key
         # A request to create something is never repeated here: its answer may be lost.
         self._client = openai.OpenAI(
-            base_url=endpoint.base_url, api_key=key or "none", max_retries=0, timeout=timeout_s
+            **client_options(endpoint.base_url, key, timeout_s),
+            http_client=openai.DefaultHttpx2Client(**connection_options()),
         )
 
     def __enter__(self) -> Self:
@@ -128,25 +141,35 @@ class BatchApi:
                 completion_window="24h",
                 metadata={_MARK: batch_id},
             )
-            return _batch(created)
+            return _batch(created, self.secret)
 
     def retrieve(self, provider_batch_id: str) -> ProviderBatch:
         """Return the current state of a batch."""
         with self._errors():
-            return _batch(self._client.batches.retrieve(provider_batch_id))
+            return _batch(self._client.batches.retrieve(provider_batch_id), self.secret)
 
-    def find(self, batch_id: str) -> ProviderBatch | None:
-        """Return the batch that was created for ``batch_id``; ``None`` if there is none."""
+    def find(self, batch_id: str, file_id: str | None) -> ProviderBatch | None:
+        """Return the batch that was created for ``batch_id``; ``None`` if there is none.
+
+        It is known by its metadata, or by its file ``file_id``: not every endpoint lists metadata.
+        """
         with self._errors():
             for each in self._client.batches.list(limit=100):
-                if (each.metadata or {}).get(_MARK) == batch_id:
-                    return _batch(each)
+                is_marked = (each.metadata or {}).get(_MARK) == batch_id
+                if is_marked or (file_id and each.input_file_id == file_id):
+                    return _batch(each, self.secret)
         return None
 
+    def check_file(self, file_id: str) -> None:
+        """Raise an error if the endpoint does not know a file."""
+        with self._errors():
+            self._client.files.retrieve(file_id)
+
     def lines(self, file_id: str) -> Iterator[str]:
-        """Yield the lines of a file."""
+        """Yield the lines of a file, without those that are too long for an answer."""
         with self._errors(), self._client.files.with_streaming_response.content(file_id) as answer:
-            yield from answer.iter_lines()
+            for line in _lines(answer.iter_bytes(_CHUNK_BYTES)):
+                yield line.decode("utf-8-sig", "replace")
 
     def delete(self, file_id: str) -> None:
         """Delete a file; one that is gone already is fine."""
@@ -178,30 +201,50 @@ class BatchApi:
             yield
         except openai.APIStatusError as error:
             status = error.status_code
-            reason = status_error(status, error.body, None, self._secret).reason
-            is_refused = 400 <= status < 500 and status not in _RETRIED
+            reason = status_error(status, error.body, None, self.secret).reason
+            is_refused = 300 <= status < 500 and status not in _RETRIED
             raise BatchApiError(
                 reason, is_refused=is_refused or status == 501, is_missing=status in _NO_ROUTE
             ) from None
         except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
-            why = one_line_excerpt(str(error.__cause__ or error), self._secret)
+            why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Split at line feeds alone: JSON may contain all other line breaks of Unicode as they are."""
+    rest, is_too_long = b"", False
+    for chunk in chunks:
+        *ended, rest = (rest + chunk).split(b"\n")
+        for line in ended:
+            if not is_too_long and len(line) <= MAX_LINE_BYTES:
+                yield line
+            is_too_long = False
+        if is_too_long or len(rest) > MAX_LINE_BYTES:
+            rest, is_too_long = b"", True
+    if rest:
+        yield rest
 
 
 def _file_name(batch_id: str) -> str:
     return f"evaluation-{batch_id}.jsonl"
 
 
-def _batch(batch: "Batch") -> ProviderBatch:
+def _bounded(reported: Any, end: int) -> int | None:
+    """Return a number that the ledger can store; ``None`` for all else."""
+    return reported if isinstance(reported, int) and 0 < reported < end else None
+
+
+def _batch(batch: "Batch", secret: str | None) -> ProviderBatch:
     counts: Any = batch.request_counts
     errors = [
         each.message or each.code or "" for each in (batch.errors and batch.errors.data) or ()
     ]
     return ProviderBatch(
-        *(batch.id, batch.status, batch.input_file_id or None),
+        *(batch.id, one_line_excerpt(batch.status, secret), batch.input_file_id or None),
         *(batch.output_file_id, batch.error_file_id),
-        completed=counts.completed if counts else 0,
-        failed=counts.failed if counts else 0,
-        expires_at=batch.expires_at,
-        errors=one_line_excerpt("; ".join(filter(None, errors))),
+        completed=_bounded(counts and counts.completed, 2**31) or 0,
+        failed=_bounded(counts and counts.failed, 2**31) or 0,
+        expires_at=_bounded(batch.expires_at, _LATEST_S),
+        errors=one_line_excerpt("; ".join(filter(None, errors)), secret),
     )

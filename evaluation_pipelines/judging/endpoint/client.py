@@ -39,7 +39,11 @@ from evaluation_pipelines.judging.domain.prompt.tokens import (
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker, CircuitOpenError
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.rate_limit import RateLimit
-from evaluation_pipelines.judging.endpoint.replies import ParsedCompletion, read_completion
+from evaluation_pipelines.judging.endpoint.replies import (
+    CHARACTERS_PER_TOKEN,
+    ParsedCompletion,
+    read_completion,
+)
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
 from evaluation_pipelines.judging.endpoint.transport import Transport
 
@@ -131,8 +135,6 @@ class JudgeAnswer:
 _ABOUT_ONE_CALL = frozenset((Fault.CONTENT_FILTER, Fault.TOO_LONG))
 # Servers reject a role with status 400 or, if their template fails, 500.
 _MAY_REJECT_FORM = frozenset((Fault.REJECTED, Fault.SERVER_ERROR))
-# More than any tokenizer needs: a longer reply ignores the limit.
-_CHARACTERS_PER_TOKEN = 16
 
 
 async def _always() -> bool:
@@ -277,7 +279,8 @@ class JudgeClient:
             started = self._timing.monotonic()
             try:
                 body = await self._send(self._body(form, messages))
-                completion = read_completion(body, most * _CHARACTERS_PER_TOKEN)
+                characters = most * CHARACTERS_PER_TOKEN
+                completion = read_completion(body, characters, self._endpoint.api_key)
             except JudgeCallError as error:
                 is_last_form = self._other_form(form, messages, error) is None
                 self._record_failed_request(error, is_probe=is_probe, is_last_form=is_last_form)

@@ -12,6 +12,9 @@ from evaluation_pipelines.judging.domain.thinking import without_thinking
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.streams import is_stream, join_stream
 
+CHARACTERS_PER_TOKEN = 16
+"""More than any tokenizer needs: a longer reply ignores the limit of its tokens."""
+
 _EXCERPT_CHARACTERS = 200
 # Each server words this error in its own way.
 _TOO_LONG = (
@@ -107,12 +110,12 @@ class ParsedCompletion:
     usage: Usage | None
 
 
-def read_completion(content: bytes, max_characters: int | None = None) -> ParsedCompletion:
+def read_completion(content: bytes, max_characters: int, secret: str | None) -> ParsedCompletion:
     """Parse the body of an answer with status 200: a chat completion, or a stream of its parts.
 
     A refusal is a reply with the finish reason ``refusal``. The text has passed ``storable_text``
     and ``without_thinking``. A text longer than ``max_characters`` is cut, with the finish reason
-    ``length``.
+    ``length``. The API key ``secret`` is removed from everything: an endpoint may repeat it.
 
     Raises:
         JudgeCallError: The body is not a chat completion, or it contains an error.
@@ -120,21 +123,24 @@ def read_completion(content: bytes, max_characters: int | None = None) -> Parsed
     try:
         document = join_stream(content) if is_stream(content) else json.loads(content)
     except (ValueError, RecursionError):
-        raise _unreadable(f"is not JSON; it begins with {one_line_excerpt(content)!r}") from None
+        begin = one_line_excerpt(content, secret)
+        raise _unreadable(f"is not JSON; it begins with {begin!r}") from None
     error = document.get("error") if isinstance(document, dict) else None
     if error:
-        raise _error_in_body(error)
+        raise _error_in_body(error, secret)
     try:
         completion = msgspec.convert(document, _Completion)
     except msgspec.ValidationError as fault:
-        raise _unreadable(f"is not a chat completion: {fault}") from None
+        reason = one_line_excerpt(str(fault), secret)
+        raise _unreadable(f"is not a chat completion: {reason}") from None
     first = completion.choices[0]
     refused = first.message.refused
     reason = "refusal" if refused else first.finish_reason or "unknown"
     text = without_thinking(first.message.text) or refused or ""
-    if max_characters is not None and len(text) > max_characters:
+    text = _without_key(text, secret)
+    if len(text) > max_characters:
         text, reason = text[:max_characters], "length"
-    reply = Reply(storable_text(text), one_line_excerpt(reason))
+    reply = Reply(storable_text(text), one_line_excerpt(reason, secret))
     return ParsedCompletion(reply, _parse_usage(completion.usage))
 
 
@@ -176,12 +182,16 @@ def status_error(
 def one_line_excerpt(text: bytes | str, secret: str | None = None) -> str:
     """Return the first 200 printable characters of an answer on one line, without the key."""
     if isinstance(text, bytes):
-        text = text[: 8 * _EXCERPT_CHARACTERS].decode(errors="replace")
-    if secret:
-        text = text.replace(secret, "[key]")
+        text = text.decode(errors="replace")
+    # Before it is cut: a part of the key would not be found.
+    text = _without_key(text, secret)[: 8 * _EXCERPT_CHARACTERS]
     line = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(line.split())
     return line if len(line) <= _EXCERPT_CHARACTERS else f"{line[:_EXCERPT_CHARACTERS]} ..."
+
+
+def _without_key(text: str, secret: str | None) -> str:
+    return text.replace(secret, "[key]") if secret else text
 
 
 def storable_text(text: str) -> str:
@@ -205,12 +215,12 @@ def _rejection(status: int, code: str, message: str) -> Fault:
     return Fault.REJECTED
 
 
-def _error_in_body(error: object) -> JudgeCallError:
+def _error_in_body(error: object, secret: str | None) -> JudgeCallError:
     """Return the error of an upstream model, which gateways report with status 200."""
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, int) and 400 <= code < 600:
-        return status_error(code, error, None, None)
-    return _unreadable(f"contains an error: {one_line_excerpt(_message(error))}")
+        return status_error(code, error, None, secret)
+    return _unreadable(f"contains an error: {one_line_excerpt(_message(error), secret)}")
 
 
 def _unreadable(problem: str) -> JudgeCallError:

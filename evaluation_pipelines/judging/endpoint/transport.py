@@ -43,19 +43,12 @@ class Transport:
         self._timeout_s = timeout_s
         self._secret = api_key
         self._client = openai.AsyncOpenAI(
-            base_url=base_url,
-            api_key=api_key or _NO_KEY,
-            # The size of a compressed answer would be known too late.
-            default_headers={"Accept-Encoding": "identity"},
-            max_retries=0,  # client.py retries
-            timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s / 2, _LONGEST_CONNECT_S)),
+            **client_options(base_url, api_key, timeout_s),
             http_client=openai.DefaultAsyncHttpx2Client(
-                verify=_trusted_certificates(),
+                **connection_options(),
                 limits=httpx2.Limits(
                     max_connections=connections, max_keepalive_connections=connections
                 ),
-                # A transcript is sent only to the configured address.
-                follow_redirects=False,
                 event_hooks={"response": [_limit_body]},
             ),
         )
@@ -116,6 +109,25 @@ class Transport:
             retriable=True,
             maybe_charged=not is_unsent,
         )
+
+
+def client_options(base_url: str, api_key: str | None, timeout_s: float) -> dict[str, Any]:
+    """Return the arguments of all clients of the library, blocking or not."""
+    import httpx2
+
+    return {
+        "base_url": base_url,
+        "api_key": api_key or _NO_KEY,
+        # The size of a compressed answer would be known too late.
+        "default_headers": {"Accept-Encoding": "identity"},
+        "max_retries": 0,  # retries are decided by the callers
+        "timeout": httpx2.Timeout(timeout_s, connect=min(timeout_s / 2, _LONGEST_CONNECT_S)),
+    }
+
+
+def connection_options() -> dict[str, Any]:
+    """Return the arguments of all connections: transcripts are sent to the configured address."""
+    return {"verify": _trusted_certificates(), "follow_redirects": False}
 
 
 class _BodyTooLargeError(Exception):

@@ -166,6 +166,11 @@ class BatchStore:
         """Return the newest batches, newest first."""
         return self._select()[: -number - 1 : -1]
 
+    def refusals(self, judge_model: str, since: datetime) -> list[str]:
+        """Return why batches for a model that began after ``since`` failed, oldest first."""
+        conditions = _ROW.judge_model == judge_model, _ROW.created_at_us >= to_us(since)
+        return [each.error_message for each in self._select(*conditions) if each.error_message]
+
     def get(self, batch_id: str) -> JudgeBatch | None:
         """Return one batch; ``None`` if there is none."""
         return next(iter(self._select(_ROW.batch_id == batch_id)), None)

@@ -95,7 +95,9 @@ class ScoreQueries:
     def by_window(self, session_date: date) -> list[WindowScorings]:
         """Return number and cost of all scorings of a date, sorted by session window."""
         window = self._score.organization_id, self._score.session_key
-        unpriced = sa.func.count(self._score.latency_ms) - sa.func.count(self._score.judge_cost_usd)
+        is_answered = sa.func.json_array_length(self._score.turn_log) > 0
+        is_unpriced = sa.and_(is_answered, self._score.judge_cost_usd.is_(None))
+        unpriced = sa.func.sum(sa.case((is_unpriced, 1), else_=0))
         cost = sa.func.coalesce(sa.func.sum(self._score.judge_cost_usd), 0.0)
         query = sa.select(*window, sa.func.count(), sa.case((unpriced == 0, cost)))
         query = query.where(self._score.session_date == session_date).group_by(*window)

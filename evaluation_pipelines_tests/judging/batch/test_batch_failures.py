@@ -220,6 +220,30 @@ def test_a_refused_field_is_not_blamed_on_the_only_session(
     assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
 
 
+def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint) -> None:
+    batched.land("s1")
+    batched.advance()
+    fields = [set(judge.batches.requests()[-1]["body"])]
+    for refusal in ("temperature does not support 0.0", "Use max_tokens", "no system role"):
+        judge.always(http_error(400, refusal))
+        assert refusal in batched.finish().summary()
+        assert batched.advance().submitted == 1
+        fields.append(set(judge.batches.requests()[-1]["body"]))
+    always = {"model", "messages"}
+    assert fields == [
+        always | {"max_completion_tokens", "temperature"},
+        always | {"max_completion_tokens"},
+        always | {"max_tokens"},
+        always | {"max_tokens"},
+    ]
+    assert judge.batches.requests()[-1]["body"]["messages"][0]["role"] == "user"
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
+    batched.now += timedelta(days=31)
+    assert "no system role" in batched.finish().summary()
+    batched.advance()
+    assert set(judge.batches.requests()[-1]["body"]) == fields[0]
+
+
 def test_a_request_that_failed_at_the_provider_is_due_again_later(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
@@ -309,10 +333,14 @@ def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
     finish_all(batched)
 
 
+@pytest.mark.parametrize(
+    "expires_at", [..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)]
+)
 def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired(
-    batched: Batched, judge: JudgeEndpoint
+    batched: Batched, judge: JudgeEndpoint, expires_at: object
 ) -> None:
     judge.batches.created_at = int(batched.now.timestamp())
+    judge.batches.expires_at = expires_at
     batched.land("s1")
     batched.advance()
     judge.batches.batches.clear()  # another key is set
@@ -324,10 +352,14 @@ def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired
     assert batched.states() == ["discarded", "submitted"]
 
 
+@pytest.mark.parametrize(
+    "expires_at", [..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)]
+)
 def test_a_file_of_results_that_cannot_be_read_is_read_again_and_nothing_is_sent_twice(
-    batched: Batched, judge: JudgeEndpoint
+    batched: Batched, judge: JudgeEndpoint, expires_at: object
 ) -> None:
     judge.batches.created_at = int(batched.now.timestamp())
+    judge.batches.expires_at = expires_at
     batched.land("s1")
     batched.advance()
     judge.batches.finish()

@@ -44,6 +44,7 @@ def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoi
     third = batched.finish()
     assert (len(third.totals), third.candidates, third.collected) == (3, 3, 3)
     assert {each.status for each in batched.all_scores()} == {"completed"}
+    assert {each.latency_ms for each in batched.all_scores()} == {None}
     assert set(judge.batches.sent.values()) == {1}
     assert len(judge.batches.sent) == 6
     assert judge.batches.files == {}

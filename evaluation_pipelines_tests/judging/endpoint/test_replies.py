@@ -9,6 +9,7 @@ from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import (
+    ParsedCompletion,
     one_line_excerpt,
     read_completion,
     status_error,
@@ -21,19 +22,27 @@ def completion(usage: Any = None, **message: Any) -> bytes:
     return json.dumps({"choices": [choice], "usage": usage}).encode()
 
 
+KEY = "sk-" + "test-0123456789abcdef"
+
+
+def read(body: bytes, max_characters: int = 1_000) -> ParsedCompletion:
+    """Parse an answer to a request with ``KEY``."""
+    return read_completion(body, max_characters, KEY)
+
+
 def test_text_and_finish_reason_are_the_reply() -> None:
-    assert read_completion(completion(content="85")).reply == Reply("85", "stop")
+    assert read(completion(content="85")).reply == Reply("85", "stop")
 
 
 def test_a_refusal_is_a_reply_with_its_own_finish_reason() -> None:
-    found = read_completion(completion(content=None, refusal="I will not."))
+    found = read(completion(content=None, refusal="I will not."))
 
     assert found.reply == Reply("I will not.", "refusal")
 
 
 def test_an_answer_without_text_is_an_empty_reply() -> None:
-    assert read_completion(completion(content=None)).reply == Reply("", "stop")
-    assert read_completion(b'{"choices":[{"message":{}}]}').reply == Reply("", "unknown")
+    assert read(completion(content=None)).reply == Reply("", "stop")
+    assert read(b'{"choices":[{"message":{}}]}').reply == Reply("", "unknown")
 
 
 @pytest.mark.parametrize(
@@ -46,17 +55,17 @@ def test_an_answer_without_text_is_an_empty_reply() -> None:
     ],
 )
 def test_content_in_parts_is_joined_without_thoughts(parts: list[object]) -> None:
-    assert read_completion(completion(content=parts)).reply == Reply("Weak.\n57", "stop")
+    assert read(completion(content=parts)).reply == Reply("Weak.\n57", "stop")
 
 
 def test_a_refusal_in_parts_is_a_refusal() -> None:
-    found = read_completion(completion(content=[{"type": "refusal", "refusal": "I will not."}]))
+    found = read(completion(content=[{"type": "refusal", "refusal": "I will not."}]))
 
     assert found.reply == Reply("I will not.", "refusal")
 
 
 def test_thoughts_are_removed_before_a_reply_is_kept() -> None:
-    found = read_completion(completion(content="<think>\n100\n</think>\nWeak.\n57"))
+    found = read(completion(content="<think>\n100\n</think>\nWeak.\n57"))
 
     assert found.reply == Reply("Weak.\n57", "stop")
 
@@ -64,13 +73,13 @@ def test_thoughts_are_removed_before_a_reply_is_kept() -> None:
 def test_a_finish_reason_is_sanitized() -> None:
     body = b'{"choices":[{"message":{},"finish_reason":"\\u0000\\nstop"}]}'
 
-    assert read_completion(body).reply.finish_reason == "stop"
+    assert read(body).reply.finish_reason == "stop"
 
 
 def test_lone_surrogates_and_nul_are_replaced_since_no_database_stores_them() -> None:
     body = b'{"choices":[{"message":{"content":"a\\ud83d b\\u0000 \\ud83d\\ude00"}}]}'
 
-    text = read_completion(body).reply.text
+    text = read(body).reply.text
 
     assert text == "a\N{REPLACEMENT CHARACTER} b\N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
 
@@ -119,7 +128,7 @@ def test_lone_surrogates_and_nul_are_replaced_since_no_database_stores_them() ->
 def test_tokens_are_read_if_they_are_reported_and_unknown_otherwise(
     reported: object, expected: Usage | None
 ) -> None:
-    found = read_completion(completion(reported, content="85"))
+    found = read(completion(reported, content="85"))
 
     assert found.usage == expected
     assert found.reply.text == "85"
@@ -147,7 +156,7 @@ def test_an_unreadable_answer_is_retriable_and_may_have_been_charged(
     body: bytes, reason: str
 ) -> None:
     with pytest.raises(JudgeCallError) as raised:
-        read_completion(body)
+        read(body)
 
     error = raised.value
     assert reason in error.reason
@@ -170,7 +179,7 @@ def test_an_error_of_the_model_behind_a_gateway_is_classified_by_its_own_code(
     body = json.dumps({"error": {"code": code, "message": "upstream"}}).encode()
 
     with pytest.raises(JudgeCallError, match=f"answered {code}: upstream") as raised:
-        read_completion(body)
+        read(body)
 
     assert (raised.value.fault, raised.value.retriable) == (fault, retriable)
 
@@ -224,6 +233,31 @@ def test_an_error_repeats_the_message_of_the_endpoint_without_the_key() -> None:
         "the endpoint answered 401: key [key] is wrong; check OPENAI_BASE_URL, OPENAI_API_KEY, "
         "EVAL_JUDGE_MODEL and the account"
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"error":{{"code":401,"message":"Incorrect API key: {KEY}"}}}}',
+        f'{{"error":{{"message":"Incorrect API key: {KEY}"}}}}',
+        f'{{"error":"Incorrect API key: {KEY}"}}',
+        f'data: {{"error":{{"code":401,"message":"Incorrect API key: {KEY}"}}}}',
+        f"<html>Incorrect API key: {KEY}",
+        " " * 1_590 + KEY,  # the excerpt ends within it
+    ],
+)
+def test_no_error_with_status_200_repeats_the_key(body: str) -> None:
+    with pytest.raises(JudgeCallError) as raised:
+        read(body.encode())
+
+    assert "[key]" in raised.value.reason
+    assert KEY[:10] not in raised.value.reason
+
+
+def test_no_reply_repeats_the_key() -> None:
+    body = {"choices": [{"message": {"content": f"Bad {KEY}"}, "finish_reason": f"no {KEY}"}]}
+
+    assert read(json.dumps(body).encode()).reply == Reply("Bad [key]", "no [key]")
 
 
 def test_an_excerpt_is_one_short_line_without_control_characters() -> None:

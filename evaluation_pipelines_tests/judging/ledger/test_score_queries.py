@@ -13,6 +13,7 @@ from evaluation_pipelines_tests.judging.ledger.score_builders import (
     ME,
     new_score,
     started,
+    turn,
 )
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, MARCH_2, at
 
@@ -92,6 +93,25 @@ def test_scores_by_an_older_prompt_are_obsolete(ledger: Ledger) -> None:
     # "incident" has the prompt that "agent" has now; the rubric "mine" no longer exists.
     assert obsolete(agent=today, incident=old) == {"s0", "s2", "s3"}
     assert obsolete() == {"s0", "s1", "s2", "s3"}
+
+
+def test_the_cost_of_a_window_is_unknown_once_a_reply_has_no_price(ledger: Ledger) -> None:
+    store = ScoreStore(ledger)
+    replies = {
+        "s1": [turn(), turn("missing-tools")],
+        "s2": [turn(latency_ms=None), turn("missing-tools")],  # one in a batch
+        "s3": [turn(latency_ms=None, cost_usd=None)],
+        "s4": [turn(), turn("missing-tools", cost_usd=None)],
+        "s5": [],
+    }
+    for name, turns in replies.items():
+        score = started(ledger, name)
+        for each in turns:
+            store.log_turn(score.score_id, "me", each)
+    latencies = {each.session_key: each.latency_ms for each in store.on_date(MARCH_1)}
+    assert latencies == {"s1": 4_000.0, "s2": None, "s3": None, "s4": 4_000.0, "s5": None}
+    costs = [each.cost_usd for each in store.by_window(MARCH_1)]
+    assert costs == [0.02, 0.02, None, None, 0.0]
 
 
 def test_events_can_be_followed(ledger: Ledger) -> None:

@@ -7,6 +7,9 @@ from evaluation_pipelines.judging.domain.budget.pricing import Usage
 _TEMPLATE_TOKENS = 2_000
 """What a chat template and a hidden system prompt may add to the messages."""
 
+_LONGEST_REASONING_TOKENS = 200_000
+"""More than any model writes in one reply; some servers apply no limit to the reasoning."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -35,6 +38,7 @@ class Exchange:
             0 < read <= self.sent_bytes + _TEMPLATE_TOKENS
             and (written > 0 or self.reply_bytes == 0)
             and written - usage.reasoning_tokens <= longest
+            and usage.reasoning_tokens <= _LONGEST_REASONING_TOKENS
         )
 
     def estimate(self) -> Usage:

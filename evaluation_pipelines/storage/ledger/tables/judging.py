@@ -55,7 +55,9 @@ def _scoring_columns() -> list[sa.Column[Any]]:
         _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
         _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
         _known_later("reserved_cost_usd", sa.Double, "added to it while the lease holds"),
-        _known_later("latency_ms", sa.Double, "time spent waiting for replies, all together"),
+        _known_later(
+            "latency_ms", sa.Double, "time spent waiting for replies; null if one was in a batch"
+        ),
         _known_later("content_level", sa.String, "how much text of the session was logged"),
         _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
         _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),

@@ -19,6 +19,7 @@ EXCHANGE = Exchange(
         Usage(2_000, 0, 1_000),  # the server ignored the limit
         Usage(2_000, 0, 900, reasoning_tokens=500),
         Usage(2_000, 0, 30_000, reasoning_tokens=29_750),
+        Usage(2_000, 0, 200_250, reasoning_tokens=200_000),
     ],
 )
 def test_counts_of_such_an_exchange_are_possible(usage: Usage) -> None:
@@ -35,6 +36,8 @@ def test_counts_of_such_an_exchange_are_possible(usage: Usage) -> None:
         Usage(0, 10**9, 250),
         Usage(2_000, 0, 1_001),
         Usage(2_000, 0, 10**9),
+        Usage(2_000, 0, 10**9, reasoning_tokens=10**9),
+        Usage(2_000, 0, 200_251, reasoning_tokens=200_001),
     ],
 )
 def test_nothing_for_text_and_more_than_was_sent_or_allowed_is_impossible(usage: Usage) -> None:
