@@ -174,7 +174,7 @@ class Collection:
         """Return whether the endpoint, not the sessions, is to blame for what it refused."""
         for _, error in refused:
             is_form = error.fault is Fault.REJECTED and names_field(error.reason)
-            if is_form or error.fault is Fault.MISCONFIGURED:
+            if (is_form and not answered) or error.fault is Fault.MISCONFIGURED:
                 return True
         reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
         scorings = {result.score_id for result, _ in refused}

@@ -13,7 +13,8 @@ library is told not to retry (``transport.py``).
 * Not retried: every other status, and a failed probe of the circuit breaker. Refused, empty and
   truncated replies are answers.
 * A request whose form is rejected is sent once more in another form (``request_form.py``), which
-  is kept for all later requests. It counts as the same attempt.
+  is kept for all later requests. It counts as the same attempt. A form that was answered once is
+  accepted: a later rejection is about one call.
 
 Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
 ``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
@@ -157,6 +158,7 @@ class JudgeClient:
         self._semaphore = asyncio.Semaphore(limits.concurrency)
         self._transport: Transport | None = None
         self._form = RequestForm()
+        self._accepted_form: RequestForm | None = None
         self._requests_sent = 0
 
     @property
@@ -258,7 +260,8 @@ class JudgeClient:
     def _other_form(
         self, form: RequestForm, messages: Sequence[Message], error: JudgeCallError
     ) -> RequestForm | None:
-        if error.fault not in _MAY_REJECT_FORM:
+        # What was answered before is accepted: the rejection is about this one call.
+        if error.fault not in _MAY_REJECT_FORM or form == self._accepted_form:
             return None
         other = form.instead_of(error.reason)
         is_same = other is None or self._body(other, messages) == self._body(form, messages)
@@ -280,7 +283,17 @@ class JudgeClient:
                 completion = read_completion(body, most * _CHARACTERS_PER_TOKEN)
             except JudgeCallError as error:
                 is_last_form = self._other_form(form, messages, error) is None
-                self._record_failed_request(error, is_probe=is_probe, is_last_form=is_last_form)
+                is_form_rejected = (
+                    error.fault is Fault.REJECTED
+                    and form != self._accepted_form
+                    and names_field(error.reason)
+                )
+                self._record_failed_request(
+                    error,
+                    is_probe=is_probe,
+                    is_last_form=is_last_form,
+                    is_form_rejected=is_form_rejected,
+                )
                 raise
             except BaseException:
                 if is_probe:
@@ -288,6 +301,7 @@ class JudgeClient:
                 raise
             latency_ms = (self._timing.monotonic() - started) * 1000
         self._breaker.record_success()
+        self._accepted_form = form
         if completion.usage is not None:
             self._rate_limit.correct(admitted, completion.usage.all_tokens)
         return completion, latency_ms
@@ -308,14 +322,13 @@ class JudgeClient:
         return await self._transport.send(body, self._timing.now)
 
     def _record_failed_request(
-        self, error: JudgeCallError, *, is_probe: bool, is_last_form: bool
+        self, error: JudgeCallError, *, is_probe: bool, is_last_form: bool, is_form_rejected: bool
     ) -> None:
         """Update the circuit breaker after a failed request.
 
         Raises:
             CircuitOpenError: In place of the error if no single call caused it.
         """
-        is_form_rejected = error.fault is Fault.REJECTED and names_field(error.reason)
         if error.fault is Fault.MISCONFIGURED or (is_form_rejected and is_last_form):
             self._breaker.open(error.reason)
             raise CircuitOpenError(error.reason, error.cost_usd) from error

@@ -220,6 +220,18 @@ def test_a_refused_field_is_not_blamed_on_the_only_session(
     assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
 
 
+def test_one_rejection_that_names_a_field_fails_its_session_if_others_are_answered(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.script_turn("score", http_error(400, "more than max_tokens allows"))
+    report = batched.finish()
+    assert not report.is_endpoint_down
+    assert sorted(each.status for each in batched.all_scores()) == ["failed", "in_progress"]
+    assert report.submitted == 1  # the next turn of the other one
+
+
 def test_a_request_that_failed_at_the_provider_is_due_again_later(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:

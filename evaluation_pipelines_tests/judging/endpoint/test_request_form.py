@@ -74,6 +74,24 @@ def test_a_rejection_that_names_a_field_in_every_form_is_a_matter_of_configurati
     assert len(judge.requests) <= 2
 
 
+@pytest.mark.parametrize("rejection", ["9 over max_tokens", NO_LIMIT, NO_TEMPERATURE])
+def test_a_rejection_after_a_reply_is_about_one_call_whatever_it_names(
+    judge: JudgeEndpoint, rejection: str
+) -> None:
+    judge.script(says("fine"), http_error(400, rejection), says("fine again"))
+
+    async def three(client: JudgeClient) -> str:
+        await client.ask(QUESTION)
+        with pytest.raises(JudgeCallError) as caught:
+            await client.ask(QUESTION)
+        assert caught.value.fault is Fault.REJECTED
+        return (await client.ask(QUESTION)).reply.text
+
+    assert run(judge, three) == "fine again"
+    first, *others = [each.body for each in judge.requests]
+    assert others == [first, first]
+
+
 def test_a_rejection_about_something_else_is_not_repeated(judge: JudgeEndpoint) -> None:
     judge.always(http_error(400, "invalid message content"))
 
