@@ -221,32 +221,44 @@ def test_each_status_has_its_fault(
     "message",
     [
         # Anthropic
-        "input length and `max_tokens` exceed context limit: 198000 + 4000 > 200000, decrease "
-        "input length or `max_tokens` and try again",
+        (
+            "input length and `max_tokens` exceed context limit: 198000 + 4000 > 200000, decrease "
+            "input length or `max_tokens` and try again"
+        ),
         # TGI, and what serves its models
         "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
         "Input validation error: `inputs` must have less than 1024 tokens. Given: 5000",
         # vLLM
-        "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum context "
-        "length is 4096 tokens and your request has 3000 input tokens (4000 > 4096 - 3000).",
-        "The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make "
-        "sure that `max_model_len` is no smaller than the number of text tokens.",
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum "
+            "context length is 4096 tokens and your request has 3000 input tokens (4000 > 4096 - 3000)."
+        ),
+        (
+            "The decoder prompt (length 5000) is longer than the maximum model length of 4096. "
+            "Make sure that `max_model_len` is no smaller than the number of text tokens."
+        ),
         # llama.cpp, llama-cpp-python
         "request (5000 tokens) exceeds the available context size (4096 tokens)",
         "Requested tokens (5000) exceed context window of 2048",
         # Ollama
         "input exceeds maximum context length and cannot be truncated further",
         # OpenAI
-        "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in "
-        "346520 tokens.",
+        (
+            "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in "
+            "346520 tokens."
+        ),
         # Gemini, Vertex
         "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
-        "Unable to submit request because the input token count is 34232 but model only supports "
-        "up to 32768.",
+        (
+            "Unable to submit request because the input token count is 34232 but model only "
+            "supports up to 32768."
+        ),
         "Request payload size exceeds the limit: 20971520 bytes.",
         # Mistral
-        "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum "
-        "context length",
+        (
+            "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 "
+            "maximum context length"
+        ),
         # Cohere, xAI, Moonshot, Qwen, watsonx, Bedrock
         "too many tokens: total number of tokens in the prompt cannot exceed 4081",
         "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
