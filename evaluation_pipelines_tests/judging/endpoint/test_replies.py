@@ -231,7 +231,7 @@ def test_each_status_has_its_fault(
         # vLLM
         (
             "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum "
-            "context length is 4096 tokens and your request has 3000 input tokens (4000 > 4096 - 3000)."
+            "context length is 4096 tokens and your request has 99 input tokens (4000 > 4096 - 99)."
         ),
         (
             "The decoder prompt (length 5000) is longer than the maximum model length of 4096. "
