@@ -50,8 +50,8 @@ class BatchRun(JudgeRun):
             collection.run()
             collected, self._work.report = self._work.report, JudgeReport()
             self._refusal = collection.refusal
+            collected.stop_reason = collected.stop_reason or collection.refusal
             if self.only_continue and not collected.collected:
-                collected.stop_reason = collected.stop_reason or collection.refusal
                 return collected
             report = super().run(days)
         report.add(collected)
