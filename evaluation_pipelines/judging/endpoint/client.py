@@ -14,7 +14,8 @@ library is told not to retry (``transport.py``).
   truncated replies are answers.
 * A request whose form is rejected is sent once more in another form (``request_form.py``), which
   is kept for all later requests. It counts as the same attempt. A form that was answered once is
-  accepted: a later rejection is about one call.
+  accepted: a later rejection is about one call. After a 5xx that names the system role, which a
+  template may not know, the next retry is in the other form.
 
 Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
 ``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
@@ -25,7 +26,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -41,7 +42,11 @@ from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.rate_limit import RateLimit
 from evaluation_pipelines.judging.endpoint.replies import ParsedCompletion, read_completion
-from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
+from evaluation_pipelines.judging.endpoint.request_form import (
+    RequestForm,
+    names_field,
+    names_system_role,
+)
 from evaluation_pipelines.judging.endpoint.transport import Transport
 
 Wire: TypeAlias = Callable[[Mapping[str, Any]], bytes]
@@ -130,8 +135,6 @@ class JudgeAnswer:
 
 # The endpoint is up: it answers, and the next call may succeed.
 _ABOUT_ONE_CALL = frozenset((Fault.CONTENT_FILTER, Fault.TOO_LONG))
-# Servers reject a role with status 400 or, if their template fails, 500.
-_MAY_REJECT_FORM = frozenset((Fault.REJECTED, Fault.SERVER_ERROR))
 # More than any tokenizer needs: a longer reply ignores the limit.
 _CHARACTERS_PER_TOKEN = 16
 
@@ -218,6 +221,7 @@ class JudgeClient:
                         f"the budget does not allow a retry: {error.reason}"
                     ) from error
                 maybe_charged += error.maybe_charged
+                self._adapt_form(error)
                 await self._timing.sleep(wait_s)
             else:
                 return self._answer(messages, completion, latency_ms, attempt, maybe_charged)
@@ -261,11 +265,17 @@ class JudgeClient:
         self, form: RequestForm, messages: Sequence[Message], error: JudgeCallError
     ) -> RequestForm | None:
         # What was answered before is accepted: the rejection is about this one call.
-        if error.fault not in _MAY_REJECT_FORM or form == self._accepted_form:
+        if error.fault is not Fault.REJECTED or form == self._accepted_form:
             return None
         other = form.instead_of(error.reason)
         is_same = other is None or self._body(other, messages) == self._body(form, messages)
         return None if is_same else other
+
+    def _adapt_form(self, error: JudgeCallError) -> None:
+        """Retry without a system message if the template of a server has failed because of it."""
+        is_open = self._form != self._accepted_form
+        if error.fault is Fault.SERVER_ERROR and is_open and names_system_role(error.reason):
+            self._form = replace(self._form, has_system=False)
 
     async def _request_as(
         self, form: RequestForm, messages: Sequence[Message]
