@@ -16,6 +16,7 @@ from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -36,6 +37,7 @@ class BatchRun(JudgeRun):
 
     only_continue = False
 
+    @terminated_as_interrupted()
     def run(self, days: Sequence[date]) -> JudgeReport:
         """Collect batches of any date, then judge what is due of ``days``.
 
