@@ -34,9 +34,11 @@ from evaluation_pipelines.judging.ledger.tool_priorities import (
     PriorityQuestion,
     PriorityStore,
 )
+from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.storage.stores import Stores
 
 
+@terminated_as_interrupted()
 def ask_for_priorities(stores: Stores, counted: MissingToolCounts, now: datetime) -> list[str]:
     """Ask the model about each organization that it was not asked about in this period.
 

@@ -278,6 +278,23 @@ def test_a_rejected_session_fails_for_good_if_others_are_judged(
     ]
 
 
+def test_credit_that_ends_during_a_run_fails_no_session_although_earlier_replies_still_arrive(
+    one_by_one: Judged, judge: JudgeEndpoint
+) -> None:
+    fill(one_by_one.workplace, *(session_with_texts(f"t{n}", 60 * n) for n in range(6)))
+    no_credit = http_error(400, "Your credit balance is too low")
+    judge.script_turn("score", no_credit, Scripted(), no_credit, Scripted())
+    judge.always(no_credit, "score")
+
+    report = one_by_one.run()
+    assert "credit balance is too low; 3 sessions" in (report.stop_reason or "")
+    assert (len(report.totals), report.failed.total()) == (2, 0)
+    assert report.deferred["endpoint_down"] == 4
+    judge.always(Scripted(), "score")
+    assert len(one_by_one.run().totals) == 4
+    assert {one_by_one.score(f"t{n}#baseline-1").attempt for n in range(6)} == {1}
+
+
 @pytest.mark.parametrize("reply", [says(""), cut_by_length(), says("5", finish_reason="error")])
 def test_useless_replies_in_a_row_stop_a_run(
     one_by_one: Judged, judge: JudgeEndpoint, reply: Scripted

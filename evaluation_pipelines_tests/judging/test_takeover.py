@@ -5,7 +5,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -155,14 +154,6 @@ def test_an_interrupted_run_releases_its_scorings_immediately(
         report = judged.run()
         assert len(report.totals) == 6
         assert judge.turns().count("score") == 6  # none was requested twice
-
-
-@pytest.fixture
-def interrupt() -> Iterator[None]:
-    """Handle Ctrl-C even if a shell has started the tests in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(judged: Judged, judge: JudgeEndpoint, number: signal.Signals) -> None:

@@ -16,6 +16,7 @@ from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -36,6 +37,7 @@ class BatchRun(JudgeRun):
 
     only_continue = False
 
+    @terminated_as_interrupted()
     def run(self, days: Sequence[date]) -> JudgeReport:
         """Collect batches of any date, then judge what is due of ``days``.
 
@@ -50,8 +52,8 @@ class BatchRun(JudgeRun):
             collection.run()
             collected, self._work.report = self._work.report, JudgeReport()
             self._refusal = collection.refusal
+            collected.stop_reason = collected.stop_reason or collection.refusal
             if self.only_continue and not collected.collected:
-                collected.stop_reason = collected.stop_reason or collection.refusal
                 return collected
             report = super().run(days)
         report.add(collected)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
+from evaluation_pipelines.judging.batch.problems import BatchProblems
 from evaluation_pipelines.judging.batch.usage import SentRequests
 from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
 from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
@@ -16,13 +17,14 @@ from evaluation_pipelines.judging.domain.conversation import (
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
 from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
-from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
+    ParsedCompletion,
     read_completion,
     status_error,
 )
-from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
+from evaluation_pipelines.judging.endpoint.request_form import is_about_form
 from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
@@ -48,7 +50,7 @@ class Collection:
     """Collects the batches of a run; every step may be repeated after a kill."""
 
     def __init__(self, work: BatchWork) -> None:
-        """Collect with ``work``; ``refusal`` says why the endpoint refused a whole batch."""
+        """Collect with ``work``; ``refusal`` says why the endpoint is to blame for a batch."""
         self.work = work
         self.refusal: str | None = None
 
@@ -159,29 +161,48 @@ class Collection:
         """Store all results and return their number. Those that are stored already are skipped."""
         most = self.work.stores.settings.judge_max_output_tokens
         sent = SentRequests(self.work.api, found.input_file_id, most)
-        results, answered, refused = 0, 0, list[tuple[BatchResult, JudgeCallError]]()
+        problems = BatchProblems(self.work.stores.settings.judge_breaker_failures)
+        results = 0
         for results, result in enumerate(self._results(found), 1):
             if results % 100 == 0:
                 self.work.batches.renew(batch.batch_id, self.work.lease, self.work.clock())
             if result.status is None:
                 continue
             try:
-                if result.status != 200:
-                    raise _call_error(result, self.work.api.secret)
-                answered += 1
-                with suppress(*_OF_ANOTHER):
-                    self._store_reply(batch, result, sent)
+                completion = self._completion(result)
             except JudgeCallError as error:
-                refused.append((result, error))
-        if (reason := _refusal_of_endpoint(refused, answered)) is not None:
+                problems.add(result, error)
+            else:
+                if problems.note(result, completion):
+                    with suppress(*_OF_ANOTHER):
+                        self._store_reply(batch, result, completion, sent)
+        self._settle(batch, problems, sent)
+        return results
+
+    def _settle(self, batch: JudgeBatch, problems: BatchProblems, sent: SentRequests) -> None:
+        """End the scorings of sessions that are to blame; leave those of all others due."""
+        failed, due = problems.settle()
+        why_useless = problems.why_useless()
+        if due:
+            reasons = [error.reason for _, error in due]
+            reason = next(filter(is_about_form, reasons), reasons[0])
             self.refusal = f"the endpoint refused a batch: {reason}"
             # Later requests have another form if it says so.
             self.work.batches.change(batch.batch_id, self.work.lease, error_message=reason)
-            return results
-        for result, refusal in refused:
+        self.refusal = why_useless or self.refusal
+        for result, error in failed:
             with suppress(*_OF_ANOTHER):
-                self._store_failure(batch, result, refusal)
-        return results
+                self._store_failure(batch, result, error)
+        for result, completion in problems.useless:
+            with suppress(*_OF_ANOTHER):
+                if why_useless is None:
+                    self._store_reply(batch, result, completion, sent)
+                else:
+                    self._leave_charged(batch, result)
+        for result, error in due:
+            with suppress(*_OF_ANOTHER):
+                if error.maybe_charged:
+                    self._leave_charged(batch, result)
 
     def _results(self, found: ProviderBatch) -> Iterator[BatchResult]:
         for file_id in filter(None, (found.output_file_id, found.error_file_id)):
@@ -189,17 +210,29 @@ class Collection:
                 if (result := read_result(line)) is not None:
                     yield result
 
-    def _store_reply(self, batch: JudgeBatch, result: BatchResult, sent: SentRequests) -> None:
-        """Store a reply, and end its scoring if nothing is left to ask.
+    def _completion(self, result: BatchResult) -> ParsedCompletion:
+        """Return the reply of a result.
 
         Raises:
-            JudgeCallError: The answer is not a chat completion.
+            JudgeCallError: The request failed, or the answer is not a chat completion.
         """
+        secret = self.work.api.secret
+        if result.status != 200:
+            raise _call_error(result, secret)
+        most = self.work.stores.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
+        return read_completion(body_bytes(result.body), most, secret)
+
+    def _store_reply(
+        self,
+        batch: JudgeBatch,
+        result: BatchResult,
+        completion: ParsedCompletion,
+        sent: SentRequests,
+    ) -> None:
+        """Store a reply, and end its scoring if nothing is left to ask."""
         score = self._waiting(batch, result)
         if score is None:
             return
-        most = self.work.stores.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
-        completion = read_completion(body_bytes(result.body), most, self.work.api.secret)
         work, held, price = self.work, score.reserved_cost_usd, self.work.price(score.judge_model)
         reported = completion.usage
         cost = None if reported is None else price.cost_usd(reported)
@@ -252,12 +285,16 @@ class Collection:
             self._end_if_done(batch, score, conversation.with_missing_tools_failed(error.reason))
             return
         failure = Failure(f"{result.turn}: {error.reason}", error.retriable)
-        # What may have been charged counts as charged.
-        booked = None
-        if error.maybe_charged and score.reserved_cost_usd is not None:
-            booked = (score.booked_cost_usd or 0.0) + score.reserved_cost_usd
+        booked = _booked_in_full(score) if error.maybe_charged else None
         now = self.work.clock()
         self._count(self.work.scores.fail(score.score_id, batch.owner, failure, now, booked))
+
+    def _leave_charged(self, batch: JudgeBatch, result: BatchResult) -> None:
+        """Leave a scoring due, and book what may have been charged for it."""
+        score = self._waiting(batch, result)
+        if score is not None:
+            booked, now = _booked_in_full(score), self.work.clock()
+            self.work.scores.leave(score.score_id, batch.owner, now, booked)
 
     def _end_if_done(self, batch: JudgeBatch, score: Score, conversation: Conversation) -> None:
         outcome = conversation.outcome()
@@ -296,22 +333,10 @@ class Collection:
         return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
 
 
-def _refusal_of_endpoint(
-    refused: list[tuple[BatchResult, JudgeCallError]], answered: int
-) -> str | None:
-    """Return what the endpoint refuses whatever the session; ``None`` if sessions are to blame."""
-    for _, error in refused:
-        is_form = error.fault is Fault.REJECTED and _is_about_form(error.reason)
-        if is_form or error.fault is Fault.MISCONFIGURED:
-            return error.reason
-    reasons = {error.reason for _, error in refused if error.fault is Fault.REJECTED}
-    scorings = {result.score_id for result, _ in refused}
-    is_general = answered == 0 and len(reasons) == 1 and len(scorings) > 1
-    return reasons.pop() if is_general else None
-
-
-def _is_about_form(reason: str) -> bool:
-    return names_field(reason) or RequestForm().instead_of(reason) is not None
+def _booked_in_full(score: Score) -> float | None:
+    """Return the cost of a scoring if all that is reserved was charged; ``None`` if unknown."""
+    held = score.reserved_cost_usd
+    return None if held is None else (score.booked_cost_usd or 0.0) + held
 
 
 def _call_error(result: BatchResult, secret: str | None) -> JudgeCallError:

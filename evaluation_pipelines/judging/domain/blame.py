@@ -1,8 +1,10 @@
 """Decision whether sessions or the endpoint caused failed calls.
 
 A call that failed makes its session a suspect. A later reply shows that the endpoint works: the
-suspects so far have failed. At the end of a run without such a reply, the endpoint is to blame for
-what it did to several sessions alike, and for silence; those sessions stay due.
+suspects so far have failed, except for rejected ones, since replies to earlier requests arrive when
+the endpoint already rejects all new ones. At the end of a run the endpoint is to blame for
+rejections that several sessions got alike, and, unless a reply came later, for errors of several
+sessions and for silence; those sessions stay due.
 """
 
 import re
@@ -14,9 +16,13 @@ Symptom: TypeAlias = Literal["rejected", "silent", "faulty", "other"]
 """What an endpoint did: refused the request, sent nothing, sent an error, or else."""
 
 SAME_REJECTIONS = 3
-"""Sessions in a row with the same rejection after which a run stops."""
+"""Sessions of a run with the same rejection after which it stops."""
 
-_NUMBER = re.compile(r"\d+")
+_ID = re.compile(r"[\w+/=.-]*\d[\w+/=.-]*")
+"""A number, or the id of a request."""
+
+_PATTERN_CHARACTERS = 100
+"""An answer may end with parts of the request, and it is truncated anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +43,18 @@ class Suspect:
 
     @property
     def pattern(self) -> str:
-        """The reason without numbers, which may differ between sessions."""
-        return _NUMBER.sub("0", self.reason)
+        """What sessions with the same problem have in common.
+
+        Of a rejection its words without numbers and ids; of errors only that they are errors.
+        """
+        if self.symptom != "rejected":
+            return self.symptom
+        return _ID.sub("0", self.reason)[:_PATTERN_CHARACTERS]
 
 
 @dataclass(slots=True)
 class Blame:
-    """Suspects and useless replies of one run.
+    """Suspects and useless replies of one run, or of one batch.
 
     Attributes:
         max_useless: Replies in a row that are empty or cut before the run stops.
@@ -59,8 +70,8 @@ class Blame:
     def note_reply(self, why_useless: str | None) -> None:
         """Note a reply, and why it is of no use; a refusal is of use, since it is an answer."""
         self._is_answered = True
-        self._guilty += self._suspects
-        self._suspects = []
+        self._guilty += [each for each in self._suspects if each.symptom != "rejected"]
+        self._suspects = [each for each in self._suspects if each.symptom == "rejected"]
         self._useless = 0 if why_useless is None else self._useless + 1
         self._last_useless = why_useless or ""
 
@@ -79,15 +90,16 @@ class Blame:
             return f"{self._useless} replies in a row were of no use, the last one: " + (
                 self._last_useless
             )
-        rejected = Counter(each.pattern for each in self._suspects if each.symptom == "rejected")
-        if any(number >= SAME_REJECTIONS for number in rejected.values()):
-            return f"{self._suspects[-1].reason}; {SAME_REJECTIONS} sessions got the same answer"
+        alike = self._sessions_by_pattern()
+        for each in reversed(self._suspects):
+            if each.symptom == "rejected" and alike[each.pattern] >= SAME_REJECTIONS:
+                return f"{each.reason}; {SAME_REJECTIONS} sessions got the same answer"
         return None
 
     def settle(self, *, is_endpoint_down: bool) -> tuple[list[Suspect], list[Suspect]]:
         """End the run; return the sessions that have failed, and those that stay due."""
+        alike = self._sessions_by_pattern()
         suspects, self._suspects = self._suspects, []
-        alike = Counter(each.pattern for each in suspects)
         failed: list[Suspect] = []
         due: list[Suspect] = []
         for each in suspects:
@@ -96,3 +108,6 @@ class Blame:
             is_due = each.symptom != "other" and is_endpoint_down
             (due if is_silence or is_alike or is_due else failed).append(each)
         return failed, due
+
+    def _sessions_by_pattern(self) -> Counter[str]:
+        return Counter(pattern for pattern, _ in {(s.pattern, s.score_id) for s in self._suspects})

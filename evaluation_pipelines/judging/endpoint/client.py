@@ -13,7 +13,9 @@ library is told not to retry (``transport.py``).
 * Not retried: every other status, and a failed probe of the circuit breaker. Refused, empty and
   truncated replies are answers.
 * A request whose form is rejected is sent once more in another form (``request_form.py``), which
-  is kept for all later requests. It counts as the same attempt.
+  is kept for all later requests. It counts as the same attempt. A form that was answered once is
+  accepted: a later rejection is about one call. After a 5xx that names the system role, which a
+  template may not know, the next retry is in the other form.
 
 Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
 ``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
@@ -24,7 +26,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -44,7 +46,11 @@ from evaluation_pipelines.judging.endpoint.replies import (
     ParsedCompletion,
     read_completion,
 )
-from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
+from evaluation_pipelines.judging.endpoint.request_form import (
+    RequestForm,
+    names_field,
+    names_system_role,
+)
 from evaluation_pipelines.judging.endpoint.transport import Transport
 
 Wire: TypeAlias = Callable[[Mapping[str, Any]], bytes]
@@ -133,8 +139,6 @@ class JudgeAnswer:
 
 # The endpoint is up: it answers, and the next call may succeed.
 _ABOUT_ONE_CALL = frozenset((Fault.CONTENT_FILTER, Fault.TOO_LONG))
-# Servers reject a role with status 400 or, if their template fails, 500.
-_MAY_REJECT_FORM = frozenset((Fault.REJECTED, Fault.SERVER_ERROR))
 
 
 async def _always() -> bool:
@@ -159,6 +163,7 @@ class JudgeClient:
         self._semaphore = asyncio.Semaphore(limits.concurrency)
         self._transport: Transport | None = None
         self._form = RequestForm()
+        self._accepted_form: RequestForm | None = None
         self._requests_sent = 0
 
     @property
@@ -218,6 +223,7 @@ class JudgeClient:
                         f"the budget does not allow a retry: {error.reason}"
                     ) from error
                 maybe_charged += error.maybe_charged
+                self._adapt_form(error)
                 await self._timing.sleep(wait_s)
             else:
                 return self._answer(messages, completion, latency_ms, attempt, maybe_charged)
@@ -260,11 +266,18 @@ class JudgeClient:
     def _other_form(
         self, form: RequestForm, messages: Sequence[Message], error: JudgeCallError
     ) -> RequestForm | None:
-        if error.fault not in _MAY_REJECT_FORM:
+        # What was answered before is accepted: the rejection is about this one call.
+        if error.fault is not Fault.REJECTED or form == self._accepted_form:
             return None
         other = form.instead_of(error.reason)
         is_same = other is None or self._body(other, messages) == self._body(form, messages)
         return None if is_same else other
+
+    def _adapt_form(self, error: JudgeCallError) -> None:
+        """Retry without a system message if the template of a server has failed because of it."""
+        is_open = self._form != self._accepted_form
+        if error.fault is Fault.SERVER_ERROR and is_open and names_system_role(error.reason):
+            self._form = replace(self._form, has_system=False)
 
     async def _request_as(
         self, form: RequestForm, messages: Sequence[Message]
@@ -283,7 +296,17 @@ class JudgeClient:
                 completion = read_completion(body, characters, self._endpoint.api_key)
             except JudgeCallError as error:
                 is_last_form = self._other_form(form, messages, error) is None
-                self._record_failed_request(error, is_probe=is_probe, is_last_form=is_last_form)
+                is_form_rejected = (
+                    error.fault is Fault.REJECTED
+                    and form != self._accepted_form
+                    and names_field(error.reason)
+                )
+                self._record_failed_request(
+                    error,
+                    is_probe=is_probe,
+                    is_last_form=is_last_form,
+                    is_form_rejected=is_form_rejected,
+                )
                 raise
             except BaseException:
                 if is_probe:
@@ -291,6 +314,7 @@ class JudgeClient:
                 raise
             latency_ms = (self._timing.monotonic() - started) * 1000
         self._breaker.record_success()
+        self._accepted_form = form
         if completion.usage is not None:
             self._rate_limit.correct(admitted, completion.usage.all_tokens)
         return completion, latency_ms
@@ -311,14 +335,13 @@ class JudgeClient:
         return await self._transport.send(body, self._timing.now)
 
     def _record_failed_request(
-        self, error: JudgeCallError, *, is_probe: bool, is_last_form: bool
+        self, error: JudgeCallError, *, is_probe: bool, is_last_form: bool, is_form_rejected: bool
     ) -> None:
         """Update the circuit breaker after a failed request.
 
         Raises:
             CircuitOpenError: In place of the error if no single call caused it.
         """
-        is_form_rejected = error.fault is Fault.REJECTED and names_field(error.reason)
         if error.fault is Fault.MISCONFIGURED or (is_form_rejected and is_last_form):
             self._breaker.open(error.reason)
             raise CircuitOpenError(error.reason, error.cost_usd) from error

@@ -1,6 +1,7 @@
 """Parser of the answers of an OpenAI-compatible endpoint, which are not trusted."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,15 +18,13 @@ CHARACTERS_PER_TOKEN = 16
 
 _EXCERPT_CHARACTERS = 200
 # Each server words this error in its own way.
-_TOO_LONG = (
-    "context_length",
-    "context length",
-    "context size",
-    "context window",
-    "model context",
-    "too long",
-    "reduce the length",
-    "maximum number of tokens",
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|size|window|limit)|model context|max(?:imum)?[ _]model[ _]len"
+    r"|too long|reduce the length|maximum number of tokens|too many tokens|model token limit"
+    r"|(?:input|prompt) (?:length|tokens? (?:count|exceed)|\(?\d+ tokens)|number of input tokens"
+    r"|`inputs` (?:tokens \+|must have less)|expected maxlength"
+    r"|(?:request|payload|prompt|input|body)(?: \w+)? (?:is )?too large|payload size exceeds",
+    re.IGNORECASE,
 )
 # Every request would get the same answer.
 _MISCONFIGURED = frozenset((401, 402, 403, 404, 405))
@@ -210,7 +209,7 @@ def _rejection(status: int, code: str, message: str) -> Fault:
     words = f"{code} {message}".lower()
     if any(each in words for each in _FILTERED):
         return Fault.CONTENT_FILTER
-    if status == 413 or any(each in words for each in _TOO_LONG):
+    if status == 413 or _TOO_LONG.search(words):
         return Fault.TOO_LONG
     return Fault.REJECTED
 

@@ -65,16 +65,17 @@ class RequestForm:
         return None
 
 
+_SYSTEM_ROLE = (
+    r"\bsystem (?:role|message|prompt|instr)|\brole\b.*\bsystem\b|\broles? must alternate"
+)
+
 _ALTERNATIVES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
     (re.compile(words, re.IGNORECASE), change)
     for words, change in (
         (r"\btemperature\b", {"has_temperature": False}),
         (r"\bmax_(?:completion|output)?_?tokens\b", {"limit_name": "max_tokens"}),
         (r"\bstream(?:ing)?\b", {"streams": True}),
-        (
-            r"\bsystem (?:role|message|prompt|instr)|\brole\b.*\bsystem\b|\broles? must alternate",
-            {"has_system": False},
-        ),
+        (_SYSTEM_ROLE, {"has_system": False}),
     )
 )
 """Words in a rejection, and what to change then."""
@@ -90,6 +91,16 @@ _NAMES_FIELD = re.compile(
 def names_field(rejection: str) -> bool:
     """Return whether a rejection is about a field of every request, not about a session."""
     return _NAMES_FIELD.search(rejection) is not None
+
+
+def is_about_form(rejection: str) -> bool:
+    """Return whether a rejection is about how requests are written, whatever the session."""
+    return names_field(rejection) or RequestForm().instead_of(rejection) is not None
+
+
+def names_system_role(answer: str) -> bool:
+    """Return whether an answer is about a system message, or about the order of roles."""
+    return re.search(_SYSTEM_ROLE, answer, re.IGNORECASE) is not None
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:

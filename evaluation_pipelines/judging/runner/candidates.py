@@ -1,10 +1,7 @@
 """Scoring of candidates by one event loop, and the end of leases of processes that have ended."""
 
 import asyncio
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,6 +14,7 @@ from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
 from evaluation_pipelines.judging.runner.run_context import BudgetGate, RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.runner import Runner
+from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.progress import Progress
 from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.stores import Stores
@@ -36,6 +34,7 @@ class RunStores:
     wire: Wire | None = None
 
 
+@terminated_as_interrupted()
 def judge_candidates(
     run: RunStores,
     budget: Budget,
@@ -56,32 +55,12 @@ def judge_candidates(
     gate = BudgetGate(budget)
     context = RunContext(ledger, gate, stores.lake, stores.settings, lease, run.clock, run.wire)
     try:
-        with terminated_as_interrupted():
-            asyncio.run(Runner(context, report, triggered_by, progress).judge(candidates))
+        asyncio.run(Runner(context, report, triggered_by, progress).judge(candidates))
     except BaseExceptionGroup as group:  # of tasks: the first one ended all others
         raise _first(group) from group
     finally:
         ledger.close()
         run.scores.release(lease.owner)
-
-
-@contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM end the work as SIGINT does, so that leases are released.
-
-    A handler of the caller, such as that of Dagster, stays. Signals reach the main thread only.
-    """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def expire_leases_of_dead_processes(scores: ScoreStore, now: datetime) -> None:

@@ -22,6 +22,7 @@ from evaluation_pipelines.judging.runner.candidates import (
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.session_windows import WindowKey
+from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.stores import Stores
@@ -68,6 +69,7 @@ class JudgeRun:
     wire: Wire | None = None
     _report: JudgeReport = field(default_factory=JudgeReport)
 
+    @terminated_as_interrupted()
     def run(self, days: Sequence[date]) -> JudgeReport:
         """Judge the due sessions of the session dates ``days``.
 

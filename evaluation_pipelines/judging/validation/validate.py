@@ -28,6 +28,7 @@ from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan
 from evaluation_pipelines.judging.runner.prompt_input import prepare
+from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.judging.validation.labelled_files import set_hash
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.stores import Stores
@@ -41,6 +42,7 @@ class _StoppedError(Exception):
     """The run cannot go on: the endpoint is down, or the budget is used up."""
 
 
+@terminated_as_interrupted()
 def validate(
     stores: Stores,
     plan: JudgePlan,

@@ -11,7 +11,16 @@ from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines_tests.judge_batches import lost
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import Scripted, garbage, half_a_body, http_error
+from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
+    choices_null,
+    cut_by_length,
+    garbage,
+    half_a_body,
+    html,
+    http_error,
+    says,
+)
 from evaluation_pipelines_tests.judging.batch.batched import Batched
 
 
@@ -244,20 +253,91 @@ def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint
     assert set(judge.batches.requests()[-1]["body"]) == fields[0]
 
 
-def test_a_request_that_failed_at_the_provider_is_due_again_later(
+def test_one_rejection_that_names_a_field_fails_its_session_if_others_are_answered(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
     batched.land("s1", "s2")
     batched.advance()
+    judge.script_turn("score", http_error(400, "more than max_tokens allows"))
+    report = batched.finish()
+    assert not report.is_endpoint_down
+    assert sorted(each.status for each in batched.all_scores()) == ["failed", "in_progress"]
+    assert report.submitted == 1  # the next turn of the other one
+
+
+def test_a_request_that_failed_at_the_provider_is_due_again_later(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3", "s4")
+    batched.advance()
     judge.script_turn("score", http_error(500, "oops"), garbage())
     batched.finish()
-    assert [(each.status, each.retriable) for each in batched.all_scores()] == [
-        ("failed", True),
-        ("failed", True),
-    ]
-    assert batched.advance().submitted == 0
+    failed = [each for each in batched.all_scores() if each.status == "failed"]
+    assert [each.retriable for each in failed] == [True, True]
     batched.now += timedelta(hours=21)
-    assert batched.advance().submitted == 2
+    judge.batches.finish()
+    batched.advance()
+    assert len(batched.all_scores()) == 6
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [http_error(500, "oops"), http_error(503, "busy"), http_error(429, "slow")],
+        [http_error(400, f"no credit (request req_{n}a)") for n in range(3)],
+        [garbage(), choices_null(), html()],
+        # Most failed: one reply does not make the others guilty.
+        [http_error(500, "oops"), http_error(429, "slow"), Scripted()],
+    ],
+    ids=["errors", "rejections", "unreadable", "most"],
+)
+def test_what_most_requests_of_a_batch_got_is_not_blamed_on_their_sessions(
+    batched: Batched, judge: JudgeEndpoint, answers: list[Scripted]
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance()
+    judge.script_turn("score", *answers)
+    report = batched.finish()
+    assert "the endpoint refused a batch: " in report.summary()
+    assert (report.is_endpoint_down, report.submitted) == (True, 0)
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 3
+    assert batched.advance().submitted == 3
+    for _ in range(2):
+        batched.finish()
+    assert {each.status for each in batched.all_scores()} == {"completed"}
+
+
+def test_a_session_that_is_too_long_fails_even_if_the_endpoint_fails_all_others(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance()
+    judge.script_turn("score", http_error(400, "prompt is too long"))
+    judge.always(http_error(500, "oops"))
+    batched.finish()
+    ended = sorted((each.status, each.retriable) for each in batched.all_scores())
+    assert ended == [("failed", False), ("in_progress", None), ("in_progress", None)]
+
+
+@pytest.mark.parametrize("reply", [says(""), cut_by_length()], ids=["empty", "cut"])
+def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
+    batched: Batched, judge: JudgeEndpoint, reply: Scripted
+) -> None:
+    names = [f"s{number}" for number in range(6)]
+    batched.land(*names)
+    batched.advance()
+    judge.script_turn("score", reply, reply, reply, reply, reply)
+    report = batched.finish()
+    assert "5 of 6 replies of a batch were of no use: the judge's answer was" in report.summary()
+    assert (report.is_endpoint_down, report.submitted) == (True, 0)
+    scores = batched.all_scores()
+    assert [(each.is_open, each.attempt) for each in scores] == [(True, 1)] * 6
+    assert sorted(len(each.turn_log) for each in scores) == [0, 0, 0, 0, 0, 1]
+    assert all(each.booked_cost_usd for each in scores)  # they are paid
+    assert batched.advance().submitted == 6
+    for _ in range(3):
+        batched.finish()
+    assert {each.status for each in batched.all_scores()} == {"completed"}
 
 
 def test_an_endpoint_without_batches_is_named_and_nothing_is_created(

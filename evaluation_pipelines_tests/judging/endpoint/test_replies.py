@@ -226,6 +226,74 @@ def test_each_status_has_its_fault(
     assert error.reason.startswith(f"the endpoint answered {status}")
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        # Anthropic
+        (
+            "input length and `max_tokens` exceed context limit: 198000 + 4000 > 200000, decrease "
+            "input length or `max_tokens` and try again"
+        ),
+        # TGI, and what serves its models
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+        "Input validation error: `inputs` must have less than 1024 tokens. Given: 5000",
+        # vLLM
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum "
+            "context length is 4096 tokens and your request has 99 input tokens (4000 > 4096 - 99)."
+        ),
+        (
+            "The decoder prompt (length 5000) is longer than the maximum model length of 4096. "
+            "Make sure that `max_model_len` is no smaller than the number of text tokens."
+        ),
+        # llama.cpp, llama-cpp-python
+        "request (5000 tokens) exceeds the available context size (4096 tokens)",
+        "Requested tokens (5000) exceed context window of 2048",
+        # Ollama
+        "input exceeds maximum context length and cannot be truncated further",
+        # OpenAI
+        (
+            "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in "
+            "346520 tokens."
+        ),
+        # Gemini, Vertex
+        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
+        (
+            "Unable to submit request because the input token count is 34232 but model only "
+            "supports up to 32768."
+        ),
+        "Request payload size exceeds the limit: 20971520 bytes.",
+        # Mistral
+        (
+            "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 "
+            "maximum context length"
+        ),
+        # Cohere, xAI, Moonshot, Qwen, watsonx, Bedrock
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "Your request exceeded model token limit: 65536",
+        "Range of input length should be [1, 30720]",
+        "the number of input tokens 4097 cannot exceed the total tokens limit 4096",
+        "Malformed input request: expected maxLength: 51200, actual: 60000",
+    ],
+)
+def test_each_server_has_its_own_words_for_a_session_that_is_too_long(message: str) -> None:
+    assert status_error(400, {"message": message}, None, None).fault is Fault.TOO_LONG
+    assert status_error(422, message, None, None).fault is Fault.TOO_LONG
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 4000. This model supports at most 1000 completion tokens",
+        "Unrecognized request argument supplied: max_completion_tokens",
+        "max_tokens: 4000 > 1000, which is the maximum allowed number of output tokens",
+    ],
+)
+def test_a_limit_of_the_reply_is_not_about_the_session(message: str) -> None:
+    assert status_error(400, {"message": message}, None, None).fault is Fault.REJECTED
+
+
 def test_an_error_repeats_the_message_of_the_endpoint_without_the_key() -> None:
     error = status_error(401, {"message": "key sk-12345 is wrong"}, None, "sk-12345")
 

@@ -9,7 +9,7 @@ from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm, names_field
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says
-from evaluation_pipelines_tests.judging.endpoint.judge_calls import QUESTION, ask, run
+from evaluation_pipelines_tests.judging.endpoint.judge_calls import QUESTION, Clock, ask, run
 
 NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0.0 with this model."
 NO_LIMIT = "Unrecognized request argument supplied: max_completion_tokens"
@@ -74,6 +74,24 @@ def test_a_rejection_that_names_a_field_in_every_form_is_a_matter_of_configurati
     assert len(judge.requests) <= 2
 
 
+@pytest.mark.parametrize("rejection", ["9 over max_tokens", NO_LIMIT, NO_TEMPERATURE])
+def test_a_rejection_after_a_reply_is_about_one_call_whatever_it_names(
+    judge: JudgeEndpoint, rejection: str
+) -> None:
+    judge.script(says("fine"), http_error(400, rejection), says("fine again"))
+
+    async def three(client: JudgeClient) -> str:
+        await client.ask(QUESTION)
+        with pytest.raises(JudgeCallError) as caught:
+            await client.ask(QUESTION)
+        assert caught.value.fault is Fault.REJECTED
+        return (await client.ask(QUESTION)).reply.text
+
+    assert run(judge, three) == "fine again"
+    first, *others = [each.body for each in judge.requests]
+    assert others == [first, first]
+
+
 def test_a_rejection_about_something_else_is_not_repeated(judge: JudgeEndpoint) -> None:
     judge.always(http_error(400, "invalid message content"))
 
@@ -94,6 +112,34 @@ def test_instructions_join_the_first_message_where_no_system_message_is_accepted
     roles = [[each["role"] for each in request.body["messages"]] for request in judge.requests]
     assert roles == [["system", "user"], ["user"]]
     assert judge.requests[1].body["messages"][0]["content"] == "You judge.\n\nA secret transcript."
+
+
+@pytest.mark.parametrize(
+    ("error", "is_changed"),
+    [
+        ("System role not supported", True),
+        ("upstream closed the stream", False),
+        ("temperature of the rack is too high", False),
+        ("max_tokens worker crashed", False),
+    ],
+)
+def test_a_server_error_is_repeated_only_as_a_retry_whatever_its_words(
+    judge: JudgeEndpoint, error: str, is_changed: bool
+) -> None:
+    judge.script(http_error(500, error))
+    clock, asked = Clock(), []
+
+    async def may_pay_again() -> bool:
+        asked.append(len(judge.requests))
+        return True
+
+    answer = run(judge, lambda opened: opened.ask(QUESTION, may_pay_again), clock)
+
+    assert (asked, clock.slept) == ([1], [1])
+    assert (answer.attempts, answer.maybe_charged_attempts) == (2, 1)
+    first, second = [each.body for each in judge.requests]
+    assert (len(second["messages"]) == 1) is is_changed
+    assert first.keys() == second.keys()
 
 
 def test_messages_without_instructions_stay_as_they_are() -> None:

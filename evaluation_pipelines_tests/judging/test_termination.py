@@ -1,0 +1,100 @@
+"""SIGTERM ends all work of the judge as SIGINT does."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.judging.domain.missing_tools.counts import MissingToolCounts, Period
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
+from evaluation_pipelines.judging.endpoint.client import JudgeClient
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
+from evaluation_pipelines.judging.validation.labelled_files import load_labelled
+from evaluation_pipelines.judging.validation.validate import validate
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judged import Judged
+from evaluation_pipelines_tests.judging.batch.batched import open_batched
+
+pytestmark = pytest.mark.usefixtures("interrupt")
+
+
+def terminate() -> None:
+    """Send SIGTERM to this process, if it survives that."""
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def _terminated_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(*_: object) -> None:
+        terminate()
+        await asyncio.sleep(5)
+
+    monkeypatch.setattr(JudgeClient, "ask", ask)
+
+
+@pytest.mark.parametrize("step", ["upload", "create", "retrieve"])
+def test_batches_leave_no_transcript_and_are_not_sent_twice(
+    tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    original, seen = getattr(BatchApi, step), []
+
+    def terminated(*args: object) -> object:
+        seen.append(len(list(files.glob("judge-batches-*/*"))))
+        terminate()
+        return original(*args)
+
+    with open_batched(tmp_path / "stores", judge) as batched:
+        batched.land("s1")
+        if step == "retrieve":
+            batched.advance()
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(tempfile, "tempdir", str(files))
+            patched.setattr(BatchApi, step, terminated)
+            batched.advance()
+
+        assert seen == [0 if step == "retrieve" else 1]
+        assert list(files.glob("judge-batches-*")) == []
+        batched.now += timedelta(minutes=11)
+        for _ in range(3):
+            batched.finish()
+        assert [each.status for each in batched.all_scores()] == ["completed"]
+        assert set(judge.batches.sent.values()) == {1}
+
+
+@pytest.mark.usefixtures("_terminated_call")
+def test_a_validation_is_interrupted(judged: Judged) -> None:
+    stores = judged.workplace.stores
+    plan = load_plans(stores, judged.now).default
+    with pytest.raises(KeyboardInterrupt):
+        validate(stores, plan, load_labelled(None)[:1])
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("_terminated_call")
+def test_a_question_about_priorities_is_interrupted(judged: Judged) -> None:
+    row = {
+        "organization_id": "default",
+        "tool": "grep",
+        "sessions": 3,
+        "asked_sessions": 4,
+        "mentions": 3,
+        "masques": [[]],
+        "examples": [[]],
+    }
+    period = Period(date(2026, 6, 1), date(2026, 6, 28))
+    counted = MissingToolCounts(period, pl.DataFrame(row), {}, {}, 0)
+    settings = judged.workplace.settings.model_copy(update={"judge_orders_missing_tools": True})
+    stores = replace(judged.workplace, settings=settings).stores
+    with pytest.raises(KeyboardInterrupt):
+        ask_for_priorities(stores, counted, judged.now)
