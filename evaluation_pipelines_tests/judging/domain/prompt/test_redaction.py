@@ -249,7 +249,8 @@ def test_few_lines_of_code_and_logs_are_changed() -> None:
     whole = redact("\n".join(lines), personal=PERSONAL_KINDS[1:]).text.split("\n")
 
     changed = [line for line, left in zip(lines, whole, strict=True) if line != left]
-    alone = [line for line in lines if redact(line, personal=()).counts]
+    found = {line for line in {*lines} if redact(line, personal=()).counts}
+    alone = [line for line in lines if line in found]
 
     assert len(lines) >= 2000
     assert len(changed) <= 0.01 * len(lines), changed
@@ -275,11 +276,13 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pieces", [HOSTILE[start::4] for start in range(4)])
-def test_redaction_takes_linear_time(pieces: list[str]) -> None:
-    # With quadratic growth 100 kB of each would take minutes.
-    for piece in pieces:
-        redact(piece * (100_000 // len(piece)), personal=PERSONAL_KINDS)
+@pytest.mark.parametrize(
+    "length", [pytest.param(15_000), pytest.param(100_000, marks=pytest.mark.slow)]
+)
+def test_redaction_takes_linear_time(length: int) -> None:
+    # With quadratic growth 100 kB of each would take minutes, and 15 kB still seconds.
+    for piece in HOSTILE:
+        redact(piece * (length // len(piece)), personal=PERSONAL_KINDS)
 
 
 @given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))
