@@ -226,7 +226,7 @@ class SessionScoring:
                 return None
             case JudgeCallError():
                 await self._leave()
-                symptom = _SYMPTOMS.get(problem.fault, "other")
+                symptom = SYMPTOMS.get(problem.fault, "other")
                 reason = f"{request.turn}: {problem.reason}"
                 return Suspect(self.score.score_id, symptom, reason, problem.retriable)
         raise problem
@@ -262,7 +262,7 @@ class SessionScoring:
         await ledger.run(ledger.store.leave, self.score.score_id, owner, now, booked)
 
 
-_SYMPTOMS: Mapping[Fault, Symptom] = {
+SYMPTOMS: Mapping[Fault, Symptom] = {
     Fault.REJECTED: "rejected",
     Fault.CONNECTION: "silent",
     Fault.TIMEOUT: "silent",
@@ -270,6 +270,7 @@ _SYMPTOMS: Mapping[Fault, Symptom] = {
     Fault.RATE_LIMITED: "faulty",
     Fault.UNREADABLE: "faulty",
 }
+"""What an endpoint did by the fault of a call; the others are ``other``."""
 
 
 def _is_of_session(problem: BaseException) -> bool:
