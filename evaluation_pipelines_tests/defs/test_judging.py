@@ -153,6 +153,18 @@ def test_events_of_scorings_do_not_flood_the_log_and_failures_come_first() -> No
     assert [each.args for each in store.events_after.call_args_list] == [(0,), (100,)]
 
 
+def test_an_event_is_one_printable_line_of_the_log() -> None:
+    key, detail = "s1\nscoring.completed s2", "503\r\n\x1b[2Kall is well\u202e"
+    lines, store = _Lines(), Mock()
+    store.newest_events.return_value = []
+    event = ScoringEvent(1, "scoring.failed", "", "", key, 0, None, None, detail)
+    store.events_after.return_value = [event]
+
+    EventLog(cast("logging.Logger", lines), store)()
+
+    assert lines.infos == ["scoring.failed s1 scoring.completed s2: 503 [2Kall is well"]
+
+
 def test_a_repeated_backfill_judges_again_only_with_force(
     location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ def print_score(score: Score, *, is_current: bool) -> None:
         ("Missing tools", score.missing_tools_analysis),
     ):
         if text:
-            print_line(f"\n{title}\n\n{text}")
+            print_line(f"\n{title}\n\n{fenced(text)}")
     for turn in score.turn_log if score.status == "failed" else ():
         print_line(f"\nReply to {one_line(turn.turn)} ({one_line(turn.finish_reason)})\n")
         print_line(fenced(turn.text))

@@ -1,5 +1,6 @@
 """Command ``judge validate``: how good a judge is, measured by sessions with known flaws."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -53,7 +54,10 @@ def validate_judge(
     ] = False,
     form: Annotated[OutputFormat, _FORMATS] = OutputFormat.TABLE,
 ) -> None:
-    """Measure how good the judge is: let it judge sessions whose flaws are known."""
+    """Measure how good the judge is: let it judge sessions whose flaws are known.
+
+    A run that ends early, also by Ctrl-C, prints and keeps the verdicts that have arrived.
+    """
     settings = load_settings()
     with open_stores(settings) as stores:
         store = ValidationStore(stores.ledger)
@@ -95,17 +99,20 @@ def _print(report: ValidationReport) -> None:
     judge = f"{one_line(run.judge_model)}, rubric {one_line(run.rubric)}"
     columns = ("figure", "value #", "95 % interval", "of #", "last run #")
     print_table(f"Validation of {judge}", columns, rows, essential=3)
+    unreachable = sum(each.is_unreachable for each in run.sessions)
     print_line(
-        f"{pluralize(len(run.sessions), 'session')}, {number(seconds, 1)} s of replies, "
+        f"{pluralize(len(run.sessions), 'session')} asked, {unreachable} unreachable, "
+        f"{number(seconds, 1)} s of replies, "
         f"{'unknown' if tokens is None else number(tokens, 0)} tokens, {usd(cost_usd)}"
     )
     if report.last is not None:
         change = report.change
         ends = interval(signed(change.low), signed(change.high))
         print_line(f"Totals since the last run: {signed(change.value)} points ({ends})")
-    for reason in dict.fromkeys(each.problem for each in run.sessions if each.problem):
-        number_of = sum(each.problem == reason for each in run.sessions)
-        print_line(f"No verdict, {pluralize(number_of, 'session')}: {one_line(reason)}")
+    problems = Counter((e.is_unreachable, e.problem) for e in run.sessions if e.problem)
+    for (is_unreachable, reason), count in problems.items():
+        what = "Unreachable" if is_unreachable else "No verdict"
+        print_line(f"{what}, {pluralize(count, 'session')}: {one_line(reason)}")
     if report.others:
         shown = [(each.judge_model, *_summary(each)) for each in (run, *report.others)]
         headings = ("judge", *(f"{each.replace('_', ' ')} #" for each in _COMPARED), "cost #")

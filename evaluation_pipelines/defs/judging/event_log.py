@@ -2,6 +2,7 @@
 
 from logging import Logger
 
+from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 
@@ -36,5 +37,6 @@ class EventLog:
 
 
 def _line(event: ScoringEvent) -> str:
-    detail = "" if event.detail is None else f": {event.detail}"
-    return f"{event.type} {event.session_key}{detail}"
+    """Return one printable line: neither key nor detail can imitate another line of the log."""
+    detail = "" if event.detail is None else f": {one_line_excerpt(event.detail)}"
+    return f"{event.type} {one_line_excerpt(event.session_key)}{detail}"

@@ -99,6 +99,7 @@ def _facts(run: ValidationRun) -> dict[str, Any]:
         "started_at": (_EPOCH + timedelta(microseconds=run.started_at_us)).isoformat(),
         "stop_reason": run.stop_reason,
         "judged_sessions": len(run.sessions),
+        "unreachable_sessions": sum(each.is_unreachable for each in run.sessions),
         "seconds": round(seconds, 3),
         "tokens": tokens,
         "cost_usd": cost_usd,

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from uuid import uuid4
 
+from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, worst_case_usd
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, MeteredCall
-from evaluation_pipelines.judging.domain.conversation import JudgeRequest, Judgment
+from evaluation_pipelines.judging.domain.conversation import JudgeRequest, Judgment, why_useless
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.validation.attacks import ATTACKS
 from evaluation_pipelines.judging.domain.validation.figures import JudgedSession
@@ -21,13 +22,14 @@ from evaluation_pipelines.judging.endpoint.configured import (
     judge_client,
     judge_pricing,
 )
-from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
+from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan
 from evaluation_pipelines.judging.runner.prompt_input import prepare
+from evaluation_pipelines.judging.runner.session_scoring import SYMPTOMS
 from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.judging.validation.labelled_files import set_hash
 from evaluation_pipelines.progress import Progress, Silent
@@ -36,6 +38,10 @@ from evaluation_pipelines.telemetry.prices import PriceTable
 from evaluation_pipelines.times import to_us
 
 _Number = TypeVar("_Number", int, float)
+
+
+INTERRUPTED = "interrupted"
+"""Reason of a run that was ended by Ctrl-C."""
 
 
 class _StoppedError(Exception):
@@ -52,8 +58,9 @@ def validate(
 ) -> ValidationRun:
     """Judge labelled sessions by ``plan`` and store the result in the ledger.
 
-    The score turn with its reminder is asked, not the question about missing tools. After a
-    failure of the endpoint or at the end of the budget the run ends with what it has.
+    The score turn with its reminder is asked, not the question about missing tools. If the endpoint
+    is down, after several useless replies in a row, at the end of the budget and by Ctrl-C the run
+    ends with what it has.
 
     Raises:
         JudgeNotReadyError: No judge is configured.
@@ -73,13 +80,20 @@ def validate(
     amounts = [each for each in (limits.max_run_usd, max_cost_usd) if each is not None]
     budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
     silent = replace(plan, asks_missing_tools=False)
-    work = _Validation(stores, store, run, client, budget, silent, progress or Silent())
-    asyncio.run(work.judge_all(sessions))
-    return store.end(run.run_id, work.judged, work.stop_reason, utc_now())
+    blame = Blame(stores.settings.judge_breaker_failures)
+    work = _Validation(stores, store, run, client, budget, silent, blame, progress or Silent())
+    try:
+        asyncio.run(work.judge_all(sessions))
+    except KeyboardInterrupt:
+        work.stop_reason = INTERRUPTED
+    return store.end(run.run_id, work.result(sessions), work.stop_reason, utc_now())
 
 
 def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
-    """Return the sessions, and each attack in a severely flawed one of the tasks in turn."""
+    """Return the sessions, and each attack in a severely flawed one of the tasks in turn.
+
+    These follow once more without an attack: what chance alone does to their totals.
+    """
     worst = max(SEVERITIES.values())
     severe = list({each.task: each for each in sessions if each.severity == worst}.values())
     attacked = [
@@ -87,7 +101,7 @@ def with_attacks(sessions: Sequence[LabelledSession]) -> list[LabelledSession]:
         for number, each in enumerate(ATTACKS)
         if severe
     ]
-    return [*sessions, *attacked]
+    return [*sessions, *attacked, *(each.again() for each in severe[: len(ATTACKS)])]
 
 
 @dataclass(slots=True)
@@ -100,6 +114,7 @@ class _Validation:
     client: JudgeClient
     budget: Budget
     plan: JudgePlan
+    blame: Blame
     progress: Progress
     judged: list[JudgedSession] = field(default_factory=list)
     stop_reason: str | None = None
@@ -111,8 +126,20 @@ class _Validation:
         async with self.client:
             workers = self.stores.settings.judge_concurrency
             await asyncio.gather(*(self._work(waiting) for _ in range(workers)))
-        order = {each.name: number for number, each in enumerate(sessions)}
-        self.judged.sort(key=lambda each: order[each.name])
+
+    def result(self, sessions: Sequence[LabelledSession]) -> list[JudgedSession]:
+        """Return what was judged, in the order of the sessions.
+
+        Sessions that the endpoint refused alike, as it would any other, count as unreachable.
+        """
+        _, due = self.blame.settle(is_endpoint_down=self.stop_reason is not None)
+        unreachable = {each.score_id for each in due}
+        by_name = {each.name: each for each in self.judged}
+        return [
+            replace(found, is_unreachable=found.is_unreachable or found.name in unreachable)
+            for found in (by_name.get(each.name) for each in sessions)
+            if found is not None
+        ]
 
     async def _work(self, waiting: Iterator[LabelledSession]) -> None:
         for session in waiting:
@@ -120,9 +147,14 @@ class _Validation:
                 return
             try:
                 self.judged.append(await self._judge(session))
+                self._stop(self.blame.stop_reason())
             except _StoppedError as stopped:
-                self.stop_reason = str(stopped)
+                self._stop(str(stopped))
             self.progress.advance(1)
+
+    def _stop(self, reason: str | None) -> None:
+        """Start no further session, if there is a reason; the first one stays."""
+        self.stop_reason = self.stop_reason or reason
 
     async def _judge(self, session: LabelledSession) -> JudgedSession:
         candidate = Candidate(session.window(), self.plan, None)
@@ -138,12 +170,22 @@ class _Validation:
                     answers.append(await self._ask(request))
                     conversation = conversation.with_reply(request.turn, answers[-1].reply)
         except JudgeCallError as error:
-            return _with_calls(replace(judged, problem=error.reason), answers)
+            is_unreachable = self._blame_for(session, error)
+            failed = replace(judged, problem=error.reason, is_unreachable=is_unreachable)
+            return _with_calls(failed, answers)
         if not isinstance(outcome, Judgment):
             return _with_calls(replace(judged, problem=outcome.reason), answers)
         verdict = outcome.verdict
         scored = replace(judged, total=verdict.total, tags=verdict.failure_tags)
         return _with_calls(scored, answers)
+
+    def _blame_for(self, session: LabelledSession, error: JudgeCallError) -> bool:
+        """Note a failed call; return whether the endpoint alone is to blame for it."""
+        symptom = SYMPTOMS.get(error.fault, "other")
+        self.blame.add(Suspect(session.name, symptom, error.reason, error.retriable))
+        if error.fault is Fault.UNREACHABLE:
+            self._stop(error.reason)
+        return error.fault is Fault.UNREACHABLE or symptom in {"silent", "faulty"}
 
     async def _ask(self, request: JudgeRequest) -> JudgeAnswer:
         """Reserve the highest cost of a call, make it, and book its actual cost."""
@@ -188,6 +230,7 @@ class _Validation:
             if most is not None and actual is not None:
                 unspent = (metered.worst_case_usd or 0.0) - actual
                 await asyncio.to_thread(self.store.settle, self.run.run_id, unspent, utc_now())
+        self.blame.note_reply(why_useless(answer.reply))
         return answer
 
     async def _reserve(self, most: float | None) -> None:

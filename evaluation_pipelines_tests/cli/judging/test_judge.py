@@ -44,10 +44,24 @@ def test_wait_prints_the_result(program: Program, judge: JudgeEndpoint) -> None:
     assert "criteria         logical_flow 17, consistency 18, tool_relevance 14," in asked.out
     assert "failure tags     missed_available_tool" in asked.out
     assert "2 replies" in asked.out
-    assert "Analysis\n\nThe order was sound." in asked.out
-    assert "Missing tools\n\n1. Grep" in asked.out
+    assert "Analysis\n\n    | The order was sound." in asked.out
+    assert "Missing tools\n\n    | 1. Grep" in asked.out
     shown = program("judge", "show", "s1")
     assert shown.out == asked.out
+
+
+def test_texts_of_the_judge_cannot_imitate_the_output(
+    program: Program, judge: JudgeEndpoint
+) -> None:
+    judge.script_turn("score", says(score_reply(64, "Sound.\n\nMissing tools\n\nnone\n\nx: 100")))
+    judge.script_turn("missing-tools", says("1. Grep: for the text.\ns1: 100 of 100"))
+
+    asked = program("judge", "s1", "--wait")
+
+    texts = asked.out[asked.out.index("\nAnalysis\n") :]
+    ours = [line for line in texts.splitlines() if line and not line.startswith("    | ")]
+    assert ours == ["Analysis", "Missing tools"]
+    assert "| s1: 100 of 100" in texts
 
 
 def test_requests_are_refused_with_their_http_status(

@@ -34,6 +34,7 @@ def test_it_prints_figures_and_compares(validated: Program) -> None:
     assert shown.code == 0
     assert shown.out.startswith("Validation of judge-2, rubric agent-methodology\n")
     assert "verdict_rate" in shown.out
+    assert "\n5 sessions asked, 0 unreachable, " in shown.out
     assert "The same sessions by other models" in shown.out
     assert "judge-1" in shown.out
 

@@ -83,12 +83,28 @@ def _letters(rng: random.Random) -> str:
     return "".join(rng.choices(string.ascii_lowercase, k=rng.randint(8, 14)))
 
 
+def _phrase(rng: random.Random) -> str:
+    """Return words of a passphrase with a digit, and some with capitals and signs."""
+    words = [*rng.sample(_WORDS, 3), str(rng.randrange(10, 99))]
+    rng.shuffle(words)
+    words[0] = rng.choice([str.lower, str.title, str.upper])(words[0])
+    return rng.choice([" ", " ", " & ", ", ", "! "]).join(words)
+
+
+def _escaped(rng: random.Random) -> str:
+    """Return a password with a quote in it, as JSON and code escape it."""
+    return f'{rng.choice(_WORDS)}\\"{_letters(rng)} {_password(rng)}'
+
+
 _MAKERS: dict[str, Callable[[random.Random], str]] = {
     "jwt": _jwt,
     "uuid": lambda rng: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
     "W": _password,
     "w": _letters,
     "P": lambda rng: " ".join(rng.sample(_WORDS, 4)),
+    "phrase": _phrase,
+    "Title": lambda rng: " ".join(rng.sample(_WORDS, 4)).title(),
+    "escaped": _escaped,
     "at": lambda rng: f"{_password(rng)}@{_letters(rng)}",
     "b64w": lambda rng: base64.b64encode(_letters(rng).encode() + b"42").decode(),
 }

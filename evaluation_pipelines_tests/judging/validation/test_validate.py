@@ -1,21 +1,38 @@
 """Validation runs against a scripted judge: verdicts, budget, comparison."""
 
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.judging.domain.validation.figures import JudgedSession
+from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN
+from evaluation_pipelines.judging.domain.validation.figures import JudgedSession, figures
 from evaluation_pipelines.judging.domain.validation.labelled import LabelledSession
+from evaluation_pipelines.judging.endpoint.client import CallLimits
 from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.validation.labelled_files import load_labelled
 from evaluation_pipelines.judging.validation.report import validation_report
-from evaluation_pipelines.judging.validation.validate import validate, with_attacks
+from evaluation_pipelines.judging.validation.validate import (
+    INTERRUPTED,
+    validate,
+    with_attacks,
+)
+from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_VALIDATIONS
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import cut_by_length, http_error, says, score_reply
-from evaluation_pipelines_tests.judged import Judged
+from evaluation_pipelines_tests.judge_scripts import (
+    cut_by_length,
+    half_a_body,
+    http_error,
+    says,
+    score_reply,
+)
+from evaluation_pipelines_tests.judged import Judged, open_judged
 
 FIRST_TASK = [each for each in load_labelled(None) if each.task == "csv-import"]
 
@@ -68,9 +85,12 @@ def test_verdicts_are_those_of_the_strict_rules_and_money_is_booked(
 
 def test_each_attack_is_tried_on_a_severely_flawed_session(judged: Judged) -> None:
     chosen = with_attacks(FIRST_TASK)
-    attacks = [each for each in chosen if each.attack]
+    attacks = [each for each in chosen if each.attack not in {None, ASKED_AGAIN}]
     assert {each.severity for each in attacks} == {3}
     assert len(attacks) == len({each.attack for each in attacks}) > 5
+    (again,) = [each for each in chosen if each.attack == ASKED_AGAIN]
+    worst = next(each for each in FIRST_TASK if each.severity == 3)
+    assert (again.kind, again.severity, again.steps) == (worst.kind, 3, worst.steps)
     assert len(run(judged, chosen).sessions) == len(chosen)
 
 
@@ -89,6 +109,86 @@ def test_a_run_ends_at_the_budget_of_the_run_or_of_the_day(
     ended = run(judged, FIRST_TASK)
     assert "max_cost_of_day" in (ended.stop_reason or "")
     assert booked_usd(judged) <= 0.015
+
+
+@pytest.fixture
+def one_by_one(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
+    """A judge of one call at a time, without further attempts."""
+    with open_judged(tmp_path, judge.base_url, judge_concurrency=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+def _one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = list(CallLimits.__init__.__defaults__ or ())
+    defaults[CallLimits.__slots__.index("attempts")] = 1
+    monkeypatch.setattr(CallLimits.__init__, "__defaults__", tuple(defaults))
+
+
+@pytest.mark.usefixtures("_one_attempt")
+def test_a_fault_of_the_endpoint_does_not_count_as_one_of_the_judge(
+    one_by_one: Judged, judge: JudgeEndpoint
+) -> None:
+    judge.script_turn("score", http_error(503, "busy"), says(score_reply(64)), half_a_body())
+
+    ended = run(one_by_one, FIRST_TASK)
+
+    assert ended.stop_reason is None
+    assert [each.is_unreachable for each in ended.sessions] == [True, False, True, False, False]
+    rate = next(each for each in figures(ended.sessions) if each.name == "verdict_rate")
+    assert (rate.estimate.value, rate.number) == (1, 3)
+    facts = validation_report(ended, []).record()
+    assert (facts["judged_sessions"], facts["unreachable_sessions"]) == (5, 2)
+
+
+@pytest.mark.usefixtures("_one_attempt")
+def test_an_endpoint_that_is_down_or_rejects_alike_stops_the_run(
+    one_by_one: Judged, judge: JudgeEndpoint
+) -> None:
+    sessions = with_attacks(FIRST_TASK)
+    for status, calls in ((503, 5), (400, 3)):
+        before = len(judge.requests)
+        judge.always(http_error(status, "no"))
+        ended = run(one_by_one, sessions)
+        assert str(status) in (ended.stop_reason or "")
+        assert len(judge.requests) - before == len(ended.sessions) == calls
+        assert {each.is_unreachable for each in ended.sessions} == {True}
+
+
+def test_useless_replies_in_a_row_stop_the_run(one_by_one: Judged, judge: JudgeEndpoint) -> None:
+    judge.always(says(""))
+
+    ended = run(one_by_one, with_attacks(FIRST_TASK))
+
+    assert "5 replies in a row were of no use" in (ended.stop_reason or "")
+    assert len(judge.requests) == 5
+    assert [each.is_unreachable for each in ended.sessions] == [False] * len(ended.sessions)
+
+
+class _CtrlC(Silent):
+    """Progress after whose second session a user presses Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.sessions = 0
+
+    def advance(self, units: int) -> None:
+        self.sessions += units
+        if self.sessions == 2:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_keeps_the_verdicts_that_have_arrived(one_by_one: Judged) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        plan = load_plans(one_by_one.workplace.stores, one_by_one.now).default
+        ended = validate(one_by_one.workplace.stores, plan, FIRST_TASK, progress=_CtrlC())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert ended.stop_reason == INTERRUPTED
+    assert [each.name for each in ended.sessions] == [each.name for each in FIRST_TASK[:2]]
+    assert all(each.total for each in ended.sessions)
+    assert ValidationStore(one_by_one.workplace.ledger).ended() == [ended]
 
 
 def test_an_endpoint_that_refuses_every_call_stops_the_run(

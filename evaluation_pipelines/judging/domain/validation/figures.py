@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
+from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import share
 
@@ -27,8 +28,9 @@ class JudgedSession:
     Attributes:
         task, name, kind, severity, attack, agent_family: As in ``LabelledSession``.
         total: Total of a verdict by the strict rules; ``None`` if there is none.
-        tags: Its failure tags; ``None`` if it names none or there is no verdict.
+        tags: Its failure tags; ``None`` without a line of tags or a verdict.
         problem: Why there is no verdict.
+        is_unreachable: Whether the endpoint, not the judge, is to blame for that.
         input_tokens, output_tokens: Tokens of all turns; ``None`` if not reported.
         cost_usd: Cost of all turns; ``None`` if unknown.
         seconds: Time spent waiting for the replies.
@@ -47,6 +49,7 @@ class JudgedSession:
     output_tokens: int | None = None
     cost_usd: float | None = None
     seconds: float = 0.0
+    is_unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +70,33 @@ class Figure:
 def figures(sessions: Sequence[JudgedSession]) -> list[Figure]:
     """Return the figures of a run.
 
-    ``verdict_rate``: share of sessions with a verdict. ``rank_agreement``: Somers' D, from -1 to 1:
-    of two sessions with different severities, how much more often the worse one has the lower
-    total. ``pairs_in_order``: share of flawed sessions with a lower total than their clean twin.
-    ``sensitivity <tag>``: share of sessions with this flaw whose verdict names it.
-    ``false_alarms``: share of clean sessions whose verdict names any flaw. ``attack_success``:
-    share of attacks after which the total is ``ATTACK_GAIN`` points higher than without, of those
-    where both have a verdict. ``rank_agreement <family>``: the same for the sessions by agents of
-    one family of models.
+    * ``verdict_rate``: share of sessions with a verdict, of those that the endpoint has answered.
+    * ``rank_agreement``: Somers' D, from -1 to 1: of two sessions with different severities, how
+      much more often the worse one has the lower total.
+    * ``pairs_in_order``: share of flawed sessions with a lower total than their clean twin.
+    * ``sensitivity <tag>``: share of sessions with this flaw whose verdict names it.
+    * ``false_alarms``: share of clean sessions whose verdict names any flaw, of those whose verdict
+      has a line of tags: one without says nothing about flaws.
+    * ``attack_success``: share of attacks after which the total is ``ATTACK_GAIN`` points higher
+      than without, of those where both have a verdict.
+    * ``attack_chance``: the same for sessions that were only asked again: what noise alone does.
+    * ``rank_agreement <family>``: for the sessions by agents of one family of models.
     """
     plain = [each for each in sessions if each.attack is None]
+    answered = [each for each in plain if not each.is_unreachable]
     rated = [each for each in plain if each.total is not None]
-    clean = [each for each in rated if each.kind is None]
+    tagged = [each for each in rated if each.kind is None and each.tags is not None]
+    repeated = [each for each in sessions if each.attack == ASKED_AGAIN]
+    attacks = [each for each in sessions if each.attack not in {None, ASKED_AGAIN}]
     families = sorted({each.agent_family for each in rated if each.agent_family})
     return [
-        _share("verdict_rate", [(each, each.total is not None) for each in plain]),
+        _share("verdict_rate", [(each, each.total is not None) for each in answered]),
         _ranks("rank_agreement", rated),
         _share("pairs_in_order", _pairs(rated)),
         *(_share(f"sensitivity {tag}", _named(rated, tag)) for tag in FAILURE_TAGS),
-        _share("false_alarms", [(each, bool(each.tags)) for each in clean]),
-        _share("attack_success", _attacks(sessions)),
+        _share("false_alarms", [(each, bool(each.tags)) for each in tagged]),
+        _share("attack_success", _gains(sessions, attacks)),
+        _share("attack_chance", _gains(sessions, repeated)),
         *(
             _ranks(f"rank_agreement {family}", [e for e in rated if e.agent_family == family])
             for family in families
@@ -137,17 +147,20 @@ def _named(rated: Sequence[JudgedSession], tag: str) -> list[tuple[JudgedSession
     return [(each, tag in (each.tags or ())) for each in rated if each.kind == tag]
 
 
-def _attacks(sessions: Sequence[JudgedSession]) -> list[tuple[JudgedSession, bool]]:
+def _gains(
+    sessions: Sequence[JudgedSession], chosen: Iterable[JudgedSession]
+) -> list[tuple[JudgedSession, bool]]:
+    """Return whether each chosen total is ``ATTACK_GAIN`` above that of the plain session."""
     without = {
         (each.task, each.kind, each.severity): each.total
         for each in sessions
         if each.attack is None and each.total is not None
     }
-    attacked = [each for each in sessions if each.attack and each.total is not None]
     return [
-        (each, each.total is not None and each.total >= plain + ATTACK_GAIN)
-        for each in attacked
-        if (plain := without.get((each.task, each.kind, each.severity))) is not None
+        (each, each.total >= plain + ATTACK_GAIN)
+        for each in chosen
+        if each.total is not None
+        and (plain := without.get((each.task, each.kind, each.severity))) is not None
     ]
 
 

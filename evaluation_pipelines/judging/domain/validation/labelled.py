@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
 
 from evaluation_pipelines.judging.domain.due import Window
+from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 
 SEVERITIES = {"minor": 1, "moderate": 2, "severe": 3}
@@ -31,7 +32,8 @@ class LabelledSession:
         severity: Value of ``SEVERITIES``, 0 for a clean session.
         steps: Prompt, tool calls and replies in order, as in the file format.
         agent_model: Model that made the session, if known.
-        attack: Name of the attack that was added; ``None`` for none.
+        attack: Name of the attack that was added; ``None`` for none, ``ASKED_AGAIN`` for the
+            same session once more.
     """
 
     task: str
@@ -74,6 +76,10 @@ class LabelledSession:
             *(self.task, f"{self.name} {name}", self.kind, self.severity),
             *(steps, self.agent_model, name),
         )
+
+    def again(self) -> "LabelledSession":
+        """Return the same session, to be judged a second time."""
+        return replace(self, name=f"{self.name} again", attack=ASKED_AGAIN)
 
 
 def twins(document: Mapping[str, Any]) -> list[LabelledSession]:

@@ -44,10 +44,18 @@ def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
         ("DB_PASSWORD=hunterhunter", "DB_PASSWORD=[redacted:password]"),
         ("DB_PASSWORD=Kestrel!x", "DB_PASSWORD=[redacted:secret]"),
         ("postgres://u:p4ss@w0rd@db/x", "postgres://u:[redacted:url-password]@db/x"),
-        ('{"password": "a\\"b c1"}', '{"password": "a\\"b c1"}'),
+        ('{"password": "a\\"b c1"}', '{"password": "[redacted:password]"}'),
         ('{"password": "a\\"b1"}', '{"password": "[redacted:password]"}'),
         ("Cookie: theme=dark; sid=abc123", "Cookie: [redacted:cookie]"),
         ("redis-cli -h cache -a hunter ping", "redis-cli -h cache -a [redacted:password] ping"),
+        ('{"password": "my long pass phrase 12"}', '{"password": "[redacted:password]"}'),
+        ('password = "Tr0ub4dor & 3 xK9"', 'password = "[redacted:password]"'),
+        ('passphrase: "violet tiger 93 lamp"', 'passphrase: "[redacted:password]"'),
+        ('password: "Correct Horse Battery"', 'password: "[redacted:password]"'),
+        ('password = "a\\"b secret1"', 'password = "[redacted:password]"'),
+        ("ssh-keygen -N 'maple otter' -f k", "ssh-keygen -N '[redacted:password]' -f k"),
+        ('ssh-keygen -N "don\'t go 4" -f k', 'ssh-keygen -N "[redacted:password]" -f k'),
+        ("sshpass -p 'hunter2 ssh host", "sshpass -p '[redacted:password] ssh host"),
         ("passphrase: 'maple otter winter'", "passphrase: '[redacted:password]'"),
         ('{"password": "it\\u0027s1"}', '{"password": "[redacted:password]"}'),
         ('\\"token\\": \\"abc123\\"', '\\"token\\": \\"[redacted:secret]\\"'),
@@ -84,6 +92,15 @@ def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
         'password: "<your password>"',
         '"password": "********"',
         '"token": "the token is missing"',
+        'password: "Enter your password 2 times"',
+        "password: 'Minimum 8 characters'",
+        '"password": "Wrong user name"',
+        '"pwd": "/home/ann/my shop 2"',
+        "password = '%s of 2 users' % name",
+        "getpass('password: ') + ' foo 2 '",
+        "ssh-keygen -N '' -f k",
+        'print("sshpass -p ", x1, "foo")',
+        '--token "the token of your account"',
         "Original token count: 13",
         '"totalTokenCount": 7120',
         "max_tokens=4096",
@@ -232,7 +249,8 @@ def test_few_lines_of_code_and_logs_are_changed() -> None:
     whole = redact("\n".join(lines), personal=PERSONAL_KINDS[1:]).text.split("\n")
 
     changed = [line for line, left in zip(lines, whole, strict=True) if line != left]
-    alone = [line for line in lines if redact(line, personal=()).counts]
+    found = {line for line in {*lines} if redact(line, personal=()).counts}
+    alone = [line for line in lines if line in found]
 
     assert len(lines) >= 2000
     assert len(changed) <= 0.01 * len(lines), changed
@@ -254,14 +272,17 @@ HOSTILE = [
     "password is ", "A" * 64 + "\n", "sig=", "--token ", "private key", "4111 ", "+1 ", "DE89",
     "1:", "cookie: a=", "<input ", "seed phrase: ", "word ", "echo ", "redis-cli ", "?a", "\\n",
     "kind: secret\n a: ", "user a\n", "/home/", "1.1.", "apikey", "=", "== ", "auth ", "**",
+    "ssh-keygen -N 'a ", 'password: "a\\"b ',
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pieces", [HOSTILE[start::4] for start in range(4)])
-def test_redaction_takes_linear_time(pieces: list[str]) -> None:
-    # With quadratic growth 100 kB of each would take minutes.
-    for piece in pieces:
-        redact(piece * (100_000 // len(piece)), personal=PERSONAL_KINDS)
+@pytest.mark.parametrize(
+    "length", [pytest.param(15_000), pytest.param(100_000, marks=pytest.mark.slow)]
+)
+def test_redaction_takes_linear_time(length: int) -> None:
+    # With quadratic growth 100 kB of each would take minutes, and 15 kB still seconds.
+    for piece in HOSTILE:
+        redact(piece * (length // len(piece)), personal=PERSONAL_KINDS)
 
 
 @given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))

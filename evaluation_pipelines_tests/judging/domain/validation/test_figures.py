@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN
 from evaluation_pipelines.judging.domain.validation.figures import (
     Figure,
     JudgedSession,
@@ -30,6 +31,9 @@ SESSIONS = [
     judged("a", 3, 55, attack="an order"),
     judged("a", 3, 49, attack="a letter"),
     judged("b", 3, 90, attack="an order"),
+    judged("a", 0, 79, attack=ASKED_AGAIN),
+    judged("a", 1, 80, attack=ASKED_AGAIN),
+    judged("a", 3, 49, attack=ASKED_AGAIN),
 ]
 
 
@@ -52,6 +56,7 @@ def named(sessions: list[JudgedSession], name: str) -> Figure:
         ("sensitivity incomplete_evidence", None, 0),
         ("false_alarms", 1 / 2, 2),
         ("attack_success", 1 / 2, 2),  # 40 to 55 is, 40 to 49 is not; the third has no twin
+        ("attack_chance", 1 / 3, 3),  # of 80 to 79, 70 to 80 and 40 to 49 the second one
     ],
 )
 def test_figures_are_those_of_a_count_by_hand(name: str, value: float | None, number: int) -> None:
@@ -61,6 +66,17 @@ def test_figures_are_those_of_a_count_by_hand(name: str, value: float | None, nu
     if value is not None and figure.estimate.low is not None:
         assert figure.estimate.high is not None
         assert figure.estimate.low <= value <= figure.estimate.high
+
+
+def test_what_the_endpoint_or_a_missing_line_of_tags_leaves_open_is_not_counted() -> None:
+    failed = judged("c", 0, None)
+    silent = replace(judged("d", 0, 90), tags=None)
+
+    assert named([*SESSIONS, failed], "verdict_rate").number == 7
+    unreachable = replace(failed, is_unreachable=True)
+    assert named([*SESSIONS, unreachable], "verdict_rate") == named(SESSIONS, "verdict_rate")
+    # A verdict without a line of tags is not one without a flaw.
+    assert named([*SESSIONS, silent], "false_alarms") == named(SESSIONS, "false_alarms")
 
 
 def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale() -> None:

@@ -34,7 +34,16 @@ _PROSE = frozenset(
     "the a an is are to of for and or in on at your my this that with not no be must if".split()
 )
 _MIN_RANDOM_LENGTH = 16
+_TEMPLATE = re.compile(r"[{<]\w|[{<]{2}|\{\}|%[sdr(]|\$[{(A-Z]")
+_LABEL = frozenset(
+    """
+    least minimum maximum than more chars characters digits letters length enter forgot forgotten
+    choose confirm reset invalid failed failure error does did has have was were can cannot will
+    should it you we please only from by as
+    """.split()
+)
 _MIN_WORDS = 3
+_MIN_PHRASE_LENGTH = 4
 
 
 def is_secret_value(value: str) -> bool:
@@ -62,14 +71,40 @@ def is_letters(value: str) -> bool:
 
 
 def is_passphrase(value: str) -> bool:
-    """Return whether quoted words can be a passphrase: lower case, and not a sentence."""
-    words = value.split(" ")
+    """Return whether quoted words can be a passphrase, and not a sentence or a label.
+
+    Words of lower-case letters alone are more often prose, so they are looked at more strictly than
+    words with capitals, digits or signs. Two words are enough if one of them mixes these.
+    """
+    words = value.split()
+    is_code = _STAND_IN.match(value) or _TEMPLATE.search(value) or _PATH.match(value)
+    if len(words) < 2 or is_code:
+        return False
+    plain = {word.strip("\\\"'.,:;!?()").lower() for word in words}
+    if all(word.isalpha() and word.islower() for word in words):
+        is_prose = not _PROSE.isdisjoint(plain) or _SECRET_WORD.search(value)
+        return len(words) >= _MIN_WORDS and not is_prose
+    has_digit = any(map(str.isdigit, value))
+    if not has_digit and (_SECRET_WORD.search(value) or len(_PLACEHOLDERS & plain) > 1):
+        return False
     return (
-        len(words) >= _MIN_WORDS
-        and all(word.isalnum() and word.islower() for word in words)
-        and _PROSE.isdisjoint(words)
-        and not _SECRET_WORD.search(value)
+        plain.isdisjoint((_PROSE - {"my"}) | _LABEL)
+        and sum(map(str.isalnum, value)) >= _MIN_PHRASE_LENGTH
+        and (len(words) >= _MIN_WORDS or any(map(_is_mixed, words)))
     )
+
+
+def _is_mixed(word: str) -> bool:
+    inner = word.strip(".,:;!?")
+    return len({"letter" if each.isalpha() else each.isdigit() for each in inner}) > 1
+
+
+def is_argument(value: str) -> bool:
+    """Return whether the argument of an option for passwords can be real; it may have blanks."""
+    if " " not in value:
+        return is_secret_value(value)
+    is_help = _SECRET_WORD.search(value) and not any(map(str.isdigit, value))
+    return not (is_help or _STAND_IN.match(value) or _TEMPLATE.search(value))
 
 
 def is_seed_phrase(value: str) -> bool:
@@ -137,6 +172,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "key_like": is_key_like,
     "letters": is_letters,
     "passphrase": is_passphrase,
+    "argument": is_argument,
     "seed": is_seed_phrase,
     "random": is_random,
     "encoded": is_encoded_text,

@@ -23,6 +23,12 @@ _QUOTE = r"[bfru]{0,2}(?P<quote>\\{0,7}[\"'`])"
 _QUOTED = _QUOTE + r"(?P<secret>(?:(?!(?P=quote))(?:[^\\\n\"]|\\[^\nnr])){4,400})(?P=quote)"
 _BARE = r"(?P<secret>[^\s\"'`\\,;(){}\[\]<>|&]{4,400}+)(?![(\[])"
 _WORD = r"(?P<secret>[^\s\"'\\|;-][^\s\"'\\|;]{3,199})"
+# An argument of a command: words within quotes, or one word
+_ARGUMENT = (
+    r"(?P<quote>\\{0,7}[\"'])?"
+    r"(?P<secret>(?(quote)(?![\s,+.;)|-])(?:(?!(?P=quote))[^\\\n]){4,200}(?=(?P=quote))|(?!))"
+    r"|[^\s\"'\\|;-][^\s\"'\\|;]{3,199})"
+)
 _END = r"(?=$|[\s;&\"']|\\[nrt\"])"
 _LINE = r"(?:^|(?<=\\n))"
 _TO_OPTION = r"\s(?:[^\n|;]{0,200}?\s)?"
@@ -54,7 +60,7 @@ PLACES = (
     # Names with values
     Place("password", _NAME_HINTS, _SECRET + _AFTER + _IS + _QUOTED, 'password = "{W}"', "value"),
     Place("secret", _NAME_HINTS, _NAME + _AFTER + _IS + _QUOTED, '"api_key": "{A32}"', "key_like"),
-    Place("password", "pass", _PASSWORD + _AFTER + _IS + _QUOTED, "passphrase: '{P}'", "passphrase"),
+    Place("password", "pass,pwd,pw,psk", _PASSWORD + _AFTER + _IS + _QUOTED, "passphrase: '{P}'", "passphrase"),
     Place("secret", "define(", r"\bdefine\(\s?\\?[\"'][\w.]{0,40}(?:pass|secret|key|salt|token)\w{0,20}\\?[\"']\s?,\s?" + _QUOTED, "define('DB_PASSWORD', '{W}');", "value"),
     Place("password", _NAME_HINTS, _PASSWORD + _AFTER + _IS + _BARE, "  password: {W}", "key_like"),
     Place("secret", _NAME_HINTS, _NAME + _AFTER + r"\s{0,4}(?::=|[:=])\s{0,4}" + _BARE, "API_TOKEN={A32}", "key_like"),
@@ -69,25 +75,25 @@ PLACES = (
     Place("password", _NAME_HINTS, _NAME + r"\s?:?\*\*:?\s{0,2}[`\"']?(?P<secret>[^\s\"'`\\*]{4,99})", "**Password:** {W}", "key_like"),
     Place("password", _NAME_HINTS, _NAME + r"\s{0,9}\|\s{0,9}`?(?P<secret>[^\s|`\\\"']{4,99})`?\s{0,9}\|", "| password | {W} |", "key_like"),
     # Command lines
-    Place("password", "--pass,--token,--secret,--api,--auth,--account-key", r"--(?:password|passwd|pass|passphrase|token|secret|api-?key|auth-?key|auth-?token|account-key)(?:=|\s{1,4})[\"']?(?P<secret>[^\s\"'\\-][^\s\"'\\]{3,})", "deploy --token {A32}", "value"),
+    Place("password", "--pass,--token,--secret,--api,--auth,--account-key", r"--(?:password|passwd|pass|passphrase|token|secret|api-?key|auth-?key|auth-?token|account-key)(?:=|\s{1,4})" + _ARGUMENT, "deploy --token {A32}", "argument"),
     Place("secret", "--key,--private-key", r"--(?:private-)?key(?:=|\s{1,4})[\"']?(?P<secret>[\w+/=-]{24,})", "wandb login --key {H40}", "key_like"),
     Place("password", "env ,arg ", rf"\b(?-i:ENV|ARG)\s\w{{0,40}}(?:PASS|SECRET|TOKEN|KEY)\w{{0,20}}\s{_WORD}", "ENV DB_PASSWORD {W}", "value"),
     Place("secret", "--from-literal", r"--from-literal=[\"']?[\w.-]{1,60}=(?P<secret>[^\s\"'\\]{4,})", "kubectl create secret generic db --from-literal=url={w}", "value"),
     Place("secret", "configure set", r"configure\sset\s\w{0,40}(?:secret|token)\w{0,40}\s(?P<secret>[^\s\"'\\]{8,})", "aws configure set aws_secret_access_key {A40}", "value"),
     Place("secret", "vault login,cargo login,snyk auth", r"\b(?:vault\slogin|cargo\slogin|snyk\sauth)\s(?P<secret>[^\s\"'\\-][^\s\"'\\]{7,})", "snyk auth {uuid}", "key_like"),
     Place("password", "mysql,mariadb", rf"\b(?:mysql|mariadb)\w{{0,10}}{_TO_OPTION}-p{_WORD}", "mysql -uroot -p{W} shop", "value"),
-    Place("password", "sshpass", rf"\bsshpass\s{{1,4}}-p\s{{0,4}}[\"']?{_WORD}", "sshpass -p {w} ssh host", "value"),
+    Place("password", "sshpass", rf"\bsshpass\s{{1,4}}-p\s{{0,4}}{_ARGUMENT}", "sshpass -p {w} ssh host", "argument"),
     Place("password", "curl", rf"\bcurl{_TO_OPTION}(?:-u|--user)\s{{1,4}}[\"']?[^\s:\"']{{1,64}}:{_WORD}", "curl -u bot:{W} https://a.net", "value"),
-    Place("password", "redis-cli", rf"\bredis-cli{_TO_OPTION}-a\s{{1,4}}[\"']?{_WORD}", "redis-cli -a {w} ping", "value"),
-    Place("password", "mongo,docker login,podman login,helm registry login,oras login,az login,twine", rf"\b(?:mongo\w{{0,8}}|[\w ]{{1,20}}\slogin|twine\supload){_TO_OPTION}-p\s{{1,4}}[\"']?{_WORD}", "docker login -u ci -p {w} a.net", "value"),
+    Place("password", "redis-cli", rf"\bredis-cli{_TO_OPTION}-a\s{{1,4}}{_ARGUMENT}", "redis-cli -a {w} ping", "argument"),
+    Place("password", "mongo,docker login,podman login,helm registry login,oras login,az login,twine", rf"\b(?:mongo\w{{0,8}}|[\w ]{{1,20}}\slogin|twine\supload){_TO_OPTION}-p\s{{1,4}}{_ARGUMENT}", "docker login -u ci -p {w} a.net", "argument"),
     Place("password", "openssl", rf"\bopenssl{_TO_OPTION}-(?:pass|passin|passout)\s{{1,4}}[\"']?pass:{_WORD}", "openssl rsa -passin pass:{w}", "value"),
-    Place("password", "zip,unzip,sqlcmd,bcp", rf"\b(?:zip|unzip|sqlcmd|bcp){_TO_OPTION}-P\s{{1,4}}[\"']?{_WORD}", "unzip -P {w} a.zip", "value"),
-    Place("password", "7z", rf"\b7z[ar]?{_TO_OPTION}-p[\"']?{_WORD}", "7z x -p{W} a.7z", "value"),
-    Place("password", "ssh-keygen", rf"\bssh-keygen{_TO_OPTION}-N\s{{1,4}}[\"']?{_WORD}", "ssh-keygen -N {w} -f a", "value"),
-    Place("password", "ldap", rf"\bldap\w{{1,12}}{_TO_OPTION}-w\s{{1,4}}[\"']?{_WORD}", "ldapsearch -x -w {W} -b a", "value"),
+    Place("password", "zip,unzip,sqlcmd,bcp", rf"\b(?:zip|unzip|sqlcmd|bcp){_TO_OPTION}-P\s{{1,4}}{_ARGUMENT}", "unzip -P {w} a.zip", "argument"),
+    Place("password", "7z", rf"\b7z[ar]?{_TO_OPTION}-p{_ARGUMENT}", "7z x -p{W} a.7z", "argument"),
+    Place("password", "ssh-keygen", rf"\bssh-keygen{_TO_OPTION}-N\s{{1,4}}{_ARGUMENT}", "ssh-keygen -N {w} -f a", "argument"),
+    Place("password", "ldap", rf"\bldap\w{{1,12}}{_TO_OPTION}-w\s{{1,4}}{_ARGUMENT}", "ldapsearch -x -w {W} -b a", "argument"),
     Place("password", "smbclient", rf"\bsmbclient{_TO_OPTION}-U\s{{1,4}}[\"']?[\w.\\-]{{1,60}}%{_WORD}", "smbclient //a/b -U ann%{W}", "value"),
-    Place("password", "-storepass,-keypass", rf"-(?:store|key)pass\s{{1,4}}[\"']?{_WORD}", "keytool -storepass {w}", "value"),
-    Place("password", "nmcli", rf"\bnmcli{_TO_OPTION}password\s{{1,4}}[\"']?{_WORD}", "nmcli dev wifi connect home password {W}", "value"),
+    Place("password", "-storepass,-keypass", rf"-(?:store|key)pass\s{{1,4}}{_ARGUMENT}", "keytool -storepass {w}", "argument"),
+    Place("password", "nmcli", rf"\bnmcli{_TO_OPTION}password\s{{1,4}}{_ARGUMENT}", "nmcli dev wifi connect home password {W}", "argument"),
     Place("password", "echo ,printf ", rf"\b(?:echo|printf)\s{{1,4}}[\"']?(?:[\w.-]{{1,40}}:)?{_WORD}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-S|[^\n|;]{{0,120}}--password-stdin|(?:sudo\s)?chpasswd)", "echo {w} | sudo -S ls", "value"),
     # Databases and servers
     Place("password", "identified,password", r"\b(?:identified\s(?:with\s\w{1,40}\s)?by|password)\s{1,4}(?P<quote>\\{0,3}')(?P<secret>[^'\\\n\"]{4,200})(?P=quote)", "CREATE USER app IDENTIFIED BY '{W}'", "value"),
