@@ -18,7 +18,7 @@ from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
 from evaluation_pipelines.judging.validation.labelled_files import load_labelled
-from evaluation_pipelines.judging.validation.validate import validate
+from evaluation_pipelines.judging.validation.validate import INTERRUPTED, validate
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged
 from evaluation_pipelines_tests.judging.batch.batched import open_batched
@@ -76,8 +76,8 @@ def test_batches_leave_no_transcript_and_are_not_sent_twice(
 def test_a_validation_is_interrupted(judged: Judged) -> None:
     stores = judged.workplace.stores
     plan = load_plans(stores, judged.now).default
-    with pytest.raises(KeyboardInterrupt):
-        validate(stores, plan, load_labelled(None)[:1])
+    ended = validate(stores, plan, load_labelled(None)[:1])
+    assert ended.stop_reason == INTERRUPTED  # with the verdicts that arrived
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
