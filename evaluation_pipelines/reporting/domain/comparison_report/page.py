@@ -131,7 +131,8 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "How far apart the models are, on the same mix of tasks",
             forest(found.pairs),
-            "Lines are corrected for all pairs: strong ones are decided, pale ones may be chance.",
+            "Strong lines are decided, pale ones are not: by chance, or for lack of runs or people. "
+            "Those that can be decided are corrected for all of them.",
         ),
         (
             "How the scores are spread",
