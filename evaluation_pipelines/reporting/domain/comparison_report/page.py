@@ -131,8 +131,7 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "How far apart the models are, on the same mix of tasks",
             forest(found.pairs),
-            "Strong lines are decided, pale ones are not: by chance, or for lack of runs or people. "
-            "Those that can be decided are corrected for all of them.",
+            "Strong lines are decided, pale ones not: they may be chance, or of too few runs.",
         ),
         (
             "How the scores are spread",
