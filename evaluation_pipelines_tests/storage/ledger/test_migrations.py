@@ -70,7 +70,7 @@ NEW_COLUMNS = {
 }
 NEW_TABLES = [
     *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),
-    *("judge_validations", "judge_batches"),
+    *("judge_validations", "judge_batches", "access_keys"),
 ]
 
 

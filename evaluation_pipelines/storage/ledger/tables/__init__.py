@@ -5,6 +5,7 @@ ledgers: a file in ``migrations/versions`` and its revision in ``revision.py``.
 """
 
 from evaluation_pipelines.storage.ledger.tables import (
+    access,
     alerts,
     judging,
     people,
@@ -14,4 +15,13 @@ from evaluation_pipelines.storage.ledger.tables import (
 )
 from evaluation_pipelines.storage.ledger.tables.columns import METADATA
 
-__all__ = ["METADATA", "alerts", "judging", "people", "reputation", "scorecards", "telemetry"]
+__all__ = [
+    "METADATA",
+    "access",
+    "alerts",
+    "judging",
+    "people",
+    "reputation",
+    "scorecards",
+    "telemetry",
+]

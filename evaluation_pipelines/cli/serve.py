@@ -1,0 +1,38 @@
+"""Command ``serve``: receive telemetry, answer programs."""
+
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from evaluation_pipelines.cli.output import print_error
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
+
+OTLP_PORT = 4318
+"""Where agents send OTLP over HTTP unless they are given another address."""
+
+
+class NotInstalledError(UserError):
+    """The packages of the service are not installed."""
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8400,
+    otlp: Annotated[
+        bool,
+        typer.Option("--otlp", help=f"Also listen on {OTLP_PORT}, the usual port of OTLP/HTTP."),
+    ] = False,
+) -> None:
+    """Run the service: receive telemetry, answer programs. Ctrl-C stops it."""
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise NotInstalledError(
+            "The service is an extra: pip install 'evaluation-pipelines[service]'."
+        )
+    from evaluation_pipelines.service.serve import serve as run  # slow to import
+
+    with open_stores(load_settings()) as stores:
+        print_error(f"http://{host}:{port} (Ctrl-C stops it)")
+        run(stores, host, [port, OTLP_PORT] if otlp else [port])

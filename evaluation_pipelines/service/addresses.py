@@ -1,0 +1,82 @@
+"""Addresses: which names lead here, which sites may ask, who is behind a proxy."""
+
+from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
+from urllib.parse import urlsplit
+
+_LOCAL_NAME = "localhost"
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if a host is this machine and no other can reach it."""
+    return _is_in(host, ("127.0.0.0/8", "::1/128")) or host == _LOCAL_NAME
+
+
+def is_known_host(header: str, names: Iterable[str]) -> bool:
+    """Return True if a ``Host`` header names this service.
+
+    An IP address always does: a page of another site can only come here by a name of its own.
+    """
+    host = _host_of(f"//{header}")
+    return host is not None and (
+        _is_address(host) or host == _LOCAL_NAME or host in {name.lower() for name in names}
+    )
+
+
+def is_same_origin(origin: str, host_header: str) -> bool:
+    """Return True if a page of ``origin`` came from the host and port of ``host_header``.
+
+    The scheme may differ: a proxy may speak TLS for us.
+    """
+    scheme, separator, authority = origin.lower().partition("://")
+    return (
+        bool(separator)
+        and scheme in ("http", "https")
+        and _without_default_port(authority) == _without_default_port(host_header.lower())
+    )
+
+
+def client_address(peer: str, forwarded_for: str | None, proxies: Iterable[str]) -> str:
+    """Return who sent a request: ``peer``, or whom trusted proxies say they passed it on for.
+
+    The header grows to the right; the last address that is no trusted proxy counts.
+    """
+    trusted = tuple(proxies)
+    hops = [hop.strip() for hop in (forwarded_for or "").split(",") if hop.strip()]
+    address = peer
+    while _is_in(address, trusted) and hops and _is_address(hops[-1]):
+        address = hops.pop()
+    return address
+
+
+def is_trusted(address: str, proxies: Iterable[str]) -> bool:
+    """Return True if an address is one of the trusted proxies."""
+    return _is_in(address, proxies)
+
+
+def _is_in(address: str, networks: Iterable[str]) -> bool:
+    if not _is_address(address):
+        return False
+    parsed = ip_address(address)
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
+    return any(parsed in ip_network(each) for each in networks)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return None if parts.path or parts.query or parts.username else parts.hostname
+
+
+def _without_default_port(authority: str) -> str:
+    return authority.removesuffix(":443").removesuffix(":80")

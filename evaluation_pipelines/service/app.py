@@ -1,0 +1,39 @@
+"""The ASGI application of the service."""
+
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from evaluation_pipelines.service.errors import ErrorEnvelope, add_error_handlers
+from evaluation_pipelines.service.guard import Guard
+from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.routes import operation
+
+_ROUTERS = (operation.ROUTER,)
+"""Routers of all groups of routes."""
+
+_ERRORS = {
+    400: "the request cannot be understood",
+    401: "no accepted key",
+    403: "the key's role does not allow it",
+}
+
+
+def create_app(installation: Installation) -> FastAPI:
+    """Return the application of an installation, whose stores stay open while it runs."""
+    app = FastAPI(
+        title="evaluation-pipelines",
+        version=version("evaluation-pipelines"),
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        responses={
+            status: {"model": ErrorEnvelope, "description": meaning}
+            for status, meaning in _ERRORS.items()
+        },
+    )
+    app.state.installation = installation
+    for router in _ROUTERS:
+        app.include_router(router)
+    add_error_handlers(app)
+    app.add_middleware(Guard, installation=installation)
+    return app

@@ -1,0 +1,95 @@
+"""Who sends a request: the holder of its key, or this machine while there are no keys."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fastapi.requests import HTTPConnection
+
+from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, ROLE_MEANINGS, Caller, Role
+from evaluation_pipelines.service.addresses import is_loopback, is_trusted
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.installation import Installation, installation_of
+
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_MAX_USER_CHARACTERS = 200
+
+
+def caller_with(role: Role) -> Callable[[HTTPConnection], Caller]:
+    """Return a dependency that gives the caller of a request or WebSocket.
+
+    It raises 401 without an accepted key, and 403 if the key's role does not include ``role``.
+    """
+
+    def caller(connection: HTTPConnection) -> Caller:
+        found = identify(connection)
+        if not found.role.includes(role):
+            raise ServiceError(
+                403,
+                "role_lacking",
+                f"The key {found.name} has the role {found.role}; this needs {role} "
+                f"({ROLE_MEANINGS[role]}).",
+                "Ask whoever runs the service for a key with that role.",
+            )
+        return found
+
+    return caller
+
+
+def caller_of_everything(role: Role) -> Callable[[HTTPConnection], Caller]:
+    """Return a dependency like ``caller_with`` that refuses keys of one organization by 403."""
+    with_role = caller_with(role)
+
+    def caller(connection: HTTPConnection) -> Caller:
+        found = with_role(connection)
+        if found.organization is not None:
+            raise ServiceError(
+                403,
+                "all_organizations_needed",
+                f"The key {found.name} is for one organization; this is about all of them.",
+                "Use a key that was made with --all-organizations.",
+            )
+        return found
+
+    return caller
+
+
+def identify(connection: HTTPConnection) -> Caller:
+    """Return who sends a request; name and role also go to the access log.
+
+    Raises:
+        ServiceError: 401, no accepted key.
+        LedgerError: the keys cannot be read.
+    """
+    installation = installation_of(connection)
+    caller = _caller(connection, installation)
+    user = connection.headers.get("x-forwarded-user")
+    if user and is_trusted(_peer(connection), installation.settings.trusted_proxies):
+        caller = replace(caller, name=user[:_MAX_USER_CHARACTERS])
+    connection.scope["caller"] = caller
+    return caller
+
+
+def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
+    scheme, _, text = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and (found := installation.keys.caller(text.strip())):
+        return found
+    if scheme or installation.keys.has_keys():
+        raise _unknown("The request has no key that is accepted.")
+    # The address of a proxy on this machine is loopback, too: whoever it lets in is not.
+    if not is_loopback(_peer(connection)) or any(name in connection.headers for name in _FORWARDED):
+        raise _unknown("Without keys only programs on this machine are answered.")
+    return LOCAL_CALLER
+
+
+def _peer(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client else ""
+
+
+def _unknown(message: str) -> ServiceError:
+    return ServiceError(
+        401,
+        "no_key",
+        message,
+        "Send Authorization: Bearer KEY, with a key of evaluation-pipelines keys create.",
+        {"WWW-Authenticate": "Bearer"},
+    )

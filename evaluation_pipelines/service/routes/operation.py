@@ -1,0 +1,57 @@
+"""Routes for whoever runs the service: health, readiness, metrics."""
+
+import os
+from typing import Annotated, Literal
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.service.caller import caller_of_everything
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.tables.access import ACCESS_KEYS
+
+ROUTER = APIRouter(tags=["operation"])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """The ledger and the landing folder can be used."""
+
+    status: Literal["ready"] = "ready"
+
+
+@ROUTER.get("/health")
+def health() -> Health:
+    """Say that the process answers. Needs no key."""
+    return Health()
+
+
+@ROUTER.get("/ready")
+def ready(installation: Annotated[Installation, Depends(installation_of)]) -> Readiness:
+    """Say whether telemetry could be received now: 503 if not. Needs no key."""
+    landing = installation.stores.landing.root
+    landing.mkdir(parents=True, exist_ok=True)
+    if not os.access(landing, os.W_OK | os.X_OK):
+        raise ServiceError(503, "not_ready", "The landing folder cannot be written.")
+    with reading(installation.stores.ledger.engine) as connection:
+        connection.execute(sa.select(ACCESS_KEYS.c.key_id).limit(1))
+    return Readiness()
+
+
+@ROUTER.get("/metrics", response_class=Response)
+def metrics(
+    installation: Annotated[Installation, Depends(installation_of)],
+    _caller: Annotated[Caller, Depends(caller_of_everything(Role.READER))],
+) -> Response:
+    """Return the metrics of the service in the text format of Prometheus."""
+    return Response(installation.metrics.text(), media_type=CONTENT_TYPE_LATEST)

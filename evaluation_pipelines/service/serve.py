@@ -1,0 +1,83 @@
+"""The process of the service: addresses to listen on, and the server."""
+
+import logging
+import socket
+from collections.abc import Sequence
+
+import uvicorn
+
+from evaluation_pipelines.access.key_ring import KeyRing
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.service.addresses import is_loopback
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.storage.stores import Stores
+
+_BACKLOG = 2048
+_SECONDS_TO_STOP = 20
+_IDLE_SECONDS = 75
+
+
+class ListenError(UserError):
+    """An address that cannot be listened on."""
+
+
+def serve(stores: Stores, host: str, ports: Sequence[int]) -> None:
+    """Answer requests until the process is told to stop.
+
+    Raises:
+        ListenError: the address is open to other machines and there is no key, or is in use.
+    """
+    keys = KeyRing(stores.ledger)
+    check_address(host, keys)
+    sockets = [_listen(host, port) for port in ports]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    config = uvicorn.Config(
+        create_app(Installation(stores, keys)),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_SECONDS_TO_STOP,
+    )
+    try:
+        uvicorn.Server(config).run(sockets)
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def check_address(host: str, keys: KeyRing) -> None:
+    """Refuse an address that other machines can reach while there are no keys.
+
+    Raises:
+        ListenError: with the command that makes a key.
+    """
+    if not is_loopback(host) and not keys.has_valid_keys():
+        raise ListenError(
+            f"Other machines can reach {host}, and there is no key: anyone could read and change "
+            "everything. Make a key first: evaluation-pipelines keys create admin --role operator "
+            "--all-organizations"
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        opened = socket.socket(family, kind, protocol)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(address)
+            opened.listen(_BACKLOG)
+        except OSError:
+            opened.close()
+            raise
+    except OSError as error:
+        raise ListenError(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another --port or "
+            "--host, or end the process that uses it."
+        ) from None
+    return opened

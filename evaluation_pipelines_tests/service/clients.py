@@ -1,0 +1,34 @@
+"""Clients of a service that runs within the test."""
+
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.key_ring import KeyRing, create_key
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+ADDRESS = "http://localhost:8400"
+
+
+class Service:
+    """The service of a workplace; time stands still at ``NOW``."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self.workplace = workplace
+        keys = KeyRing(workplace.ledger, lambda: NOW)
+        self.app = create_app(Installation(workplace.stores, keys, lambda: NOW))
+
+    def client(self, key: str | None = None, peer: str = "127.0.0.1") -> TestClient:
+        """Return a client at an address, with a key or without."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return TestClient(
+            self.app, ADDRESS, headers=headers, client=(peer, 50_000), raise_server_exceptions=False
+        )
+
+    def key(self, role: Role, organization: str | None = None, **options: Any) -> str:
+        """Make a key that is named after its role and organization."""
+        name = f"{role}-{organization or 'all'}"
+        return create_key(self.workplace.ledger, name, role, organization, now=NOW, **options)

@@ -1,0 +1,249 @@
+"""Who is answered at all: keys, addresses, hosts, origins; the form of refusals; the access log."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.service.addresses import (
+    client_address,
+    is_known_host,
+    is_loopback,
+    is_same_origin,
+)
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines_tests.service.clients import ADDRESS, Service
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+PROXY = "10.0.0.7"
+
+
+def code(response: object) -> str:
+    return str(response.json()["error"]["code"])  # type: ignore[attr-defined]
+
+
+def behind_proxy(workplace: Workplace) -> Service:
+    settings = Settings(
+        data_dir=workplace.settings.data_dir, trusted_proxies=PROXY, service_hosts="eval.example"
+    )
+    return Service(Workplace(settings, workplace.landing, workplace.lake, workplace.ledger))
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def test_without_keys_this_machine_may_everything(service: Service) -> None:
+    assert service.client().get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize("peer", ["192.168.1.5", "", "::ffff:192.168.1.5"])
+def test_without_keys_no_other_machine_may_anything(service: Service, peer: str) -> None:
+    response = service.client(peer=peer).get("/metrics")
+    assert (response.status_code, code(response)) == (401, "no_key")
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+def test_without_keys_a_proxy_on_this_machine_lets_no_one_in(service: Service) -> None:
+    response = service.client().get("/metrics", headers={"X-Forwarded-For": "192.168.1.5"})
+    assert (response.status_code, code(response)) == (401, "no_key")
+
+
+def test_with_a_key_this_machine_needs_one_too(service: Service) -> None:
+    key = service.key(Role.READER)
+
+    assert code(service.client().get("/metrics")) == "no_key"
+    assert service.client(key).get("/metrics").status_code == 200
+    assert service.client(key, "192.168.1.5").get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize("header", ["Bearer x", "Basic YTpi", "Bearer", "bearer  ", "x"])
+def test_a_wrong_key_is_refused_also_while_there_are_none(service: Service, header: str) -> None:
+    response = service.client().get("/metrics", headers={"Authorization": header})
+    assert (response.status_code, code(response)) == (401, "no_key")
+
+
+def test_an_expired_key_is_refused(service: Service) -> None:
+    key = service.key(Role.READER, expires_at=NOW)
+    assert service.client(key).get("/metrics").status_code == 401
+
+
+def test_a_role_that_does_not_suffice_is_403(service: Service) -> None:
+    response = service.client(service.key(Role.INGEST)).get("/metrics")
+    assert (response.status_code, code(response)) == (403, "role_lacking")
+    assert "needs reader (read figures, no texts)" in response.json()["error"]["message"]
+
+
+def test_metrics_of_all_organizations_are_not_for_the_key_of_one(service: Service) -> None:
+    response = service.client(service.key(Role.OPERATOR, "acme")).get("/metrics")
+    assert (response.status_code, code(response)) == (403, "all_organizations_needed")
+
+
+# -- hosts and origins -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8400", "", "localhost.evil", "a@b"])
+def test_another_name_is_refused_whatever_is_asked(service: Service, host: str) -> None:
+    response = service.client().get("/health", headers={"Host": host})
+    assert (response.status_code, code(response)) == (403, "unknown_host")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8400", "127.0.0.1:8400", "[::1]:8400", "10.1.2.3"]
+)
+def test_localhost_and_addresses_are_known(host: str) -> None:
+    assert is_known_host(host, ())
+
+
+def test_names_of_the_settings_are_known() -> None:
+    assert is_known_host("eval.example:443", ["Eval.Example"])
+    assert not is_known_host("eval.example/x", ["eval.example"])
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://localhost:9999", "file://localhost:8400", "localhost"],
+)
+def test_a_page_of_another_site_may_change_nothing(service: Service, origin: str) -> None:
+    client = service.client()
+    response = client.post("/v1/logs", headers={"Origin": origin}, content=b"{}")
+    assert (response.status_code, code(response)) == (403, "foreign_origin")
+    with (
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect("/api/v1/events", headers={"Origin": origin}),
+    ):
+        pass
+    assert client.get("/health", headers={"Origin": origin}).status_code == 200
+
+
+def test_a_page_of_the_service_itself_may(service: Service) -> None:
+    response = service.client().post("/nothing", headers={"Origin": ADDRESS})
+    assert response.status_code == 404
+
+
+def test_origins_are_compared_with_the_host_whoever_speaks_tls() -> None:
+    assert is_same_origin("https://eval.example", "eval.example")
+    assert is_same_origin("https://eval.example", "eval.example:443")
+    assert is_same_origin("http://Eval.example:80", "eval.example")
+    assert not is_same_origin("https://eval.example:8443", "eval.example")
+
+
+# -- proxies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        (PROXY, "1.2.3.4", "1.2.3.4"),
+        (PROXY, "6.6.6.6, 1.2.3.4", "1.2.3.4"),  # the client wrote the first one itself
+        (PROXY, "1.2.3.4, 10.0.0.7", "1.2.3.4"),
+        (PROXY, None, PROXY),
+        (PROXY, "nonsense", PROXY),
+        ("9.9.9.9", "1.2.3.4", "9.9.9.9"),
+    ],
+)
+def test_a_forwarded_address_is_believed_from_proxies_only(
+    peer: str, forwarded: str | None, address: str
+) -> None:
+    assert client_address(peer, forwarded, (PROXY,)) == address
+
+
+@pytest.mark.parametrize(("peer", "name"), [(PROXY, "ada"), ("10.0.0.8", "reader-all")])
+def test_a_forwarded_user_is_believed_from_proxies_only(
+    workplace: Workplace, peer: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = behind_proxy(workplace)
+    client = service.client(service.key(Role.READER), peer)
+    with caplog.at_level(logging.INFO, "evaluation_pipelines.service.access"):
+        headers = {"Host": "eval.example", "X-Forwarded-User": "ada"}
+        assert client.get("/metrics", headers=headers).status_code == 200
+    assert caplog.messages[-1].split()[1] == name
+
+
+def test_loopback_is_an_address_or_localhost() -> None:
+    assert [host for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost") if is_loopback(host)]
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org", "")))  # noqa: S104
+
+
+# -- form of answers, log, metrics -----------------------------------------------------------------
+
+
+def test_what_does_not_exist_has_the_form_of_all_errors(service: Service) -> None:
+    response = service.client().get("/nothing")
+    assert response.status_code == 404
+    assert response.json() == {"error": {"code": "not_found", "message": "Not Found", "help": None}}
+    assert code(service.client().post("/health")) == "method_not_allowed"
+
+
+def test_an_invalid_request_is_400_and_does_not_repeat_what_was_sent(service: Service) -> None:
+    @service.app.get("/number")
+    def number(value: int) -> int:
+        return value
+
+    response = service.client().get("/number?value=secret")
+    assert (response.status_code, code(response)) == (400, "invalid_request")
+    assert response.json()["error"]["message"].startswith("query.value: ")
+    assert "secret" not in response.text
+
+
+def test_a_failure_is_500_with_the_number_that_the_log_has(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    @service.app.get("/broken")
+    def broken() -> None:
+        raise RuntimeError("password")
+
+    response = service.client().get("/broken")
+    assert (response.status_code, code(response)) == (500, "internal_error")
+    assert "password" not in response.text
+    (logged,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert logged.getMessage().split()[1] in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/health", "/nothing", "/metrics"])
+def test_every_answer_restricts_browsers(service: Service, path: str) -> None:
+    headers = service.client().get(path).headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+
+
+def test_the_log_has_no_secret(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    key = service.key(Role.OPERATOR, expires_at=NOW + timedelta(days=1))
+    with caplog.at_level(logging.INFO):
+        service.client(key).get("/metrics?token=hidden")
+        service.client(key).get("/a%0Ab")
+    mine = [each for each in caplog.messages if each.startswith("127.0.0.1")]
+    assert mine[0].startswith("127.0.0.1 operator-all GET /metrics 200 ")
+    assert mine[1].startswith("127.0.0.1 - GET /a%0Ab 404 ")
+    assert "hidden" not in caplog.text.replace("GET http", "")[: len(mine[0])]
+    assert key not in caplog.text
+
+
+def test_requests_are_counted_by_route(service: Service) -> None:
+    client: TestClient = service.client()
+    client.get("/health")
+    client.get("/health")
+    client.get("/nothing/else")
+    text = client.get("/metrics").text
+    counted = 'evaluation_http_requests_total{method="%s",route="%s",status="%s"} %s'
+    assert counted % ("GET", "/health", "200", "2.0") in text
+    assert counted % ("other", "other", "404", "1.0") in text
+
+
+def test_health_and_readiness_need_no_key(service: Service) -> None:
+    service.key(Role.READER)
+    client = service.client()
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").json() == {"status": "ready"}
+
+
+def test_a_ledger_that_fails_is_503_and_not_ready(service: Service) -> None:
+    with writing(service.workplace.ledger.engine) as connection:
+        connection.execute(sa.text("DROP TABLE access_keys"))
+    response = service.client().get("/ready")
+    assert (response.status_code, code(response)) == (503, "ledger_unavailable")
