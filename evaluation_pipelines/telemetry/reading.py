@@ -43,8 +43,10 @@ def infrequent_gc() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def event_reader(settings: TelemetrySettings, now: datetime) -> EventReader:
-    """Return a reader of event lines with these settings."""
+def event_reader(
+    settings: TelemetrySettings, now: datetime, organization: str | None = None
+) -> EventReader:
+    """Return a reader of event lines with these settings, of one organization if it is given."""
     tolerance = timedelta(minutes=settings.future_tolerance_minutes)
     return EventReader(
         dialects=DIALECTS,
@@ -53,6 +55,7 @@ def event_reader(settings: TelemetrySettings, now: datetime) -> EventReader:
         max_attributes=settings.max_attributes,
         keep_unknown_events=settings.keep_unknown_events,
         session_attributes=settings.session_attributes,
+        organization=organization,
     )
 
 
@@ -78,6 +81,7 @@ def read_byte_range(
     byte_range: ByteRange,
     settings: TelemetrySettings,
     now: datetime,
+    organization: str | None = None,
 ) -> EventBatch:
     """Return the events of a byte range that ends after a line or document.
 
@@ -86,7 +90,7 @@ def read_byte_range(
     Raises:
         OSError: the file has become shorter.
     """
-    reader, end = event_reader(settings, now), byte_range.start
+    reader, end = event_reader(settings, now, organization), byte_range.start
     for line in documents.read(*byte_range):
         read_line(reader, line, file_id, settings.max_line_bytes)
         end = line.next_offset

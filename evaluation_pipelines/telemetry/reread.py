@@ -22,6 +22,7 @@ from evaluation_pipelines.storage.parts import Part, PartOrigin
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
+from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, landed_rows
 from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 
@@ -119,7 +120,12 @@ class Reread:
                     raise NotRereadError(f"{file.path} was emptied or replaced since it was read")
                 documents = open_documents(handle, settings)
                 batch = read_byte_range(
-                    documents, origin.file_id, byte_range, settings, origin.read_at
+                    documents,
+                    origin.file_id,
+                    byte_range,
+                    settings,
+                    origin.read_at,
+                    organization_of(file.path),
                 )
         except OSError as error:
             raise NotRereadError(f"{file.path} cannot be read: {error}") from error

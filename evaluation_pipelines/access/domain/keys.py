@@ -18,7 +18,9 @@ from evaluation_pipelines.errors import UserError
 SECRET_BYTES = 32
 _KEY = re.compile(r"ep_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_MAX_ORGANIZATION_CHARACTERS = 100
+_MAX_ORGANIZATION_BYTES = 80
+"""In UTF-8; percent-encoded it is the name of a folder."""
+
 _NO_SECRET = hashlib.sha256(b"").hexdigest()
 
 
@@ -85,8 +87,7 @@ def check_key(name: str, organization: str | None) -> None:
         return
     if not organization.strip() or not organization.isprintable():
         raise KeyNameError(f"{organization!r} cannot be an organization: it must be printable text")
-    if len(organization) > _MAX_ORGANIZATION_CHARACTERS:
+    if (size := len(organization.encode())) > _MAX_ORGANIZATION_BYTES:
         raise KeyNameError(
-            f"the organization has {len(organization)} characters; "
-            f"{_MAX_ORGANIZATION_CHARACTERS} are allowed"
+            f"the organization has {size} bytes in UTF-8; {_MAX_ORGANIZATION_BYTES} are allowed"
         )

@@ -37,6 +37,7 @@ from evaluation_pipelines.telemetry.reading import (
     read_byte_range,
     read_line,
 )
+from evaluation_pipelines.telemetry.received import organization_of
 
 Batches = Iterator[tuple[EventBatch, ByteRange]]
 
@@ -164,7 +165,7 @@ class ByteRangeReader:
         return self.decode_pool.workers > 0 and self.documents.is_lines and is_large
 
     def _in_this_process(self, position: int) -> Batches:
-        reader = event_reader(self.settings, self.clock())
+        reader = event_reader(self.settings, self.clock(), organization_of(self.file.path))
         start = end = position
         for line in self.documents.read(position):
             if end - start >= self.settings.batch_bytes:
@@ -200,19 +201,24 @@ class ByteRangeReader:
         for index, (byte_range, batch) in enumerate(in_flight):
             if batch.cancel():
                 done: Future[EventBatch | None] = Future()
-                done.set_result(
-                    read_byte_range(
-                        self.documents, self.file_id, byte_range, self.settings, self.clock()
-                    )
-                )
+                done.set_result(self._range(byte_range))
                 in_flight[index] = byte_range, done
                 return True
         return False
 
     def _read(self, byte_range: ByteRange) -> EventBatch:
         self.handle.seek(byte_range.start)  # another byte range was read before
-        now = self.clock()
-        return read_byte_range(self.documents, self.file_id, byte_range, self.settings, now)
+        return self._range(byte_range)
+
+    def _range(self, byte_range: ByteRange) -> EventBatch:
+        return read_byte_range(
+            self.documents,
+            self.file_id,
+            byte_range,
+            self.settings,
+            self.clock(),
+            organization_of(self.file.path),
+        )
 
     def _request(self, byte_range: ByteRange) -> DecodeRequest:
         settings = self.settings.model_dump(include=set(TelemetrySettings.model_fields))

@@ -26,6 +26,7 @@ from evaluation_pipelines.telemetry.reading import (
     open_documents,
     read_byte_range,
 )
+from evaluation_pipelines.telemetry.received import organization_of
 
 
 def main() -> None:
@@ -46,7 +47,14 @@ def _reply(request: DecodeRequest, events: BinaryIO) -> DecodedRange:
         with Landing(Path(request.root)).open(request.file) as handle:
             documents = open_documents(handle, settings)
             byte_range = ByteRange(request.start, request.end)
-            batch = read_byte_range(documents, request.file_id, byte_range, settings, request.now)
+            batch = read_byte_range(
+                documents,
+                request.file_id,
+                byte_range,
+                settings,
+                request.now,
+                organization_of(request.file.path),
+            )
             return DecodedRange.of(batch, events)
     except OSError:  # moved or truncated: the ingest has it open and will notice
         return DecodedRange()

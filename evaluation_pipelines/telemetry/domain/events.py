@@ -14,7 +14,7 @@ import msgspec
 from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts, text_or_url
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
+from evaluation_pipelines.telemetry.domain.event_ids import content_id, event_ids, named_ids
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import (
     SHARED_COLUMNS,
@@ -67,15 +67,21 @@ class ShapeEvents:
 
 
 def events_of(
-    shape: Shape, clock: Clock, prices: Prices, session_attributes: Sequence[str] = ()
+    shape: Shape,
+    clock: Clock,
+    prices: Prices,
+    session_attributes: Sequence[str] = (),
+    organization: str | None = None,
 ) -> ShapeEvents:
-    """Convert the records of a shape to events."""
+    """Convert the records of a shape to events, those of ``organization`` if one is given."""
     numbers, producers, origins, sent, observed, bodies, values = zip(*shape.records, strict=True)
     attributes = dict(zip(shape.keys, zip(*values, strict=True), strict=True))
     found = map_attributes(attributes, _table_of(shape.dialect), len(numbers))
     columns, rests = found.columns, found.rests
     _keep_bodies(bodies, rests)
     _add_producers(columns, producers)
+    if organization is not None:
+        _assign_organization(columns, rests, organization)
     sent_us = times.column_from_nanoseconds(sent)
     observed_us = times.column_from_nanoseconds(observed)
     stated_us = _sent_times(attributes.get("event.timestamp"), sent_us)
@@ -88,7 +94,7 @@ def events_of(
     columns["event_id"] = _ids(
         columns,
         named_ids(columns, stated_us),
-        lambda: event_ids([each.identity for each in producers], sent_us, bodies, attributes),
+        lambda: event_ids(_senders(producers, organization), sent_us, bodies, attributes),
     )
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
@@ -163,6 +169,24 @@ def _add_producers(columns: Columns, producers: Sequence[Producer]) -> None:
                 producer.columns.get(name) if value is None else value
                 for value, producer in zip(values, producers, strict=True)
             ]
+
+
+def _assign_organization(
+    columns: Columns, rests: Sequence[dict[str, Any]], organization: str
+) -> None:
+    """Set the organization of all records; what they said stays among their attributes."""
+    said = columns.get("organization_id") or ()
+    for rest, value in zip(rests, said, strict=False):
+        if isinstance(value, str) and value != organization:
+            rest.setdefault("organization.id", value)
+    columns["organization_id"] = [organization] * len(rests)
+
+
+def _senders(producers: Sequence[Producer], organization: str | None) -> list[bytes]:
+    """Return the identities of producers; equal ones of two organizations are two."""
+    if organization is None:
+        return [each.identity for each in producers]
+    return [content_id(each.identity.hex(), organization) for each in producers]
 
 
 def _sent_times(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:

@@ -73,6 +73,12 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
     ]
 
 
+def _of_organization(row: dict[str, Any], organization: str) -> dict[str, Any]:
+    """Return a row that applies to the session in one organization only."""
+    event_id = content_id(row["event_id"].hex(), organization)
+    return {**row, "event_id": event_id, "organization_id": organization}
+
+
 _SCHEMA = EVENTS_WITH_TEXTS
 _RECORDS_PER_CONVERSION = 512
 """Records of a shape converted together: fewer cost more calls, more exceed the processor cache."""
@@ -123,6 +129,7 @@ class EventReader:
         max_attributes: A record with more attributes is quarantined.
         keep_unknown_events: Store records of unknown programs as ``other`` if they have a session.
         session_attributes: Attributes that become columns of sessions.
+        organization: Whose all records are, whatever they say; None: theirs.
     """
 
     dialects: Sequence[Dialect]
@@ -131,6 +138,7 @@ class EventReader:
     max_attributes: int
     keep_unknown_events: bool = False
     session_attributes: Sequence[str] = ()
+    organization: str | None = None
     _producers: Producers = field(init=False)
     _shapes: Shapes = field(init=False)
     _numbers: Iterator[int] = field(init=False)
@@ -217,6 +225,8 @@ class EventReader:
                 self._quarantine(line, origin.offset, len(line), Defect(rows))
             else:
                 self._counts.attribution_lines += 1
+                if self.organization is not None:
+                    rows = [_of_organization(row, self.organization) for row in rows]
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif not request.other_signals and line.strip() != b"{}":
@@ -258,7 +268,9 @@ class EventReader:
                 self._names[source, shape.name] += 1
             shape.records = []
             return
-        found = events_of(shape, self.clock, self.prices, self.session_attributes)
+        found = events_of(
+            shape, self.clock, self.prices, self.session_attributes, self.organization
+        )
         shape.records = []
         self._counts.value_anomalies += found.broken
         self._counts.repeated_records += found.repeated

@@ -41,6 +41,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     to_entries,
 )
 from evaluation_pipelines.telemetry.reading import event_reader, open_documents, read_line
+from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
 from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 
@@ -117,7 +118,7 @@ def reread(
 
 
 def _batch(raw: RawLine, entry: QuarantineEntry, settings: Settings, now: datetime) -> EventBatch:
-    reader = event_reader(settings, now)
+    reader = event_reader(settings, now, organization_of(entry.path))
     read_line(reader, raw, entry.file_id, settings.max_line_bytes)
     return reader.take(0)
 

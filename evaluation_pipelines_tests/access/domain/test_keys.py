@@ -95,7 +95,7 @@ def test_a_key_cannot_have_a_name_that_would_look_odd_in_a_log(name: str) -> Non
         check_key(name, None)
 
 
-@pytest.mark.parametrize("organization", ["", "  ", "a\nb", "a" * 101])
+@pytest.mark.parametrize("organization", ["", "  ", "a\nb", "é" * 41])
 def test_a_key_cannot_be_of_such_an_organization(organization: str) -> None:
     with pytest.raises(KeyNameError, match="organization"):
         check_key("ada", organization)
