@@ -67,9 +67,7 @@ class ProfileStore:
         with writing(self._engine) as connection:
             for profile in profiles:
                 known = _registry(connection)
-                changed = known.admit(
-                    profile, now, rescore_history=rescore_history, origin=origin
-                )
+                changed = known.admit(profile, now, rescore_history=rescore_history, origin=origin)
                 if changed is not None:
                     _store(connection, changed)
                     stored.append(changed)

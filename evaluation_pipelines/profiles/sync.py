@@ -177,7 +177,7 @@ def with_next_version(known: Registry, values: Mapping[str, Any]) -> JudgeProfil
     return profile.model_copy(update={"version": newest.version + (not is_same)})
 
 
-def _register(  # noqa: PLR0913 - the arguments of a registration
+def _register(
     stores: Stores,
     before: Registry,
     profile: JudgeProfile,
@@ -195,6 +195,4 @@ def _register(  # noqa: PLR0913 - the arguments of a registration
         else _dates_with(stores, concerned_labels(before, after))
     )
     store = ProfileStore(stores.ledger)
-    return store.register(
-        profile, now, rescore_history=rescore_history, dates=dates, origin=origin
-    )
+    return store.register(profile, now, rescore_history=rescore_history, dates=dates, origin=origin)

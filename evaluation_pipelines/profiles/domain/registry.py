@@ -7,7 +7,6 @@ from typing import Literal
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError, differences
 
-
 Origin = Literal["file", "api"]
 
 
