@@ -47,6 +47,7 @@ from evaluation_pipelines.reputation.external_signals import (
 )
 from evaluation_pipelines.reputation.reputation_as_of import reputation_as_of
 from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
     export_agent_scores,
@@ -285,6 +286,8 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
         )
         files = load_external_signals(stores, store, now).filter(pl.col("loaded_at") == now)
         print_files(files)
+        if submitted := load_submitted(stores, store, now):
+            print_line(f"  {pluralize(submitted, 'submitted evaluation')} loaded")
         for skipped in skipped_files(stores):
             print_error(f"warning: {one_line(skipped.path)} is not read: {skipped.reason}")
         identities = export_reputation(stores, store).height

@@ -7,7 +7,7 @@ from datetime import date, datetime
 import sqlalchemy as sa
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.profiles.domain.registry import Origin, Registered, Registry
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
@@ -38,6 +38,7 @@ class ProfileStore:
         *,
         rescore_history: bool = False,
         dates: Collection[date] = (),
+        origin: Origin = "file",
     ) -> Registered | None:
         """Register a new version, or the changes to a known one, and queue dates for a build.
 
@@ -47,7 +48,9 @@ class ProfileStore:
         Raises:
             ProfileRefusedError: The version rules refuse it; nothing is written.
         """
-        changed = self.register_all([profile], now, dates, rescore_history=rescore_history)
+        changed = self.register_all(
+            [profile], now, dates, rescore_history=rescore_history, origin=origin
+        )
         return changed[0] if changed else None
 
     def register_all(
@@ -57,13 +60,14 @@ class ProfileStore:
         dates: Collection[date],
         *,
         rescore_history: bool = False,
+        origin: Origin = "file",
     ) -> list[Registered]:
         """Register profiles as :meth:`register` does, all or none; return what was stored."""
         stored = list[Registered]()
         with writing(self._engine) as connection:
             for profile in profiles:
                 known = _registry(connection)
-                changed = known.admit(profile, now, rescore_history=rescore_history)
+                changed = known.admit(profile, now, rescore_history=rescore_history, origin=origin)
                 if changed is not None:
                     _store(connection, changed)
                     stored.append(changed)
@@ -93,6 +97,7 @@ def _registry(connection: sa.Connection) -> Registry:
             row["registered_at"],
             row["rescore_history"],
             row["frozen_until"],
+            row["origin"],
         )
         for row in rows
     )
@@ -110,6 +115,7 @@ def _store(connection: sa.Connection, registered: Registered) -> None:
         "version": profile.version,
         "registered_at": registered.registered_at,
         "frozen_until": registered.frozen_until,
+        "origin": registered.origin,
         **content,
     }
     insert = insert_into(connection, JUDGE_PROFILES).values(row)

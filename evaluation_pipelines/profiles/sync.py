@@ -1,9 +1,10 @@
 """Registration of the judge profiles in profile files."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -13,8 +14,9 @@ from evaluation_pipelines.profiles.domain.profile import (
     JudgeProfile,
     ProfileError,
     check_criteria,
+    parse_profile,
 )
-from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.profiles.domain.registry import Origin, Registered, Registry
 from evaluation_pipelines.profiles.profile_files import keep_profile, read_profile, read_profiles
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
@@ -67,7 +69,8 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
 
 def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
     for each in registry.newest():
-        if each.profile.enabled and each.profile.id not in present:
+        is_of_file = each.origin == "file" and each.profile.enabled
+        if is_of_file and each.profile.id not in present:
             off = each.profile.model_copy(update={"enabled": False})
             registry = registry.with_version(replace(each, profile=off))
     return registry
@@ -121,16 +124,75 @@ def set_profile(
     """
     profile = read_profile(path)
     check_criteria(profile)
-    sync_profiles(stores, now)
-    store = ProfileStore(stores.ledger)
-    before = store.registry()
-    changed = before.admit(profile, now, rescore_history=rescore_history)
+    before = sync_profiles(stores, now).registry
+    registered = _register(stores, before, profile, now, rescore_history=rescore_history)
+    keep_profile(stores.settings.profiles_dir, profile, path)
+    return registered
+
+
+def set_definition(
+    stores: Stores, values: Mapping[str, Any], now: datetime, *, rescore_history: bool = False
+) -> Registered:
+    """Register a profile that a program sends; builds treat it as one of a file.
+
+    Without ``version``, unchanged content keeps its version and other content gets the next one.
+    Method and labels may be missing, too: heuristic, and the id.
+
+    Args:
+        stores: Ledger, lake and settings.
+        values: The fields of a profile, in snake case or camel case.
+        now: Time of the registration.
+        rescore_history: As in :func:`set_profile`.
+
+    Returns:
+        The version that is registered now.
+
+    Raises:
+        ProfileError: The values are no profile.
+        ProfileRefusedError: The version rules refuse it, or a file has its id.
+    """
+    before = sync_profiles(stores, now).registry
+    profile = with_next_version(before, values)
+    check_criteria(profile)
+    _register(stores, before, profile, now, rescore_history=rescore_history, origin="api")
+    return ProfileStore(stores.ledger).registry().find(profile.id, profile.version)
+
+
+def with_next_version(known: Registry, values: Mapping[str, Any]) -> JudgeProfile:
+    """Return the profile that a program sends, with the version it has or gets.
+
+    Raises:
+        ProfileError: The values are no profile.
+    """
+    name = str(values.get("id", "the profile"))
+    given = {"version": 1, "method": "heuristic", **values}
+    if not {"matchLabels", "match_labels"} & values.keys():
+        given["match_labels"] = [name]
+    profile = parse_profile(given, name)
+    history = known.history(profile.id)
+    if "version" in values or not history:
+        return profile
+    newest = history[-1].profile
+    is_same = newest.content_hash == profile.content_hash
+    return profile.model_copy(update={"version": newest.version + (not is_same)})
+
+
+def _register(
+    stores: Stores,
+    before: Registry,
+    profile: JudgeProfile,
+    now: datetime,
+    *,
+    rescore_history: bool,
+    origin: Origin = "file",
+) -> Registered | None:
+    """Register a profile with the dates that it makes due; ``None`` if nothing changed."""
+    changed = before.admit(profile, now, rescore_history=rescore_history, origin=origin)
     after = before if changed is None else before.with_version(changed)
     dates = (
         stores.lake.partitions(AGENT_SESSIONS)
         if rescore_history
         else _dates_with(stores, concerned_labels(before, after))
     )
-    registered = store.register(profile, now, rescore_history=rescore_history, dates=dates)
-    keep_profile(stores.settings.profiles_dir, profile, path)
-    return registered
+    store = ProfileStore(stores.ledger)
+    return store.register(profile, now, rescore_history=rescore_history, dates=dates, origin=origin)

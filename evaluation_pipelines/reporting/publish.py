@@ -20,6 +20,7 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SCORES,
+    AGENT_WINDOWS,
     AGENT_SESSIONS,
     EVALUATION_BOOKS,
     EVENT_TEXTS_LANDED,
@@ -59,6 +60,7 @@ LEFT_OUT = {
     QUARANTINE.name: "what could not be read: evaluation-pipelines quarantine list shows it",
     REPUTATION_EVENTS.name: "kept in ClickHouse; session_evaluations has what it is made from",
     AGENT_EVALUATIONS.name: "kept in ClickHouse; session_evaluations has what it is made from",
+    AGENT_WINDOWS.name: "what agent_scores is made from, for the service",
 }
 """Tables that are not published, and why."""
 

@@ -16,6 +16,7 @@ from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.retractions import Retractions
 from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import bridge_sessions, open_reputation
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, SESSION_EVALUATIONS
 from evaluation_pipelines.storage.lake import Lake
@@ -45,6 +46,7 @@ def reputation_as_of(
             for day in dates:
                 bridge_sessions(past, store, [day], then)
                 told.advance(1)
+            load_submitted(past, store, then)
             # What was loaded is noted in the folder, too: the lake says what today's store has.
             with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
                 lake = Lake(Path(folder), Manifest(ledger))

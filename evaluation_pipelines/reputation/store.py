@@ -19,6 +19,7 @@ import polars as pl
 from evaluation_pipelines.reputation.domain.external_signals import SESSION_DATE, Retraction
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
+    AGENT_WINDOWS,
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
     UTC_TIME,
@@ -208,16 +209,6 @@ _STATUS = pl.Schema([("name", pl.String()), ("row_count", pl.Int64()), ("newest"
 _AGENTS = pl.Schema([("organization_id", pl.String()), ("agent_id", pl.String())])
 _APPLIED = pl.Schema([("name", pl.String()), ("applied_at", UTC_TIME)])
 _SESSIONS = pl.Schema([("session_date", pl.Date()), ("event_id", pl.String())])
-_WINDOW = pl.Schema(
-    [
-        *(
-            (name, dtype)
-            for name, dtype in AGENT_EVALUATIONS.schema.items()
-            if name not in ("source", "reference_id")
-        ),
-        ("evaluations_in_all", pl.Int64()),
-    ]
-)
 
 
 class ReputationStore:
@@ -328,13 +319,13 @@ class ReputationStore:
         return self._clickhouse.select(name, schema, as_of=_until(as_of))
 
     def evaluations(self, as_of: datetime, agent_ids: Collection[str] = ()) -> pl.DataFrame:
-        """Return the newest 500 evaluations of each agent up to a time, and how many it ever had.
+        """Return the newest 500 evaluations of each agent up to a time: AGENT_WINDOWS.
 
         Of these agents, or of all if none is named.
         """
         names = sorted(agent_ids)
         return self._clickhouse.select(
-            "select_agent_evaluations", _WINDOW, as_of=as_of, agent_ids=names
+            "select_agent_evaluations", AGENT_WINDOWS.schema, as_of=as_of, agent_ids=names
         )
 
 

@@ -20,6 +20,7 @@ from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     AGENT_SCORES,
     AGENT_SESSIONS,
+    AGENT_WINDOWS,
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
     SESSION_EVALUATIONS,
@@ -157,8 +158,13 @@ def with_agents(store: ReputationStore, scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
-    """Compute the agents' scores as of now and publish them: AGENT_SCORES."""
-    scores = scored_agents(store, now)
+    """Compute the agents' scores as of now and publish them with their windows: AGENT_SCORES.
+
+    The windows are what the service adds newer evaluations to, without asking ClickHouse.
+    """
+    evaluations = store.evaluations(now)
+    scores = _scored(store, evaluations, now)
+    stores.lake.write(evaluations.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
     stores.lake.write(scores, AGENT_SCORES, None)
     return scores
 
@@ -167,9 +173,17 @@ def scored_agents(
     store: ReputationStore, now: datetime, agent_ids: Collection[str] = ()
 ) -> pl.DataFrame:
     """Return these agents, or all if none is named, as shown to users: AGENT_SCORES."""
-    before = now - timedelta(days=TREND_DAYS)
-    evaluations = store.evaluations(now, agent_ids)
-    return withheld(agent_scores(evaluations, store.evaluations(before, agent_ids), now))
+    return _scored(store, store.evaluations(now, agent_ids), now, agent_ids)
+
+
+def _scored(
+    store: ReputationStore,
+    evaluations: pl.DataFrame,
+    now: datetime,
+    agent_ids: Collection[str] = (),
+) -> pl.DataFrame:
+    before = store.evaluations(now - timedelta(days=TREND_DAYS), agent_ids)
+    return withheld(agent_scores(evaluations, before, now))
 
 
 def weekly_scores(

@@ -22,6 +22,7 @@ from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
 from evaluation_pipelines.schemas.reputation import (
     AGENT_EVALUATIONS,
     AGENT_SCORES,
+    AGENT_WINDOWS,
     EXTERNAL_SIGNALS,
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
@@ -74,6 +75,7 @@ TABLES = (
     EXTERNAL_SIGNALS,
     REPUTATION_SCORES,
     AGENT_SCORES,
+    AGENT_WINDOWS,
     QUARANTINE,
 )
 
@@ -83,6 +85,7 @@ __all__ = [
     "AGENT_EVENTS_LANDED",
     "AGENT_SCORES",
     "AGENT_SESSIONS",
+    "AGENT_WINDOWS",
     "CONTENT_KEY",
     "EVALUATION_BOOKS",
     "EVENTS_WITH_TEXTS",

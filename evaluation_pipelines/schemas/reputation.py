@@ -99,6 +99,24 @@ AGENT_SCORES = Table(
     ),
 )
 
+AGENT_WINDOWS = Table(
+    name="agent_windows",
+    grain="one row per evaluation among the newest 500 of its agent, as of the last refresh",
+    key=("organization_id", "agent_id", "evaluation_id"),
+    order=("organization_id", "agent_id", "evaluated_at", "evaluation_id"),
+    columns=columns(
+        ("organization_id", pl.String, "organization of the agent"),
+        ("agent_id", pl.String, "portable name of the agent within its organization"),
+        ("evaluation_id", pl.String, "id of the evaluation, unique for its agent"),
+        ("evaluated_at", UTC_TIME, "when the evaluated work ended"),
+        ("passed", pl.Boolean, "whether it was good enough"),
+        ("latency_ms", pl.Float64, "how long it took; null when not known"),
+        ("latency_budget_ms", pl.Float64, "how long it may take"),
+        ("model", pl.String, "model behind the agent; null when not known"),
+        ("evaluations_in_all", pl.Int64, "evaluations the agent ever had"),
+    ),
+)
+
 EXTERNAL_SIGNALS = Table(
     name="external_signals",
     grain="one row per file of signals or evaluations of other systems",

@@ -56,13 +56,15 @@ class CriterionError(OverrideError):
 class HumanVerdict:
     """A score by a person; ``None`` confirms the automatic score.
 
-    ``criterion`` is the id of the criterion that the person found wrong.
+    ``criterion`` is the id of the criterion that the person found wrong, and ``recorded_by`` the
+    name of the key with which a program sent the score.
     """
 
     score: float | None
     annotator: str
     reason: str
     criterion: str | None = None
+    recorded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def new_override(target: Target, verdict: HumanVerdict, source: str) -> NewOverr
         annotator=annotator,
         reason=reason,
         criterion_id=_criterion(target, verdict),
+        recorded_by=verdict.recorded_by,
     )
 
 

@@ -17,6 +17,7 @@ from evaluation_pipelines.reputation.domain.checks import (
     reputation_is_in_range,
 )
 from evaluation_pipelines.reputation.external_signals import load_external_signals, skipped_files
+from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import (
     BridgeResult,
     bridge_sessions,
@@ -130,12 +131,14 @@ def external_signals(
         context.log.warning("%s is not read: %s", skipped.path, skipped.reason)
     with open_reputation(stores.settings, now) as store:
         files = load_external_signals(stores, store, now)
+        submitted = load_submitted(stores, store, now)
     rejected = files.filter(pl.col("rejected") > 0).explode("rejects").unnest("rejects")
     yield dg.MaterializeResult(
         metadata={
             "dagster/row_count": files.height,
             "accepted lines": int(files["accepted"].sum()),
             "rejected lines": int(files["rejected"].sum()),
+            "evaluations that programs submitted": submitted,
             "files, those loaded last first": frame_metadata(
                 files.sort("loaded_at", descending=True).select(_FILES_SHOWN).head(_EXAMPLES)
             ),

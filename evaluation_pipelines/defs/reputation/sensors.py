@@ -8,6 +8,7 @@ import dagster as dg
 from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
 from evaluation_pipelines.defs.reputation.assets import external_signals
 from evaluation_pipelines.reputation.external_signals import changed_files
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -15,13 +16,19 @@ from evaluation_pipelines.storage.stores import Stores
     target=[external_signals],
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Starts a load when a file of signals or evaluations is new or has changed.",
+    description="Starts a load when a file of signals or evaluations is new or has changed, or "
+    "programs submitted evaluations.",
 )
 def outside_signals_sensor(stores: dg.ResourceParam[Stores]) -> dg.RunRequest | None:
-    """Request one run for each state of the files, and one every hour until it succeeds."""
-    changed = changed_files(stores)
-    if not changed:
-        return None
-    states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
-    state = hashlib.sha256(repr(states).encode()).hexdigest()
-    return dg.RunRequest(f"{state} {datetime.now(UTC):%Y-%m-%dT%H}", tags=CLICKHOUSE_RUN)
+    """Request one run for each state of the files, and one every hour until it succeeds.
+
+    Evaluations that programs submit are loaded every ten minutes: they count in the service anyway.
+    """
+    changed, now = changed_files(stores), datetime.now(UTC)
+    if changed:
+        states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
+        state = hashlib.sha256(repr(states).encode()).hexdigest()
+        return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=CLICKHOUSE_RUN)
+    if SubmittedEvaluations(stores.ledger).waiting():
+        return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=CLICKHOUSE_RUN)
+    return None

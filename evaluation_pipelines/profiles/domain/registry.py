@@ -3,12 +3,19 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError, differences
+
+Origin = Literal["file", "api"]
 
 
 class ProfileRefusedError(ProfileError):
     """A profile change that the registry refuses; the message says what to do."""
+
+
+class ProfileHeldError(ProfileRefusedError):
+    """A profile has its definition from elsewhere: a file, or a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +27,14 @@ class Registered:
         registered_at: When this version was first registered.
         rescore_history: Whether it also applies to sessions that ended before ``registered_at``.
         frozen_until: End of a freeze set by a command, in addition to ``profile.frozen_until``.
+        origin: ``file``, or ``api`` for a profile that a program has set.
     """
 
     profile: JudgeProfile
     registered_at: datetime
     rescore_history: bool = False
     frozen_until: datetime | None = None
+    origin: Origin = "file"
 
     @property
     def key(self) -> tuple[str, int]:
@@ -81,25 +90,39 @@ class Registry:
         raise ProfileError(f"There is no profile {profile_id}; registered profiles: {names}")
 
     def admit(
-        self, profile: JudgeProfile, now: datetime, *, rescore_history: bool = False
+        self,
+        profile: JudgeProfile,
+        now: datetime,
+        *,
+        rescore_history: bool = False,
+        origin: Origin = "file",
     ) -> Registered | None:
         """Return the version to store for ``profile``; ``None`` if nothing has changed.
 
         Raises:
             ProfileRefusedError: A known version has other content, the version is lower than the
                 newest, or the profile is frozen and the version is new.
+            ProfileHeldError: A file has the profile and ``origin`` is ``api``, or the reverse.
         """
         known = self.history(profile.id)
+        if known and known[-1].origin != origin:
+            raise ProfileHeldError(_held(profile.id, known[-1].origin))
         same = next((each for each in known if each.key == (profile.id, profile.version)), None)
         if same is None:
             _check_new(profile, known, now)
-            return Registered(profile, now, rescore_history, _manual_freeze(known))
+            return Registered(profile, now, rescore_history, _manual_freeze(known), origin)
         _check_same_content(same.profile, profile)
         changed = replace(
             same, profile=profile, rescore_history=same.rescore_history or rescore_history
         )
         # The file of an older version may still exist; its labels and other fields are outdated.
         return None if changed == same or same is not known[-1] else changed
+
+
+def _held(profile_id: str, origin: Origin) -> str:
+    if origin == "file":
+        return f"The profile {profile_id} is that of a file: change the file, or choose another id."
+    return f"{profile_id} was set by a program, not by a file: choose another id."
 
 
 def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: datetime) -> None:

@@ -37,7 +37,9 @@ SESSION_DATE = "session_date"
 """Attribute of the signals about sessions of this project."""
 
 _OWN_TYPE_CATEGORY = "task_quality"
-_GATE_BUDGET_MS = 100.0
+GATE_BUDGET_MS = 100.0
+"""How long an evaluation may take unless it says so, milliseconds."""
+
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _AHEAD = timedelta(days=366)
 """How far in the future a signal may be; it counts when its time has come."""
@@ -104,7 +106,7 @@ class _Evaluation(msgspec.Struct):
     source: _Name
     organization_id: _Name = _DEFAULT_ORGANIZATION
     latency_ms: _Milliseconds | None = None
-    latency_budget_ms: _Budget = _GATE_BUDGET_MS
+    latency_budget_ms: _Budget = GATE_BUDGET_MS
     model: str | None = None
 
 
@@ -272,7 +274,12 @@ def _event_id(signal: _Signal, timestamp: datetime) -> str:
     return str(signal_event_id(str(_identity(signal)), *about, timestamp.isoformat()))
 
 
+def is_plausible(time: datetime, now: datetime) -> bool:
+    """Return whether a time lies between 2000 and a year ahead."""
+    return _EARLIEST <= time <= now + _AHEAD
+
+
 def _utc(time: datetime, now: datetime) -> datetime:
-    if not _EARLIEST <= time <= now + _AHEAD:
+    if not is_plausible(time, now):
         raise UnusableLineError("its time lies before 2000 or more than a year ahead")
     return time.astimezone(UTC)

@@ -42,6 +42,7 @@ class NewOverride:
     annotator: str
     reason: str
     criterion_id: str | None = None
+    recorded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,8 @@ class OverrideStore:
 
     def of_dates(self, dates: Collection[date] | None = None) -> pl.DataFrame:
         """Return OVERRIDE_ROWS of ``dates``, or of all dates."""
-        query = sa.select(OVERRIDES).where(_OVERRIDE.source != UNDONE)
+        columns = [_OVERRIDE[name] for name in OVERRIDE_ROWS]
+        query = sa.select(*columns).where(_OVERRIDE.source != UNDONE)
         query = query.order_by(_OVERRIDE.override_id)
         if dates is not None:
             query = query.where(_OVERRIDE.session_date.in_(sorted(dates)))

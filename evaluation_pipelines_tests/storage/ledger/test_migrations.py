@@ -60,7 +60,8 @@ def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
 
 
 NEW_COLUMNS = {
-    "overrides": ["criterion_id"],
+    "judge_profiles": ["origin"],
+    "overrides": ["criterion_id", "recorded_by"],
     "audit_samples": [
         *("profile_version", "classification_label", "model", "inclusion_probability"),
     ],
@@ -70,7 +71,7 @@ NEW_COLUMNS = {
 }
 NEW_TABLES = [
     *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),
-    *("judge_validations", "judge_batches", "access_keys"),
+    *("judge_validations", "judge_batches", "access_keys", "submitted_evaluations"),
 ]
 
 

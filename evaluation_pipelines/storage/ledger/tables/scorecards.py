@@ -15,6 +15,7 @@ JUDGE_PROFILES = sa.Table(
     column("registered_at", UtcTime, "when this version came in"),
     column("rescore_history", sa.Boolean, "it counts for sessions from before, too"),
     column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
+    column("origin", sa.String, "file, or api: set by a program", server_default="file"),
 )
 
 # Scores by people; append-only, but an answer to the audit sample gets its reason afterwards, and
@@ -38,6 +39,7 @@ OVERRIDES = sa.Table(
     column("annotator", sa.String, "who"),
     column("reason", sa.String, "why"),
     column("criterion_id", sa.String, "criterion that was wrong, if named", nullable=True),
+    column("recorded_by", sa.String, "key that sent it; null on the terminal", nullable=True),
     column("made_at", UtcTime, "when"),
     sa.Index("overrides_by_date", "session_date"),
     sqlite_autoincrement=True,

@@ -1,0 +1,165 @@
+"""Evaluations that programs submit: kept in the ledger, and passed on to ClickHouse."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import polars as pl
+import sqlalchemy as sa
+
+from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE
+from evaluation_pipelines.reputation.domain.external_signals import Retraction
+from evaluation_pipelines.reputation.domain.submitted import (
+    EvaluationConflictError,
+    SubmittedEvaluation,
+    inline_record,
+)
+from evaluation_pipelines.reputation.retractions import Retractions
+from evaluation_pipelines.reputation.store import ReputationStore, is_retracted, revision_at
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_WINDOWS
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.reputation import SUBMITTED_EVALUATIONS
+from evaluation_pipelines.storage.stores import Stores
+
+_ROW = SUBMITTED_EVALUATIONS.c
+_KEY = (_ROW.organization_id, _ROW.agent_id, _ROW.evaluation_id)
+_ROWS_AT_A_TIME = 10_000
+
+
+class SubmittedEvaluations:
+    """Operations on ``submitted_evaluations``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine, self._as_of = ledger.engine, ledger.as_of
+
+    def add(self, sent: SubmittedEvaluation, submitted_by: str, now: datetime) -> dict[str, Any]:
+        """Store an evaluation; one that is sent again changes nothing.
+
+        Returns:
+            The stored row.
+
+        Raises:
+            EvaluationError: It cannot be used.
+            EvaluationConflictError: Its id has other content.
+        """
+        row = sent.completed(sent.evaluation_id or str(uuid4()), now)
+        new = {**row, "submitted_by": submitted_by, "submitted_at": now}
+        mine = sa.select(SUBMITTED_EVALUATIONS).where(*(each == row[each.name] for each in _KEY))
+        with writing(self._engine) as connection:
+            insert = insert_into(connection, SUBMITTED_EVALUATIONS).values(new)
+            connection.execute(insert.on_conflict_do_nothing())
+            stored = dict(connection.execute(mine).mappings().one())
+        if not sent.is_in(stored):
+            raise EvaluationConflictError(
+                f"{sent.agent_id} has another evaluation {sent.evaluation_id}: choose another id, "
+                "or send the same content again"
+            )
+        return stored
+
+    def newest(self, organization_id: str, agent_id: str, until: datetime) -> pl.DataFrame:
+        """Return the newest 500 evaluations of an agent up to a time: AGENT_WINDOWS."""
+        query = (
+            sa.select(*(_ROW[name] for name in AGENT_WINDOWS.schema.names() if name in _ROW))
+            .where(_ROW.organization_id == organization_id, _ROW.agent_id == agent_id)
+            .where(_ROW.evaluated_at <= until)
+            .order_by(_ROW.evaluated_at.desc(), _ROW.evaluation_id.desc())
+            .limit(WINDOW_SIZE)
+        )
+        with reading(self._engine) as connection:
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+        return pl.DataFrame(rows, schema=AGENT_WINDOWS.schema)
+
+    def waiting(self) -> int:
+        """Return the number of evaluations that no ClickHouse has yet."""
+        query = sa.select(sa.func.count()).where(_ROW.loaded_into.is_(None))
+        with reading(self._engine) as connection:
+            return int(connection.scalar(query) or 0)
+
+    def to_load(self, made_at: datetime) -> Iterator[list[dict[str, Any]]]:
+        """Yield the evaluations that the ClickHouse made at a time does not have, in parts."""
+        place, wanted = sa.tuple_(*_KEY), self._wanted(made_at)
+        last: tuple[str, ...] | None = None
+        while True:
+            query = sa.select(SUBMITTED_EVALUATIONS).where(*wanted).order_by(*_KEY)
+            if last is not None:
+                query = query.where(place > sa.tuple_(*last))
+            with reading(self._engine) as connection:
+                found = connection.execute(query.limit(_ROWS_AT_A_TIME)).mappings()
+                rows = [dict(row) for row in found]
+            if not rows:
+                return
+            yield rows
+            last = tuple(rows[-1][each.name] for each in _KEY)
+
+    def mark_loaded(self, rows: Sequence[dict[str, Any]], made_at: datetime) -> None:
+        """Note that the ClickHouse made at a time has these evaluations."""
+        update = sa.update(SUBMITTED_EVALUATIONS).values(loaded_into=made_at)
+        mine = update.where(*(each == sa.bindparam(f"the_{each.name}") for each in _KEY))
+        keys = [{f"the_{each.name}": row[each.name] for each in _KEY} for row in rows]
+        with writing(self._engine) as connection:
+            connection.execute(mine, keys)
+
+    def _wanted(self, made_at: datetime) -> list[sa.ColumnElement[bool]]:
+        if self._as_of is not None:
+            return [_ROW.submitted_at <= self._as_of]
+        return [sa.or_(_ROW.loaded_into.is_(None), _ROW.loaded_into != made_at)]
+
+
+def load_submitted(stores: Stores, store: ReputationStore, now: datetime) -> int:
+    """Write the evaluations to ClickHouse that it does not have; return their number.
+
+    After a kill between the two writes they are written again, which changes nothing. With a ledger
+    as of a past time, those of until then are written, and nothing is noted.
+
+    Raises:
+        ClickHouseError: A write was rejected; the next run completes it.
+        LedgerError: The ledger cannot be used.
+    """
+    submitted, made_at, loaded = SubmittedEvaluations(stores.ledger), store.made_at(), 0
+    for rows in submitted.to_load(made_at):
+        store.upsert(
+            AGENT_EVALUATIONS, _not_retracted(stores.ledger, _frame(rows)), revision_at(now)
+        )
+        # A retraction that was made meanwhile may not have seen these rows.
+        store.retract(AGENT_EVALUATIONS, _retractions_of(stores.ledger, rows), revision_at(now))
+        if stores.ledger.as_of is None:
+            submitted.mark_loaded(rows, made_at)
+        loaded += len(rows)
+    return loaded
+
+
+def reputation_record(
+    stores: Stores, organization_id: str, agent_id: str, now: datetime
+) -> dict[str, Any]:
+    """Return the record of an agent with all evaluations of the ledger: :func:`inline_record`.
+
+    ClickHouse is not asked: its last export and the ledger have all that counts.
+
+    Raises:
+        LakeError: The export cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    is_agent = (pl.col("organization_id") == organization_id, pl.col("agent_id") == agent_id)
+    exported = stores.lake.select(AGENT_WINDOWS, *is_agent)
+    submitted = SubmittedEvaluations(stores.ledger).newest(organization_id, agent_id, now)
+    counted = _not_retracted(stores.ledger, submitted)
+    return inline_record(exported, counted, (organization_id, agent_id), now)
+
+
+def _frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    with_reference = [{**row, "reference_id": row["evaluation_id"]} for row in rows]
+    return pl.DataFrame(with_reference, schema=AGENT_EVALUATIONS.schema)
+
+
+def _not_retracted(ledger: Ledger, rows: pl.DataFrame) -> pl.DataFrame:
+    retracted = Retractions(ledger).of(AGENT_EVALUATIONS)
+    return rows.filter(~is_retracted(AGENT_EVALUATIONS, retracted))
+
+
+def _retractions_of(ledger: Ledger, rows: Sequence[dict[str, Any]]) -> list[Retraction]:
+    keys = {
+        Retraction(row["evaluation_id"], (row["organization_id"], row["agent_id"])) for row in rows
+    }
+    return [*(Retractions(ledger).of(AGENT_EVALUATIONS) & keys)]

@@ -1,0 +1,92 @@
+"""The record of an agent that counts evaluations which ClickHouse does not have yet."""
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.reputation.domain.submitted import (
+    EvaluationError,
+    SubmittedEvaluation,
+    inline_record,
+)
+from evaluation_pipelines.schemas import AGENT_WINDOWS
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+AGENT = ("acme", "scout")
+SENT = SubmittedEvaluation("acme", "scout", passed=True)
+
+
+def window(first: int, last: int, in_all: int | None = None) -> pl.DataFrame:
+    """Return evaluations with these numbers, a minute apart, all passed without a latency."""
+    rows = [
+        {
+            "organization_id": "acme",
+            "agent_id": "scout",
+            "evaluation_id": f"e{number:04}",
+            "evaluated_at": NOW - timedelta(days=1) + timedelta(minutes=number),
+            "passed": True,
+            "latency_budget_ms": 100.0,
+            "evaluations_in_all": in_all,
+        }
+        for number in range(first, last)
+    ]
+    return pl.DataFrame(rows, schema=AGENT_WINDOWS.schema)
+
+
+NONE = window(0, 0)
+
+
+def test_an_unknown_agent_is_new_with_zero() -> None:
+    record = inline_record(NONE, NONE, AGENT, NOW)
+    assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
+    assert record["progress"] == "0/50"
+
+
+def test_below_50_evaluations_there_is_progress_and_no_score() -> None:
+    record = inline_record(window(0, 40, 40), window(35, 48), AGENT, NOW)
+    assert (record["score"], record["lifecycle"]) == (None, "calibrating")
+    assert (record["eval_count"], record["progress"]) == (48, "48/50")
+
+
+def test_the_fiftieth_shows_the_score() -> None:
+    record = inline_record(window(0, 49, 49), window(49, 50), AGENT, NOW)
+    # 400 * 1 + 250 * 0 (no latency) + 200 * 50/50 + 150 * 50/500 = 615.
+    assert (record["score"], record["lifecycle"], record["progress"]) == (615, "active", None)
+
+
+def test_the_newest_500_count_whichever_side_they_are_from() -> None:
+    failed = window(500, 501).with_columns(passed=False)
+    record = inline_record(window(0, 500, 500), failed, AGENT, NOW)
+    # 499 of 500 passed, streak 0: floor(400 * 0.998 + 0 + 0 + 150) = 549.
+    assert (record["eval_count"], record["lifecycle"]) == (500, "mature")
+    assert (record["score"], record["streak"]) == (549, 0)
+
+
+def test_an_old_evaluation_that_left_the_window_changes_nothing() -> None:
+    exported = window(100, 600, 600)
+    expected = inline_record(exported, NONE, AGENT, NOW)
+    assert inline_record(exported, window(0, 50), AGENT, NOW) == expected
+
+
+def test_what_was_left_out_has_defaults() -> None:
+    row = SENT.completed("new-id", NOW)
+    assert (row["evaluation_id"], row["evaluated_at"], row["source"]) == ("new-id", NOW, "rest")
+    assert (row["latency_budget_ms"], row["latency_ms"], row["model"]) == (100.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "problem"),
+    [
+        (SubmittedEvaluation("acme", "", passed=True), "agent_id"),
+        (SubmittedEvaluation("acme", "a\0b", passed=True), "agent_id"),
+        (SubmittedEvaluation("acme", "a", passed=True, evaluation_id="x" * 1025), "evaluation_id"),
+        (
+            SubmittedEvaluation("acme", "a", passed=True, evaluated_at=NOW + timedelta(days=400)),
+            "evaluated_at",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused(sent: SubmittedEvaluation, problem: str) -> None:
+    with pytest.raises(EvaluationError, match=problem):
+        sent.completed("id", NOW)
