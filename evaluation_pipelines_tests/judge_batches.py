@@ -140,10 +140,9 @@ class BatchRoutes:
             case "list" | "files":
                 batches, files = reversed(self.batches.values()), map(self._file, self.files)
                 return self._json(_page(batches if route == "list" else files, query))
-            case "cancel" if names[1] in self.batches:
-                self.batches[names[1]]["status"] = "cancelling"
-                return self._json(_public(self.batches[names[1]]))
-            case "retrieve" if names[1] in self.batches:
+            case "retrieve" | "cancel" if names[1] in self.batches:
+                if route == "cancel":
+                    self.batches[names[1]]["status"] = "cancelling"
                 return self._json(_public(self.batches[names[1]]))
             case "file" if names[1] in self.files:
                 return self._json(self._file(names[1]))
