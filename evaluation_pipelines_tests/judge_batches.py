@@ -52,15 +52,15 @@ class BatchRoutes:
     def script(self, route: str, answer: Scripted, *, after: bool = False) -> None:
         """Use ``answer`` for the next request to a route, before or after it has its effect.
 
-        Routes are ``upload``, ``files``, ``file``, ``content``, ``delete``, ``create``, ``list``
-        and ``retrieve``.
+        Routes are ``upload``, ``files``, ``file``, ``content``, ``delete``, ``create``, ``list``,
+        ``cancel`` and ``retrieve``.
         """
         self._scripts[route].append((answer, after))
 
     def finish(self, status: str = "completed", answered: int | None = None) -> None:
         """End all open batches; only the first ``answered`` requests of each get an answer."""
         for batch in self.batches.values():
-            if batch["status"] == "in_progress":
+            if batch["status"] in {"in_progress", "cancelling"}:
                 self._finish(batch, status, answered)
 
     def fail(self, message: str) -> None:
@@ -116,6 +116,8 @@ class BatchRoutes:
 
     def _route(self, method: str, names: list[str]) -> str:
         if names[0] == "batches":
+            if names[-1] == "cancel":
+                return "cancel"
             return "create" if method == "POST" else "list" if len(names) == 1 else "retrieve"
         if method == "DELETE":
             return "delete"
@@ -138,7 +140,9 @@ class BatchRoutes:
             case "list" | "files":
                 batches, files = reversed(self.batches.values()), map(self._file, self.files)
                 return self._json(_page(batches if route == "list" else files, query))
-            case "retrieve" if names[1] in self.batches:
+            case "retrieve" | "cancel" if names[1] in self.batches:
+                if route == "cancel":
+                    self.batches[names[1]]["status"] = "cancelling"
                 return self._json(_public(self.batches[names[1]]))
             case "file" if names[1] in self.files:
                 return self._json(self._file(names[1]))

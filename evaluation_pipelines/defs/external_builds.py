@@ -6,6 +6,7 @@ from datetime import date
 import dagster as dg
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.judging.metadata import scores_metadata
 from evaluation_pipelines.defs.metadata import partition_metadata
 from evaluation_pipelines.defs.partitions import is_partition
@@ -16,6 +17,8 @@ from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, JUDGE_SCORES
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
+
+_JUDGED = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 
 _MAX_DATES = 31
 """Dates reported in one tick, which may take a minute; the newest dates are reported first."""
@@ -41,12 +44,19 @@ def terminal_builds_sensor(
         for daily in DAILY_TABLES
     }
     days = sorted(unknown_landed.union(*unknown.values()))[-_MAX_DATES:]
+    checks = CheckResults()
     for day in days:  # each table after its inputs, since its event refers to theirs
         for event in landed_events(stores, day) if day in unknown_landed else ():
             instance.report_runless_asset_event(event)
         for daily in DAILY_TABLES:
             if day in unknown[daily.table.name]:
-                instance.report_runless_asset_event(_event(instance, stores, daily, day))
+                built = _built(stores, daily, day)
+                instance.report_runless_asset_event(_event(instance, stores, daily, day, built))
+                if built.checks:
+                    checks.add_built(day, built)
+    for key in (each.key for each in check_specs([_JUDGED])):
+        for result in checks.asset_check_results([key]):
+            instance.report_runless_asset_event(_evaluation(key, result))
     return dg.SkipReason(f"dates built in a terminal: {len(days)} reported") if days else None
 
 
@@ -56,16 +66,37 @@ def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> 
     return {day for day in days if is_partition(day) and day.isoformat() not in known}
 
 
+def _built(stores: Stores, daily: DailyTable, day: date) -> BuiltPartition:
+    """Return a partition of the lake.
+
+    Judge scores are few, and their metadata needs all columns, so that they are checked again. Of
+    other tables a preview is read, and the results of their checks are not known.
+    """
+    is_judged = daily is _JUDGED
+    rows = stores.lake.read(daily.table, [day], None if is_judged else daily.preview)
+    checks = daily.checks if is_judged else ()
+    return BuiltPartition(daily.table, rows, tuple(each(rows, daily.table) for each in checks))
+
+
+def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """Return the result of a check as an event without a run."""
+    return dg.AssetCheckEvaluation(
+        *(key.asset_key, key.name, result.passed, result.metadata),
+        severity=result.severity,
+        description=result.description,
+    )
+
+
 def _event(
-    instance: dg.DagsterInstance, stores: Stores, daily: DailyTable, day: date
+    instance: dg.DagsterInstance,
+    stores: Stores,
+    daily: DailyTable,
+    day: date,
+    built: BuiltPartition,
 ) -> dg.AssetMaterialization:
-    """Return the event that a run would have logged; the results of checks are not known."""
+    """Return the event that a run would have logged."""
     parts, path = stores.lake.parts(daily.table, [day]), stores.lake.place(daily.table, day)
-    # Judge scores are few, and their metadata needs all columns; other tables show a preview.
-    is_judged = daily.table is JUDGE_SCORES
-    columns = None if is_judged else daily.preview
-    built = BuiltPartition(daily.table, stores.lake.read(daily.table, [day], columns), checks=())
-    more = scores_metadata(built.frame) if is_judged else {}
+    more = scores_metadata(built.frame) if daily is _JUDGED else {}
     return dg.AssetMaterialization(
         daily.table.name,
         description="Built in a terminal.",

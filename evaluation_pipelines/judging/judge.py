@@ -51,16 +51,20 @@ def judge(
 
 
 def continue_batches(
-    stores: Stores, triggered_by: str, clock: Callable[[], datetime] = utc_now
+    stores: Stores,
+    triggered_by: str,
+    progress: Progress | None = None,
+    clock: Callable[[], datetime] = utc_now,
 ) -> JudgeReport:
-    """Collect the batches that have ended, and send the next turns of their sessions.
+    """Collect the batches that have ended, and go on with the sessions that were begun.
 
     No other session is started. Raises as ``judge``.
     """
     why_not = stores.settings.why_no_judge
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
-    run = BatchRun(stores, load_plans(stores, clock()), RunRequest(triggered_by), clock)
+    plans, request = load_plans(stores, clock()), RunRequest(triggered_by)
+    run = BatchRun(stores, plans, request, clock, progress or Silent())
     run.only_continue = True
     return run.run(stores.lake.partitions(AGENT_SESSIONS))
 

@@ -7,12 +7,15 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs import external_builds
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
+from evaluation_pipelines.defs.check_results import WAS_BUILT
+from evaluation_pipelines.judging import score_table
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
     DAILY_TABLES,
     UNFINISHED,
     CodeLocation,
+    check_texts,
     day,
     session_line,
 )
@@ -66,6 +69,17 @@ def test_a_report_has_the_metadata_of_a_run_and_nothing_is_stale(location: CodeL
     assert Path(str(reported.pop("path"))).parent == Path(str(built.pop("path"))).parent
     assert reported.items() <= built.items()
     assert {"dagster/partition_row_count", "composites", "preview"} <= reported.keys()
+
+
+def test_checks_of_judge_scores_of_a_terminal_are_evaluated(location: CodeLocation) -> None:
+    build_in_a_terminal(location, 0, 2)
+
+    location.tick(SENSOR)
+    for name in (WAS_BUILT, *(each.__name__ for each in score_table.CHECKS)):
+        evaluation = location.check(JUDGE_SCORES.name, name)
+        assert evaluation.passed
+        assert check_texts(evaluation)["dates_checked"] == 2
+        assert evaluation.severity is dg.AssetCheckSeverity.ERROR
 
 
 def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> None:

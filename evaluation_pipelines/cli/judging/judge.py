@@ -227,7 +227,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
 def collect(by: Annotated[str | None, _BY] = None) -> None:
     """Collect the batches that have ended, and send the next turns of their sessions."""
     with open_stores(load_settings()) as stores:
-        report = continue_batches(stores, by or getpass.getuser())
+        with progress_bar() as progress:
+            report = continue_batches(stores, by or getpass.getuser(), progress)
         _publish_scores(stores)
         _print_report(report)
     if report.skip_reason is not None or report.stop_reason is not None:

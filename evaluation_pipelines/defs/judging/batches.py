@@ -5,6 +5,8 @@ import dagster as dg
 from evaluation_pipelines.defs.automation import NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import judge_due_job, publish, report_run
+from evaluation_pipelines.defs.judging.event_log import EventLog
+from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import (
     CANCELED,
     canceled_recently,
@@ -13,6 +15,7 @@ from evaluation_pipelines.defs.runs import (
 )
 from evaluation_pipelines.judging.batch.poll import has_work
 from evaluation_pipelines.judging.judge import continue_batches, utc_now
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.stores import Stores
 
 _SECONDS_AFTER_FAILURE = 600
@@ -21,7 +24,9 @@ _SECONDS_AFTER_FAILURE = 600
 @dg.op(pool="judge")
 def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
     """Store the results of batches that have ended, and send the next turns of their sessions."""
-    report = continue_batches(stores, context.run_id)
+    events = EventLog(context.log, ScoreStore(stores.ledger))
+    report = continue_batches(stores, context.run_id, LoggedProgress(context.log, events))
+    events()
     report_run(context, report)
     failed = publish(context, stores, sorted(report.dates), report, CheckResults())
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]

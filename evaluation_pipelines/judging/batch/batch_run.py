@@ -32,7 +32,7 @@ class BatchRun(JudgeRun):
     judged directly in both modes.
 
     Attributes:
-        only_continue: Submit only sessions that have replies already.
+        only_continue: Submit only sessions that an earlier run has begun.
     """
 
     only_continue = False
@@ -47,13 +47,13 @@ class BatchRun(JudgeRun):
         if endpoint is None:
             return super().run(days)
         with BatchApi(endpoint, self.stores.settings.judge_timeout_seconds) as api:
-            self._work = BatchWork(self.stores, self.plans, api, self.clock)
+            self._work = BatchWork(self.stores, self.plans, api, self.clock, self.progress)
             collection = Collection(self._work)
             collection.run()
             collected, self._work.report = self._work.report, JudgeReport()
             self._refusal = collection.refusal
             collected.stop_reason = collected.stop_reason or collection.refusal
-            if self.only_continue and not collected.collected:
+            if self.only_continue and not (collected.collected or collection.is_split):
                 return collected
             report = super().run(days)
         report.add(collected)
@@ -71,9 +71,9 @@ class BatchRun(JudgeRun):
     def _split(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
         """Return the candidates that are judged directly, and those that go into a batch."""
         if self.only_continue:
-            left_out = [each for each in candidates if not _has_replies(each)]
-            self._report.candidates -= len(left_out)
-            candidates = [each for each in candidates if _has_replies(each)]
+            begun = [each for each in candidates if _is_begun(each)]
+            self._report.candidates -= len(candidates) - len(begun)
+            candidates = begun
         if self.stores.settings.judge_mode == "direct":
             return list(candidates), []
         direct = [each for each in candidates if each.is_request]
@@ -115,5 +115,7 @@ def _why_no_batches(api: BatchApi) -> str | None:
     return None
 
 
-def _has_replies(candidate: Candidate) -> bool:
-    return candidate.unfinished is not None and bool(candidate.unfinished.turn_log)
+def _is_begun(candidate: Candidate) -> bool:
+    """Return whether a batch had requests of a session, or a run its replies."""
+    unfinished = candidate.unfinished
+    return unfinished is not None and (bool(unfinished.turn_log) or not candidate.is_request)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from evaluation_pipelines.judging.batch.problems import BatchProblems
+from evaluation_pipelines.judging.batch.room import is_too_large
 from evaluation_pipelines.judging.batch.usage import SentRequests
 from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
 from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
@@ -40,8 +41,8 @@ _Found = TypeVar("_Found")
 _APPEARS_WITHIN = timedelta(minutes=10)
 """Time after which a batch that is not listed was never created."""
 
-_LONGEST_US = 24 * 3600 * 1_000_000
-"""The time that was asked for when a batch was created."""
+_CANCELED_WITHIN = timedelta(hours=24)
+"""Time after which a batch that was to be canceled is given up."""
 
 _OF_ANOTHER = (UnknownScoreError, ScoreEndedError, ScoreLeaseLostError)
 
@@ -50,9 +51,14 @@ class Collection:
     """Collects the batches of a run; every step may be repeated after a kill."""
 
     def __init__(self, work: BatchWork) -> None:
-        """Collect with ``work``; ``refusal`` says why the endpoint is to blame for a batch."""
+        """Collect with ``work``.
+
+        ``refusal`` says why the endpoint is to blame for a batch, ``is_split`` that one was too
+        large and is to be sent in parts.
+        """
         self.work = work
         self.refusal: str | None = None
+        self.is_split = False
 
     def run(self) -> None:
         """Poll all batches that are out there, and collect those that have ended.
@@ -79,7 +85,7 @@ class Collection:
                 self._discard(batch, "its process ended before it was sent")
             case "submitting":
                 self._find(batch)
-            case "submitted":
+            case "submitted" | "cancelling":
                 self._poll(batch)
             case "collected":
                 self._close(batch)
@@ -119,19 +125,42 @@ class Collection:
             return
         work.batches.note_polled(batch, work.lease, found, work.clock())
         if not found.has_ended:
+            if batch.is_late(work.clock()):
+                self._hurry(batch)
             return
         results = self._collect(batch, found)
         if results < found.completed and not self._is_overdue(batch):
             # What is not there now would be sent, and paid for, once more.
             reason = f"its files have {results} of {found.completed} results: read again later"
             raise BatchApiError(reason, is_refused=False)
-        work.release(batch.owner)
+        released = work.release(batch.owner)
         files = [each for each in (found.output_file_id, found.error_file_id) if each]
         ended = {"ended_at_us": to_us(work.clock()), "output_file_ids": files}
         work.batches.change(batch.batch_id, work.lease, state="collected", **ended)
-        if found.errors:
+        if found.errors and released > 1 and is_too_large(found.errors):
+            self.is_split = True
+        elif found.errors:
             self.refusal = f"the provider refused a batch: {found.errors}"
         self._close(replace(batch, input_file_id=found.input_file_id, output_file_ids=files))
+
+    def _hurry(self, batch: JudgeBatch) -> None:
+        """Cancel a batch that is late; give it up if it is late again.
+
+        Raises:
+            BatchApiError: It is canceled now.
+        """
+        work, now = self.work, self.work.clock()
+        if batch.state == "cancelling":
+            self.refusal = f"batch {batch.batch_id} did not end, even canceled: it is given up"
+            work.batches.book_in_full(batch, now)
+            self._discard(batch, "the provider did not end it")
+            return
+        with suppress(BatchApiError):  # not every provider can
+            work.api.cancel(batch.provider_batch_id or "")
+        expected_by_us = to_us(now + _CANCELED_WITHIN)
+        change = work.batches.change
+        change(batch.batch_id, work.lease, state="cancelling", expected_by_us=expected_by_us)
+        raise BatchApiError("it has not ended in time, and is canceled", is_refused=False)
 
     def _lose(self, batch: JudgeBatch) -> None:
         """Wait for a batch that the endpoint does not know; give it up when it has expired.
@@ -145,10 +174,7 @@ class Collection:
         self._discard(batch, "the provider does not know it")
 
     def _is_overdue(self, batch: JudgeBatch) -> bool:
-        begun_us = batch.submitting_at_us or batch.created_at_us
-        # Not every provider reports when a batch expires.
-        expected_by_us = batch.expected_by_us or begun_us + _LONGEST_US
-        return to_us(self.work.clock()) >= expected_by_us
+        return to_us(self.work.clock()) >= batch.deadline_us
 
     def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""
@@ -162,10 +188,12 @@ class Collection:
         most = self.work.stores.settings.judge_max_output_tokens
         sent = SentRequests(self.work.api, found.input_file_id, most)
         problems = BatchProblems(self.work.stores.settings.judge_breaker_failures)
-        results = 0
+        results, progress = 0, self.work.progress
+        progress.begin("collecting replies", batch.requests)
         for results, result in enumerate(self._results(found), 1):
             if results % 100 == 0:
                 self.work.batches.renew(batch.batch_id, self.work.lease, self.work.clock())
+            progress.advance(1)
             if result.status is None:
                 continue
             try:
@@ -187,8 +215,9 @@ class Collection:
             reasons = [error.reason for _, error in due]
             reason = next(filter(is_about_form, reasons), reasons[0])
             self.refusal = f"the endpoint refused a batch: {reason}"
-            # Later requests have another form if it says so.
-            self.work.batches.change(batch.batch_id, self.work.lease, error_message=reason)
+            self._note_spoiled(batch, reason)
+        elif why_useless is not None:
+            self._note_spoiled(batch, why_useless)
         self.refusal = why_useless or self.refusal
         for result, error in failed:
             with suppress(*_OF_ANOTHER):
@@ -203,6 +232,10 @@ class Collection:
             with suppress(*_OF_ANOTHER):
                 if error.maybe_charged:
                     self._leave_charged(batch, result)
+
+    def _note_spoiled(self, batch: JudgeBatch, reason: str) -> None:
+        """Store why a batch was of no use: form and number of later requests depend on it."""
+        self.work.batches.change(batch.batch_id, self.work.lease, error_message=reason)
 
     def _results(self, found: ProviderBatch) -> Iterator[BatchResult]:
         for file_id in filter(None, (found.output_file_id, found.error_file_id)):

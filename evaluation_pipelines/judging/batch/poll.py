@@ -16,7 +16,7 @@ from evaluation_pipelines.times import to_us
 
 
 def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
-    """Return whether a run has something to collect, or a batch to find again.
+    """Return whether a run has something to collect, or a batch to find again or to cancel.
 
     Batches that were polled less than ``EVAL_JUDGE_BATCH_POLL_SECONDS`` ago are not polled again.
     An endpoint that cannot be reached is polled again then.
@@ -31,7 +31,7 @@ def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
     endpoint = stores.settings.judge_endpoint
     if endpoint is None or not due:
         return False
-    if any(each.state != "submitted" for each in due):
+    if any(each.state not in {"submitted", "cancelling"} for each in due):
         return True
     with BatchApi(endpoint, stores.settings.judge_timeout_seconds) as api:
         return any([_has_ended(store, api, each, now) for each in due])  # noqa: C419 - polls all
@@ -48,4 +48,4 @@ def _has_ended(store: BatchStore, api: BatchApi, batch: JudgeBatch, now: datetim
         return False
     finally:
         store.release(batch.batch_id, lease)
-    return found.has_ended
+    return found.has_ended or batch.is_late(now)

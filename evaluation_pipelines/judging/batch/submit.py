@@ -74,6 +74,7 @@ class Submission:
         self._folder = folder
         self._files: dict[str, _File] = {}
         self._refusals = 0
+        self._rooms: dict[str, int | None] = {}
 
     async def submit(self, candidates: Sequence[Candidate]) -> None:
         """Send the open requests of ``candidates``; end those that have all their replies.
@@ -81,10 +82,12 @@ class Submission:
         Those that do not fit into the budget are deferred.
         """
         report, settings, handled = self.work.report, self.work.stores.settings, 0
+        self.work.progress.begin("writing requests", len(candidates))
         async for prompt in produce_prompts(self.work.stores.lake, settings, candidates):
             if report.stop_reason is not None:
                 break
             handled += 1
+            self.work.progress.advance(1)
             if isinstance(prompt, PromptInput):
                 self._add(prompt)
             else:
@@ -108,6 +111,8 @@ class Submission:
         requests = prompt.conversation.open_requests()
         if not requests:
             self._end(prompt)
+            return
+        if not self._has_room(model):
             return
         limits = call_limits(settings)
         most_tokens, temperature = limits.max_output_tokens, limits.temperature
@@ -144,6 +149,19 @@ class Submission:
         file.requests += len(lines)
         file.size += sum(map(len, lines))
         file.sessions.add(score_id)
+        if (room := self._rooms[model]) is not None:
+            self._rooms[model] = room - len(lines)
+
+    def _has_room(self, model: str) -> bool:
+        """Return whether the provider takes another session now; otherwise defer it."""
+        if model not in self._rooms:
+            self._rooms[model] = self.work.room(model)
+        room = self._rooms[model]
+        if room is None or room > 0:
+            return True
+        reason = f"no more requests to {model} until those at the provider have ended"
+        self.work.report.count_deferred(LeftOpenReason.NO_ROOM, reason)
+        return False
 
     def _file(self, model: str, lines: Sequence[bytes]) -> _File:
         """Return the file of a model that has room; one that is full is sent."""
@@ -166,12 +184,12 @@ class Submission:
             self._drop(file, "nothing was left to send")
             return
         try:
+            store.change(file.batch_id, work.lease, requests=file.requests)
             file_id = work.api.upload(file.path, file.batch_id)
             now = work.clock()
             store.renew(file.batch_id, work.lease, now)
-            facts = {"input_file_id": file_id, "requests": file.requests}
             begun = {"state": "submitting", "submitting_at_us": to_us(now)}
-            store.change(file.batch_id, work.lease, **facts, **begun)
+            store.change(file.batch_id, work.lease, input_file_id=file_id, **begun)
             self._files.pop(file.model)  # from here on it may exist, whatever happens
             created = work.api.create(file_id, file.batch_id)
             store.note_submitted(file.batch_id, work.lease, created, work.clock())

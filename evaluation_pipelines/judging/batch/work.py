@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from evaluation_pipelines.judging.batch.room import room_for
 from evaluation_pipelines.judging.domain.batch.price import BatchPrice
 from evaluation_pipelines.judging.domain.budget.pricing import Pricing
 from evaluation_pipelines.judging.domain.conversation import FailedConversation, Judgment
@@ -12,12 +13,13 @@ from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm
-from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.session_scoring import score_result
+from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.stores import Stores
 
@@ -33,6 +35,7 @@ class BatchWork:
     plans: Plans
     api: BatchApi
     clock: Callable[[], datetime]
+    progress: Progress = field(default_factory=Silent)
     report: JudgeReport = field(default_factory=JudgeReport)
     lease: Lease = field(init=False)
     batches: BatchStore = field(init=False)
@@ -57,11 +60,18 @@ class BatchWork:
         """Return the form of requests to a model, as the batches it has refused ask for it."""
         if model not in self._forms:
             form = RequestForm()
-            for refusal in self.batches.refusals(model, self.clock() - _LEARNED_FOR):
-                form = form.instead_of(refusal) or form
+            for batch in self._recent(model):
+                form = form.instead_of(batch.error_message or "") or form
             # The results of a batch are no streams.
             self._forms[model] = replace(form, streams=False)
         return self._forms[model]
+
+    def room(self, model: str) -> int | None:
+        """Return how many more requests of a model may be sent; ``None`` if nothing limits them."""
+        return room_for(self._recent(model), self.stores.settings.judge_breaker_failures)
+
+    def _recent(self, model: str) -> list[JudgeBatch]:
+        return self.batches.of_model(model, self.clock() - _LEARNED_FOR)
 
     def end(self, score_id: str, owner: str, outcome: Judgment | FailedConversation) -> Score:
         """Complete a scoring, or mark it as failed. Raises as ``ScoreStore.complete``."""
@@ -73,9 +83,12 @@ class BatchWork:
         failure = Failure(outcome.reason, outcome.retriable)
         return self.scores.fail(score_id, owner, failure, self.clock())
 
-    def release(self, owner: str) -> None:
-        """Release the scorings of a batch: they are due, with the replies that they have."""
-        self.scores.release(owner)
+    def release(self, owner: str) -> int:
+        """Release the scorings of a batch and return their number.
+
+        They are due, with the replies that they have.
+        """
+        return self.scores.release(owner)
 
 
 def body_bytes(body: object) -> bytes:

@@ -3,20 +3,34 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from evaluation_pipelines.judging.domain.batch.requests import ENDPOINT
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
-from evaluation_pipelines.judging.endpoint.transport import client_options, connection_options
+from evaluation_pipelines.judging.endpoint.transport import (
+    MAX_BODY_BYTES,
+    BodyTooLargeError,
+    client_options,
+    connection_options,
+    limited_stream,
+)
 from evaluation_pipelines.settings.judging import JudgeEndpoint
 
 if TYPE_CHECKING:
+    import httpx2
     from openai.types import Batch
 
 MAX_LINE_BYTES = 16_000_000
 """Longer lines of files are neither requests nor answers."""
+
+_MAX_FILE_BYTES = 4_000_000_000
+"""50,000 answers of 20,000 tokens each."""
+
+_MAX_LISTED = 10_000
+"""Batches or files of a list that are looked at, newest first."""
 
 _LATEST_S = 10**11
 """No time: some endpoints report milliseconds."""
@@ -93,7 +107,9 @@ class BatchApi:
         # A request to create something is never repeated here: its answer may be lost.
         self._client = openai.OpenAI(
             **client_options(endpoint.base_url, key, timeout_s),
-            http_client=openai.DefaultHttpx2Client(**connection_options()),
+            http_client=openai.DefaultHttpx2Client(
+                **connection_options(), event_hooks={"response": [_limit_body]}
+            ),
         )
 
     def __enter__(self) -> Self:
@@ -148,13 +164,18 @@ class BatchApi:
         with self._errors():
             return _batch(self._client.batches.retrieve(provider_batch_id), self.secret)
 
+    def cancel(self, provider_batch_id: str) -> None:
+        """Ask the provider to end a batch soon, with the answers that it has."""
+        with self._errors():
+            self._client.batches.cancel(provider_batch_id)
+
     def find(self, batch_id: str, file_id: str | None) -> ProviderBatch | None:
         """Return the batch that was created for ``batch_id``; ``None`` if there is none.
 
         It is known by its metadata, or by its file ``file_id``: not every endpoint lists metadata.
         """
         with self._errors():
-            for each in self._client.batches.list(limit=100):
+            for each in islice(self._client.batches.list(limit=100), _MAX_LISTED):
                 is_marked = (each.metadata or {}).get(_MARK) == batch_id
                 if is_marked or (file_id and each.input_file_id == file_id):
                     return _batch(each, self.secret)
@@ -186,7 +207,7 @@ class BatchApi:
             name = _file_name(batch_id)
             found = [
                 each.id
-                for each in self._client.files.list(purpose="batch")
+                for each in islice(self._client.files.list(purpose="batch"), _MAX_LISTED)
                 if each.filename == name
             ]
         for file_id in found:
@@ -206,9 +227,18 @@ class BatchApi:
             raise BatchApiError(
                 reason, is_refused=is_refused or status == 501, is_missing=status in _NO_ROUTE
             ) from None
+        except BodyTooLargeError as error:
+            raise BatchApiError(str(error), is_refused=False) from None
         except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
             why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
+
+
+def _limit_body(response: "httpx2.Response") -> None:
+    """Count the bytes of an answer while it is read; only files are long."""
+    is_file = response.request.url.path.endswith("/content")
+    most = _MAX_FILE_BYTES if is_file else MAX_BODY_BYTES
+    response.stream = limited_stream(response.stream, most)
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

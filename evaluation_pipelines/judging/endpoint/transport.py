@@ -1,7 +1,7 @@
 """HTTP transport of chat completions through the ``openai`` library."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import openai
 
 _LONGEST_CONNECT_S = 10.0
-_MAX_BODY_BYTES = 4_000_000
+MAX_BODY_BYTES = 4_000_000
 # The library requires a key, local servers do not.
 _NO_KEY = "none"
 
@@ -79,10 +79,9 @@ class Transport:
             raise status_error(error.status_code, error.body, wait_s, self._secret) from None
         except (openai.APIConnectionError, TimeoutError) as error:
             raise self._connection_error(error) from None
-        except _BodyTooLargeError:
-            reason = f"the endpoint sent more than {_MAX_BODY_BYTES // 1_000_000} MB"
+        except BodyTooLargeError as error:
             raise JudgeCallError(
-                Fault.UNREADABLE, reason, retriable=False, maybe_charged=True
+                Fault.UNREADABLE, str(error), retriable=False, maybe_charged=True
             ) from None
         return answer.content
 
@@ -130,29 +129,42 @@ def connection_options() -> dict[str, Any]:
     return {"verify": _trusted_certificates(), "follow_redirects": False}
 
 
-class _BodyTooLargeError(Exception):
-    """The body of an answer exceeds the limit."""
+class BodyTooLargeError(Exception):
+    """The body of an answer exceeds the limit; the message is for users."""
 
 
 async def _limit_body(response: "httpx2.Response") -> None:
     """Count the bytes of an answer while it is read."""
-    response.stream = _limited_stream(response.stream)
+    response.stream = limited_stream(response.stream, MAX_BODY_BYTES)
 
 
-def _limited_stream(stream: Any) -> Any:
+def limited_stream(stream: Any, max_bytes: int) -> Any:
+    """Return a stream, blocking or not, that raises ``BodyTooLargeError`` at its limit."""
     import httpx2
 
-    class Limited(httpx2.AsyncByteStream):
+    def checked(read: int) -> int:
+        if read > max_bytes:
+            raise BodyTooLargeError(f"the endpoint sent more than {max_bytes // 1_000_000} MB")
+        return read
+
+    class Limited(httpx2.AsyncByteStream, httpx2.SyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             read = 0
             async for chunk in stream:
-                read += len(chunk)
-                if read > _MAX_BODY_BYTES:
-                    raise _BodyTooLargeError
+                read = checked(read + len(chunk))
+                yield chunk
+
+        def __iter__(self) -> Iterator[bytes]:
+            read = 0
+            for chunk in stream:
+                read = checked(read + len(chunk))
                 yield chunk
 
         async def aclose(self) -> None:
             await stream.aclose()
+
+        def close(self) -> None:
+            stream.close()
 
     return Limited()
 

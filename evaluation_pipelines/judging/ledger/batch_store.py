@@ -7,7 +7,6 @@ from typing import Any, Literal, TypeAlias
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.batch.requests import batch_owner
-from evaluation_pipelines.judging.domain.budget.day_budget import day_begin_us
 from evaluation_pipelines.judging.domain.score import OPEN
 from evaluation_pipelines.judging.endpoint.batch_api import ProviderBatch
 from evaluation_pipelines.judging.ledger.score_records import Lease
@@ -19,9 +18,15 @@ from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_BATCHES, SE
 from evaluation_pipelines.times import to_us
 
 BatchState: TypeAlias = Literal[
-    "preparing", "submitting", "submitted", "collected", "closed", "discarded"
+    "preparing", "submitting", "submitted", "cancelling", "collected", "closed", "discarded"
 ]
-_UNFINISHED = ("preparing", "submitting", "submitted", "collected")
+_UNFINISHED = ("preparing", "submitting", "submitted", "cancelling", "collected")
+
+_WINDOW_US = 24 * 3600 * 1_000_000
+"""The time that is asked for when a batch is created: not every provider reports its own."""
+
+_GRACE_US = 3600 * 1_000_000
+"""A batch that has expired is not ended to the second."""
 
 _ROW = JUDGE_BATCHES.c
 _SCORE = SESSION_SCORES.c
@@ -36,8 +41,9 @@ class JudgeBatch:
     """A row of ``judge_batches``; times are in microseconds since 1970.
 
     ``preparing``: scorings are leased, nothing was created. ``submitting``: it is being created at
-    the provider, or the process died just then. ``submitted``: it is there. ``collected``: its
-    results are in the ledger, its files not yet deleted. ``closed`` and ``discarded`` are final.
+    the provider, or the process died just then. ``submitted``: it is there. ``cancelling``: it did
+    not end in time, and the provider was asked to end it. ``collected``: its results are in the
+    ledger, its files not yet deleted. ``closed`` and ``discarded`` are final.
     """
 
     batch_id: str
@@ -63,6 +69,19 @@ class JudgeBatch:
     def owner(self) -> str:
         """Lease owner of the scorings that wait in it."""
         return batch_owner(self.batch_id)
+
+    @property
+    def deadline_us(self) -> int:
+        """Time by which it should have ended."""
+        return self.expected_by_us or self._window_end_us
+
+    def is_late(self, now: datetime) -> bool:
+        """Return whether it should have ended for some time, whatever the provider reports."""
+        return to_us(now) >= max(self.deadline_us, self._window_end_us) + _GRACE_US
+
+    @property
+    def _window_end_us(self) -> int:
+        return (self.submitting_at_us or self.created_at_us) + _WINDOW_US
 
     def is_free(self, now: datetime) -> bool:
         """Return whether no process works on it."""
@@ -145,18 +164,22 @@ class BatchStore:
     def note_polled(
         self, batch: JudgeBatch, lease: Lease, found: ProviderBatch, now: datetime
     ) -> None:
-        """Store the status of a batch.
-
-        The money that its scorings reserve counts for the day on which the batch ends.
-        """
+        """Store the status of a batch. Raises as ``change``."""
         self.change(batch.batch_id, lease, **_polled(found, now))
+
+    def book_in_full(self, batch: JudgeBatch, now: datetime) -> None:
+        """Book what the scorings of a batch reserve: its requests may have been charged."""
+        reserved = sa.func.coalesce(_SCORE.reserved_cost_usd, 0.0)
         update = sa.update(SESSION_SCORES).where(
-            _SCORE.lease_owner == batch.owner,
-            _SCORE.status.in_(OPEN),
-            _SCORE.booked_at_us < day_begin_us(now),
+            _SCORE.lease_owner == batch.owner, _SCORE.status.in_(OPEN), reserved > 0
         )
+        booked = {
+            "booked_cost_usd": sa.func.coalesce(_SCORE.booked_cost_usd, 0.0) + reserved,
+            "reserved_cost_usd": 0.0,
+            "booked_at_us": to_us(now),
+        }
         with writing(self._engine) as connection:
-            connection.execute(update.values(booked_at_us=to_us(now)))
+            connection.execute(update.values(booked))
 
     def unfinished(self) -> list[JudgeBatch]:
         """Return the batches that are not closed or discarded, oldest first."""
@@ -166,10 +189,9 @@ class BatchStore:
         """Return the newest batches, newest first."""
         return self._select()[: -number - 1 : -1]
 
-    def refusals(self, judge_model: str, since: datetime) -> list[str]:
-        """Return why batches for a model that began after ``since`` failed, oldest first."""
-        conditions = _ROW.judge_model == judge_model, _ROW.created_at_us >= to_us(since)
-        return [each.error_message for each in self._select(*conditions) if each.error_message]
+    def of_model(self, judge_model: str, since: datetime) -> list[JudgeBatch]:
+        """Return the batches for a model that began after ``since``, oldest first."""
+        return self._select(_ROW.judge_model == judge_model, _ROW.created_at_us >= to_us(since))
 
     def get(self, batch_id: str) -> JudgeBatch | None:
         """Return one batch; ``None`` if there is none."""

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation, day_begin_us
+from evaluation_pipelines.judging.domain.score import OPEN
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -108,7 +109,7 @@ def _usage_of_others(
 ) -> tuple[float, bool]:
     """Return the money that others spent and reserved today, and whether a process holds any of it.
 
-    A scoring that continues past midnight counts completely for the day on which it ends.
+    A scoring in progress counts completely, whenever its money was booked or reserved.
     """
     scorings = [
         _usage_of_scorings(connection, table, score_id, now)
@@ -139,6 +140,9 @@ def _usage_of_scorings(
     sums = sa.select(
         sa.func.coalesce(sa.func.sum(counted), 0.0),
         sa.func.coalesce(sa.func.sum(sa.case((is_held, 1), else_=0)), 0),
-    ).where(score.booked_at_us >= day_begin_us(now), score.score_id.is_distinct_from(score_id))
+    ).where(
+        (score.booked_at_us >= day_begin_us(now)) | (score.status.in_(OPEN) & is_leased),
+        score.score_id.is_distinct_from(score_id),
+    )
     usd, leased = connection.execute(sums).one()
     return float(usd), leased > 0

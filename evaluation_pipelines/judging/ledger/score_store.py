@@ -142,13 +142,13 @@ class ScoreStore(ScoreQueries):
         with writing(self._engine) as connection:
             return connection.execute(update).rowcount
 
-    def release(self, owner: str) -> None:
-        """Release all leases of an owner."""
+    def release(self, owner: str) -> int:
+        """Release all leases of an owner and return their number."""
         update = sa.update(self._table).where(
             self._score.lease_owner == owner, self._score.status.in_(OPEN)
         )
         with writing(self._engine) as connection:
-            connection.execute(update.values(NO_LEASE))
+            return connection.execute(update.values(NO_LEASE)).rowcount
 
     def leave(
         self, score_id: str, owner: str, now: datetime, booked_usd: float | None = None

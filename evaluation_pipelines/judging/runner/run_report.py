@@ -17,6 +17,7 @@ class LeftOpenReason(StrEnum):
     ENDPOINT_DOWN = "endpoint_down"
     USELESS_REPLIES = "useless_replies"
     NO_MONEY = "no_money"
+    NO_ROOM = "no_room"
 
 
 @dataclass(slots=True)

@@ -54,6 +54,18 @@ class Batched(Judged):
         self.now += timedelta(hours=1)
         return self.advance()
 
+    def finish_all(self) -> None:
+        """Run until all batches have ended, and assert that each session has one score."""
+        assert self.endpoint is not None
+        for _ in range(3):
+            if not all(each.status == "completed" for each in self.all_scores()):
+                self.finish()
+        scores = self.all_scores()
+        assert {each.status for each in scores} == {"completed"}
+        assert len({each.session_key for each in scores}) == len(scores)
+        assert set(self.endpoint.batches.sent.values()) == {1}
+        assert self.endpoint.batches.files == {}
+
     def states(self) -> list[str]:
         """Return the states of all batches, oldest first."""
         newest = BatchStore(self.workplace.ledger).newest(99)

@@ -1,6 +1,7 @@
 """Answers of the routes for batches are not trusted."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,18 @@ def test_a_line_that_is_too_long_is_left_out(
     report = batched.advance()
     assert report.collected == 1
     assert "have 1 of 2 results" in report.summary()
+
+
+@pytest.mark.parametrize("route", ["list", "upload", "create", "retrieve"])
+def test_an_answer_of_a_route_has_a_limited_size(
+    batched: Batched, judge: JudgeEndpoint, route: str
+) -> None:
+    judge.batches.script(route, Scripted(body=b'{"id": "' + b"x" * 4_100_000 + b'"}'), after=True)
+    batched.land("s1")
+    summary = batched.advance().summary()
+    if route == "retrieve":
+        summary = batched.finish().summary()
+    assert "the endpoint sent more than 4 MB" in summary
+    batched.now += timedelta(minutes=11)
+    batched.advance()
+    batched.finish_all()

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError, ScoreLeaseLostError
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
@@ -119,6 +119,18 @@ def test_a_day_begins_with_nothing_spent(ledger: Ledger) -> None:
 
     assert not fits(ledger, 0.01, at(hours=11.99))
     assert fits(ledger, 1.0, at(hours=12))  # noon was 12 hours before midnight
+
+
+def test_what_is_reserved_before_midnight_counts_afterwards(ledger: Ledger) -> None:
+    scores, tomorrow = ScoreStore(ledger), at(days=1)
+    held = Lease("batch:b", 90 * 24 * 3600.0)
+    waiting = scores.create(new_score("waits"), NOON, held, None, reservation(0.1, 0.5))
+
+    assert not fits(ledger, 0.41, tomorrow)  # nothing has changed it since
+    assert fits(ledger, 0.4, tomorrow)
+    scores.release("batch:b")
+    assert fits(ledger, 1.0, tomorrow)  # what was booked belongs to the day before
+    assert scores.get(waiting.score_id).booked_cost_usd == 0.1
 
 
 @pytest.mark.usefixtures("ledger")
