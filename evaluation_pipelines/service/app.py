@@ -1,5 +1,7 @@
 """The ASGI application of the service."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -7,6 +9,7 @@ from fastapi import FastAPI
 from evaluation_pipelines.service.errors import ErrorEnvelope, add_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.routes import operation
 
 _ROUTERS = (operation.ROUTER,)
@@ -21,7 +24,15 @@ _ERRORS = {
 
 def create_app(installation: Installation) -> FastAPI:
     """Return the application of an installation, whose stores stay open while it runs."""
+    receiver = Receiver(installation)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        receiver.close()
+
     app = FastAPI(
+        lifespan=lifespan,
         title="evaluation-pipelines",
         version=version("evaluation-pipelines"),
         docs_url=None,  # its page loads scripts from elsewhere
@@ -32,6 +43,7 @@ def create_app(installation: Installation) -> FastAPI:
         },
     )
     app.state.installation = installation
+    app.router.routes.extend(receiver.routes())
     for router in _ROUTERS:
         app.include_router(router)
     add_error_handlers(app)

@@ -7,6 +7,7 @@ that restrict browsers; each is counted and logged, without query, headers or bo
 import logging
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -90,14 +91,16 @@ class Guard:
     def _record(self, scope: Scope, answer: "_Answer") -> None:
         seconds = time.perf_counter() - answer.began
         status, method = answer.status or 0, scope.get("method", "WEBSOCKET")
-        route = getattr(scope.get("route"), "path", "other")
+        routine = scope.get("routine")  # the path of what agents do every few seconds
+        route = routine or getattr(scope.get("route"), "path", "other")
         metrics = self._installation.metrics
         metrics.requests.labels(method if route != "other" else "other", route, status).inc()
         if scope["type"] == "http":
             metrics.seconds.labels(route).observe(seconds)
         caller = scope.get("caller")
         peer = scope["client"][0] if scope.get("client") else "-"
-        ACCESS_LOG.info(
+        ACCESS_LOG.log(
+            logging.DEBUG if routine and status < HTTPStatus.BAD_REQUEST else logging.INFO,
             "%s %s %s %s %d %d bytes %.1f ms",
             client_address(
                 peer,

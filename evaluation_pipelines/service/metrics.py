@@ -10,11 +10,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "evaluation_http_requests",
-            "Answered requests.",
-            ["method", "route", "status"],
-            registry=self.registry,
+        self.requests = self._counter(
+            "evaluation_http_requests", "Answered requests.", "method", "route", "status"
         )
         self.seconds = Histogram(
             "evaluation_http_request_seconds",
@@ -23,6 +20,22 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+        self.received_requests = self._counter(
+            "evaluation_received_requests", "OTLP requests that were taken.", "signal", "format"
+        )
+        self.received_records = self._counter(
+            "evaluation_received_records", "Log records that are on disk.", "format"
+        )
+        self.received_bytes = self._counter(
+            "evaluation_received_bytes", "Bytes of OTLP requests that are on disk.", "signal"
+        )
+        self.refused_requests = self._counter(
+            "evaluation_refused_requests", "OTLP requests that were refused.", "signal", "reason"
+        )
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(name, meaning, labels, registry=self.registry)
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

@@ -10,12 +10,14 @@ from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.service.addresses import is_loopback
 from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.stores import Stores
 
 _BACKLOG = 2048
 _SECONDS_TO_STOP = 20
 _IDLE_SECONDS = 75
+_MAX_CONNECTIONS = 2000
 
 
 class ListenError(UserError):
@@ -34,6 +36,8 @@ def serve(stores: Stores, host: str, ports: Sequence[int]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = uvicorn.Config(
         create_app(Installation(stores, keys)),
+        http=BoundedHttpProtocol,
+        limit_concurrency=_MAX_CONNECTIONS,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -3,7 +3,7 @@
 from ipaddress import ip_network
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 from pydantic_settings import BaseSettings, NoDecode
 
 from evaluation_pipelines.settings.session_attributes import split_names
@@ -15,8 +15,11 @@ def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
+_MIB = 1024 * 1024
+
+
 class ServiceSettings(BaseSettings):
-    """Names of the service, and the proxies in front of it."""
+    """Names of the service, proxies in front of it, and limits of what it receives."""
 
     service_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
         default=(),
@@ -29,4 +32,29 @@ class ServiceSettings(BaseSettings):
         default=(),
         description="IP addresses or networks, separated by commas, of proxies whose "
         "`X-Forwarded-For` and `X-Forwarded-User` are believed",
+    )
+    receive_max_body_bytes: ByteSize = Field(
+        default=ByteSize(16 * _MIB),
+        gt=0,
+        le=16 * _MIB,
+        description="maximum size of an OTLP request, also when it is decompressed; a larger one "
+        "is refused",
+    )
+    receive_max_pending_bytes: ByteSize = Field(
+        default=ByteSize(256 * _MIB),
+        ge=64 * _MIB,
+        description="memory for requests that are received at the same time; each key (or address, "
+        "without keys) may use a quarter of it; more are refused and sent again by the client",
+    )
+    receive_body_seconds: float = Field(
+        default=30,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds within which a request must have arrived",
+    )
+    receive_file_bytes: ByteSize = Field(
+        default=ByteSize(64 * _MIB),
+        gt=0,
+        description="size from which a file of received telemetry is followed by a new one; a new "
+        "one is also begun each hour",
     )

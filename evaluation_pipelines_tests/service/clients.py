@@ -1,5 +1,6 @@
 """Clients of a service that runs within the test."""
 
+from itertools import count
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -18,7 +19,8 @@ class Service:
 
     def __init__(self, workplace: Workplace) -> None:
         self.workplace = workplace
-        keys = KeyRing(workplace.ledger, lambda: NOW)
+        # A second passes with each question: new and revoked keys count at once.
+        keys = KeyRing(workplace.ledger, lambda: NOW, count().__next__)
         self.app = create_app(Installation(workplace.stores, keys, lambda: NOW))
 
     def client(self, key: str | None = None, peer: str = "127.0.0.1") -> TestClient:
@@ -30,5 +32,5 @@ class Service:
 
     def key(self, role: Role, organization: str | None = None, **options: Any) -> str:
         """Make a key that is named after its role and organization."""
-        name = f"{role}-{organization or 'all'}"
+        name = f"{role}-{organization or 'all'}".replace("/", "-")
         return create_key(self.workplace.ledger, name, role, organization, now=NOW, **options)

@@ -1,0 +1,132 @@
+"""OTLP over HTTP: a request is checked, written to the landing folder, synced, then answered."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
+from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.receiver.answers import (
+    JSON,
+    PROTOBUF,
+    accepted,
+    refused,
+    unavailable,
+)
+from evaluation_pipelines.service.receiver.body import read_body
+from evaluation_pipelines.service.receiver.in_flight import InFlight
+from evaluation_pipelines.service.receiver.requests import (
+    Checked,
+    Signal,
+    check_json,
+    check_protobuf,
+)
+from evaluation_pipelines.service.receiver.spool import Spool
+from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.received_files import ReceivedRecord
+from evaluation_pipelines.telemetry.received import received_folder
+
+_LOG = logging.getLogger("evaluation_pipelines.service.receiver")
+
+_FORMATS = {JSON: (check_json, "jsonl"), PROTOBUF: (check_protobuf, "pb")}
+_IN_THREAD_BYTES = 128 * 1024
+"""Size from which a request is checked in a thread, so that others are not kept waiting."""
+
+_may_ingest = caller_with(Role.INGEST)
+
+
+class Receiver:
+    """The OTLP endpoints of an installation."""
+
+    def __init__(self, installation: Installation) -> None:
+        settings = installation.settings
+        self._installation, self._settings = installation, settings
+        self._metrics = installation.metrics
+        self._in_flight = InFlight(settings.receive_max_pending_bytes)
+        self._max_bytes = min(settings.receive_max_body_bytes, settings.max_line_bytes)
+        self._spool = Spool(
+            installation.stores.landing.root, settings.receive_file_bytes, installation.clock
+        )
+
+    def routes(self) -> list[Route]:
+        """Return the routes of all signals."""
+        return [
+            Route(f"/v1/{signal}", self._endpoint(signal), methods=["POST"]) for signal in Signal
+        ]
+
+    def close(self) -> None:
+        """Close the files that were written."""
+        self._spool.close()
+
+    def _endpoint(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            request.scope["routine"] = request.url.path
+            media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            try:
+                checked = await self._receive(request, signal, media_type)
+            except LedgerError:
+                error = unavailable("The ledger cannot be used at the moment.", 5)
+            except ServiceError as refusal:
+                error = refusal
+            else:
+                return accepted(checked, media_type, self._settings.max_attributes)
+            self._metrics.refused_requests.labels(signal, error.code).inc()
+            return refused(error, media_type)
+
+        return endpoint
+
+    async def _receive(self, request: Request, signal: Signal, media_type: str) -> Checked:
+        """Return a request that is on disk, or need not be."""
+        caller = await self._caller(request)
+        if media_type not in _FORMATS:
+            raise ServiceError(
+                415, "unknown_format", f"The content type must be {JSON} or {PROTOBUF}."
+            )
+        check, ending = _FORMATS[media_type]
+        with self._in_flight.claim(_holder(request, caller)) as claim:
+            body = await read_body(
+                request,
+                claim,
+                max_bytes=self._max_bytes,
+                max_ratio=self._settings.max_decompression_ratio,
+                seconds=self._settings.receive_body_seconds,
+            )
+            arguments = (body, signal, self._settings.max_attributes)
+            if len(body) < _IN_THREAD_BYTES:
+                checked = check(*arguments)
+            else:
+                checked = await asyncio.to_thread(check, *arguments)
+            if checked.content and signal is not Signal.METRICS:
+                await self._store(checked, ending, caller)
+                self._metrics.received_records.labels(ending).inc(checked.records)
+                self._metrics.received_bytes.labels(signal).inc(len(checked.content))
+        self._metrics.received_requests.labels(signal, ending).inc()
+        return checked
+
+    async def _caller(self, request: Request) -> Caller:
+        if self._installation.keys.is_current:
+            return _may_ingest(request)
+        return await run_in_threadpool(_may_ingest, request)
+
+    async def _store(self, checked: Checked, ending: str, caller: Caller) -> None:
+        folder = received_folder(caller.organization)
+        try:
+            await self._spool.append(ReceivedRecord(folder, ending, checked.content))
+        except OSError as error:
+            _LOG.error("telemetry cannot be stored: %s", error)
+            message = f"The telemetry cannot be stored: {error.strerror or error}."
+            raise unavailable(message, 30) from None
+
+
+def _holder(request: Request, caller: Caller) -> str:
+    """Return whose share of the memory a request takes: that of its key, else of its address."""
+    if caller is LOCAL_CALLER:
+        return request.client.host if request.client else ""
+    return f"key {caller.name}"

@@ -1,0 +1,141 @@
+"""Files that the service writes to the landing folder: appended to, and synced before an answer.
+
+Each is created by one process and appended to by it alone, so that several services can share a
+folder. After a kill a file may end within a record that was never acknowledged; nothing is
+appended to it again.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+_MAX_OPEN_FILES = 128
+_sync_content = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRecord:
+    """Content to append to a file of a folder (relative to the landing folder), by its ending."""
+
+    folder: str
+    ending: str
+    content: bytes
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """A file that is written; ``size_bytes`` are on disk."""
+
+    path: Path
+    descriptor: int
+    hour: datetime
+    size_bytes: int = 0
+
+
+class ReceivedFiles:
+    """Writer of ``<folder>/<UTC date>/<hour>-<random>.<ending>`` below ``root``.
+
+    A new file is begun each hour, and when one has ``max_file_bytes``. Not for several threads.
+    """
+
+    def __init__(self, root: Path, max_file_bytes: int, clock: Callable[[], datetime]) -> None:
+        self._root, self._max_file_bytes, self._clock = root, max_file_bytes, clock
+        self._open: dict[tuple[str, str], _OpenFile] = {}
+
+    def append(self, records: Sequence[ReceivedRecord]) -> list[OSError | None]:
+        """Append records and sync their files, each once.
+
+        Returns:
+            For each record None if it is on disk, otherwise why not: then nothing of it is left.
+        """
+        groups: dict[tuple[str, str], list[int]] = {}
+        for index, record in enumerate(records):
+            groups.setdefault((record.folder, record.ending), []).append(index)
+        results: list[OSError | None] = [None] * len(records)
+        for key, indices in groups.items():
+            try:
+                self._append(key, b"".join(records[index].content for index in indices))
+            except OSError as error:
+                for index in indices:
+                    results[index] = error
+        return results
+
+    def close(self) -> None:
+        """Close all files."""
+        for key in list(self._open):
+            self._close(key)
+
+    def _append(self, key: tuple[str, str], content: bytes) -> None:
+        file = self._file(key)
+        try:
+            _write_all(file.descriptor, content)
+            _sync_content(file.descriptor)
+        except OSError:
+            # What is in the file now is not known for sure: it gets nothing more.
+            with suppress(OSError):
+                os.ftruncate(file.descriptor, file.size_bytes)
+            self._close(key)
+            if file.size_bytes == 0:
+                file.path.unlink(missing_ok=True)
+            raise
+        file.size_bytes += len(content)
+        if file.size_bytes >= self._max_file_bytes:
+            self._close(key)
+
+    def _file(self, key: tuple[str, str]) -> _OpenFile:
+        """Return the file of this hour; the one used last is last in ``_open``."""
+        hour = self._clock().replace(minute=0, second=0, microsecond=0)
+        file = self._open.pop(key, None)
+        if file is not None and file.hour != hour:
+            os.close(file.descriptor)
+            file = None
+        if file is None:
+            file = self._create(*key, hour)
+        self._open[key] = file
+        if len(self._open) > _MAX_OPEN_FILES:
+            self._close(next(iter(self._open)))
+        return file
+
+    def _create(self, folder: str, ending: str, hour: datetime) -> _OpenFile:
+        day = self._root / folder / f"{hour:%Y-%m-%d}"
+        _make_folder(day)
+        path = day / f"{hour:%H}-{secrets.token_hex(8)}.{ending}"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            _sync_folder(day)
+        except OSError:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        return _OpenFile(path, descriptor, hour)
+
+    def _close(self, key: tuple[str, str]) -> None:
+        os.close(self._open.pop(key).descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder and its parents so that all of them survive a crash."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

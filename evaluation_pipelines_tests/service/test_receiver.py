@@ -1,0 +1,291 @@
+"""OTLP over HTTP: what is taken and how it is answered, limits, organizations."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.receiver.requests import Signal, check_protobuf
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+JSON, PROTOBUF = "application/json", "application/x-protobuf"
+MIB = 1024 * 1024
+
+
+def posted(
+    client: TestClient, body: bytes, path: str = "/v1/logs", kind: str = JSON, **headers: str
+) -> Any:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return client.post(path, content=body, headers={"Content-Type": kind, **named})
+
+
+def encoded(document: bytes) -> bytes:
+    """Return a request for logs in protobuf."""
+    content: bytes = ParseDict(json.loads(document), ExportLogsServiceRequest()).SerializeToString()
+    return content
+
+
+def in_protobuf(name: str = "s") -> bytes:
+    return encoded(session(name))
+
+
+def received(workplace: Workplace) -> dict[str, bytes]:
+    """Folder and ending -> what has been received there."""
+    root, found = workplace.landing.root / "received", dict[str, bytes]()
+    for path in sorted(root.rglob("*.*")):
+        key = f"{path.parent.relative_to(root)}{path.suffix}"
+        found[key] = found.get(key, b"") + path.read_bytes()
+    return found
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Service]:
+    """A service with limits that are reached quickly."""
+    limits = {"receive_max_body_bytes": 4096, "max_attributes": 3, "receive_file_bytes": 1000}
+    with open_workplace(tmp_path, **limits) as workplace:
+        yield Service(workplace)
+
+
+# -- what is taken ---------------------------------------------------------------------------------
+
+
+def test_json_is_appended_as_it_came_in_one_line(service: Service) -> None:
+    pretty = json.dumps(json.loads(session("a")), indent=2).encode().replace(b"\n", b"\r\n")
+    first, second = posted(service.client(), session("b")), posted(service.client(), pretty)
+
+    assert (first.status_code, first.json(), second.status_code) == (200, {}, 200)
+    assert first.headers["content-type"] == JSON
+    (content,) = received(service.workplace).values()
+    one, two = content.splitlines()
+    assert one.strip() == session("b").strip()
+    assert two == pretty.replace(b"\r\n", b"  ")
+
+
+def test_protobuf_is_appended_as_it_came_after_its_length(service: Service) -> None:
+    body = in_protobuf()
+    response = posted(service.client(), body, kind=PROTOBUF)
+
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["content-type"] == PROTOBUF
+    assert received(service.workplace) == {"_/2026-12-01.pb": len(body).to_bytes(4) + body}
+
+
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF, f"{JSON}; charset=utf-8"])
+@pytest.mark.parametrize("pack", [lambda body: body, gzip.compress])
+def test_what_was_taken_is_ingested(service: Service, kind: str, pack: Any) -> None:
+    body = in_protobuf() if kind == PROTOBUF else session("s")
+    encoding = {} if pack(b"") == b"" else {"Content_Encoding": "gzip"}
+    assert posted(service.client(), pack(body), kind=kind, **encoding).status_code == 200
+
+    service.workplace.ingest()
+    landed = service.workplace.landed().select("session_id", "event_name").rows()
+    assert sorted(landed) == [("s", "tool_result"), ("s", "user_prompt")]
+
+
+def test_gzip_may_have_several_members(service: Service) -> None:
+    body = session("s")
+    packed = gzip.compress(body[:100]) + gzip.compress(body[100:])
+    assert posted(service.client(), packed, Content_Encoding="gzip").status_code == 200
+    assert list(received(service.workplace).values()) == [body.replace(b"\n", b" ") + b"\n"]
+
+
+def test_traces_are_kept_and_metrics_only_counted(service: Service) -> None:
+    client = service.client()
+    spans = b'{"resourceSpans": [{"scopeSpans": []}]}'
+    assert posted(client, spans, "/v1/traces").status_code == 200
+    assert posted(client, b'{"resourceMetrics": []}', "/v1/metrics").status_code == 200
+
+    assert received(service.workplace) == {"_/2026-12-01.jsonl": spans + b"\n"}
+    text = client.get("/metrics").text
+    for signal in ("traces", "metrics"):
+        labels = f'format="jsonl",signal="{signal}"'
+        assert f"evaluation_received_requests_total{{{labels}}} 1.0" in text
+    assert 'route="/v1/traces",status="200"} 1.0' in text
+
+
+def test_a_span_in_protobuf_is_kept_as_it_came(service: Service) -> None:
+    span = {"traceId": "AA==", "name": "chat"}
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    body = ParseDict(document, ExportTraceServiceRequest()).SerializeToString()
+    assert posted(service.client(), body, "/v1/traces", PROTOBUF).status_code == 200
+    assert received(service.workplace) == {"_/2026-12-01.pb": len(body).to_bytes(4) + body}
+
+
+@pytest.mark.parametrize(("kind", "body"), [(JSON, b" {\n} "), (PROTOBUF, b"")])
+def test_an_empty_request_is_fine_and_stored_nowhere(
+    service: Service, kind: str, body: bytes
+) -> None:
+    for signal in ("logs", "traces", "metrics"):
+        assert posted(service.client(), body, f"/v1/{signal}", kind).status_code == 200
+    assert received(service.workplace) == {}
+
+
+def test_records_for_the_quarantine_are_a_partial_success(small: Service) -> None:
+    many = line(claude("user_prompt", a=1, b=2), claude("user_prompt"))
+    broken = b'{"resourceLogs": [{"scopeLogs": [{"logRecords": [{}, 5]}]}]}'
+
+    partial = posted(small.client(), many).json()["partialSuccess"]
+    assert partial["rejectedLogRecords"] == "1"
+    assert partial["errorMessage"].startswith("1 of 2 records are broken or have more than 3 attr")
+    assert posted(small.client(), broken).json()["partialSuccess"]["rejectedLogRecords"] == "1"
+
+    content = posted(small.client(), encoded(many), kind=PROTOBUF).content
+    answer = ExportLogsServiceResponse.FromString(content)
+    assert answer.partial_success.rejected_log_records == 1
+
+    small.workplace.ingest()
+    assert small.workplace.quarantined().height == 3
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no json",
+        b"[]",
+        b"null",
+        session("s")[:-20],
+        b"\xff\xfe" + session("s"),
+        b"\xef\xbb\xbf{}",
+        b'{"resourceSpans": []}',
+        b'{"session_id": "a", "masque": "M", "donned_at": "2026-06-01T11:00:00Z"}',
+        b'{"resourceLogs": [' + b'{"a":[' * 5000,
+        b"{}{}",
+    ],
+)
+def test_what_cannot_be_decoded_is_400_and_stored_nowhere(service: Service, body: bytes) -> None:
+    response = posted(service.client(), body)
+    assert response.status_code == 400
+    assert response.json()["code"] == 3
+    assert response.json()["message"].startswith("This is no OTLP request: ")
+    assert received(service.workplace) == {}
+
+
+@pytest.mark.parametrize("body", [b"\n\xff", b"no protobuf", in_protobuf()[:-3], b"{}"])
+def test_errors_in_protobuf_are_a_status_message(service: Service, body: bytes) -> None:
+    response = posted(service.client(), body, kind=PROTOBUF)
+    assert (response.status_code, response.headers["content-type"]) == (400, PROTOBUF)
+    # Field 1 is the number 3 (INVALID_ARGUMENT), field 2 a text.
+    assert response.content.startswith(b"\x08\x03\x12")
+    assert b"This is no OTLP request" in response.content
+    assert received(service.workplace) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoding"),
+    [("text/plain", ""), ("", ""), ("application/grpc", ""), (JSON, "br"), (JSON, "gzip, gzip")],
+)
+def test_other_formats_and_encodings_are_415(service: Service, kind: str, encoding: str) -> None:
+    response = posted(service.client(), session("s"), kind=kind, Content_Encoding=encoding)
+    assert response.status_code == 415
+
+
+def test_a_body_over_the_limit_is_413(small: Service) -> None:
+    body = line(claude("user_prompt", prompt="x" * 4096))
+    assert posted(small.client(), body).status_code == 413
+    assert posted(small.client(), gzip.compress(body), Content_Encoding="gzip").status_code == 413
+
+    def pieces() -> Iterator[bytes]:  # without a length, which could be a lie anyway
+        for start in range(0, len(body), 1000):
+            yield body[start : start + 1000]
+
+    streamed = small.client().post("/v1/logs", content=pieces(), headers={"Content-Type": JSON})
+    assert streamed.status_code == 413
+    assert received(small.workplace) == {}
+    assert posted(small.client(), session("s")).status_code == 200
+
+
+def test_a_bomb_ends_at_the_limits_of_size_and_ratio(service: Service) -> None:
+    # Gzip makes a thousandth of blanks: 8 MiB are over the ratio of 500, 24 MiB over the size.
+    for mib in (8, 24):
+        bomb = zlib.compress(b" " * mib * MIB, wbits=31)
+        response = posted(service.client(), bomb, Content_Encoding="gzip")
+        assert response.status_code == 413
+    assert posted(service.client(), session("s")).status_code == 200
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20])
+def test_gzip_that_is_cut_or_damaged_is_400(service: Service, cut: int) -> None:
+    packed = gzip.compress(session("s"))
+    assert posted(service.client(), packed[:-cut], Content_Encoding="gzip").status_code == 400
+    assert posted(service.client(), packed + b"x", Content_Encoding="gzip").status_code == 400
+    assert posted(service.client(), session("s"), Content_Encoding="gzip").status_code == 400
+
+
+# -- keys and organizations ------------------------------------------------------------------------
+
+
+def test_what_comes_with_a_key_is_of_its_organization_whatever_it_says(service: Service) -> None:
+    said = session("s", organization__id="said")
+    for organization in ("acme", "A/b", None):
+        client = service.client(service.key(Role.INGEST, organization))
+        assert posted(client, said).status_code == 200
+    client = service.client(service.key(Role.OPERATOR, "acme"))
+    assert posted(client, encoded(said), kind=PROTOBUF).status_code == 200
+
+    assert set(received(service.workplace)) == {
+        *("acme/2026-12-01.jsonl", "acme/2026-12-01.pb"),
+        *("A%2Fb/2026-12-01.jsonl", "_/2026-12-01.jsonl"),
+    }
+    service.workplace.ingest()
+    counts = service.workplace.landed().group_by("organization_id").agg(pl.len())
+    assert sorted(counts.rows()) == [("A/b", 2), ("acme", 4), ("said", 2)]
+
+
+@pytest.mark.parametrize("signal", ["logs", "traces", "metrics"])
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+def test_without_a_key_that_may_write_nothing_is_taken(
+    service: Service, signal: str, kind: str
+) -> None:
+    reader = service.key(Role.READER, "acme")
+    expired = service.key(Role.INGEST, expires_at=NOW - timedelta(days=1))
+    for key, status in ((None, 401), ("wrong", 401), (expired, 401), (reader, 403)):
+        response = posted(service.client(key), b"{}", f"/v1/{signal}", kind)
+        assert response.status_code == status
+        assert response.headers["content-type"] == kind
+    assert received(service.workplace) == {}
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_a_file_of_the_limit_is_followed_by_another(small: Service) -> None:
+    client, root = small.client(), small.workplace.landing.root
+    with client:  # one event loop for all requests, as in a server
+        for number in range(4):  # of about 640 bytes each
+            assert posted(client, session(f"s{number}")).status_code == 200
+    sizes = [path.stat().st_size for path in root.rglob("*.jsonl")]
+    assert [size // len(session("s0")) for size in sizes] == [2, 2]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in root.rglob("*.jsonl"))
+
+
+def test_settings_cannot_allow_more_than_a_file_can_hold() -> None:
+    with pytest.raises(ValueError, match="receive_max_body_bytes"):
+        Settings(_env_file=None, receive_max_body_bytes=16 * MIB + 1)
+
+
+def test_a_message_that_no_file_can_hold_is_refused() -> None:
+    with pytest.raises(ServiceError, match="A message may have 16777215 bytes") as refusal:
+        check_protobuf(bytes(16 * MIB), Signal.LOGS, 100)
+    assert refusal.value.status_code == 413
