@@ -1,8 +1,10 @@
 """The process of the service: addresses to listen on, and the server."""
 
 import logging
+import signal
 import socket
 from collections.abc import Sequence
+from typing import NoReturn
 
 import uvicorn
 
@@ -34,6 +36,8 @@ def serve(stores: Stores, host: str, ports: Sequence[int]) -> None:
     check_address(host, keys)
     sockets = [_listen(host, port) for port in ports]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     config = uvicorn.Config(
         create_app(Installation(stores, keys)),
         http=BoundedHttpProtocol,
@@ -50,6 +54,11 @@ def serve(stores: Stores, host: str, ports: Sequence[int]) -> None:
     finally:
         for each in sockets:
             each.close()
+
+
+def _end(*_: object) -> NoReturn:
+    """End the process in good order: the server raises the signal again when it has stopped."""
+    raise SystemExit(0)
 
 
 def check_address(host: str, keys: KeyRing) -> None:

@@ -1,0 +1,197 @@
+"""Slow, cut and too many requests, a full disk: the service answers, and goes on."""
+
+import errno
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.receiver.in_flight import InFlight
+from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.live_service import (
+    everything,
+    server_in_thread,
+    status_of,
+)
+from evaluation_pipelines_tests.workplace import open_workplace
+
+HEAD = b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+KIB, MIB = 1024, 1024 * 1024
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+
+
+# -- slow and cut ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, int]]:
+    """A server that waits a tenth of a second for a head, and three for a body; its port."""
+    folder = tmp_path_factory.mktemp("impatient")
+    with open_workplace(folder, receive_body_seconds=0.3) as workplace:
+        service = Service(workplace)
+        with server_in_thread(service.app, head_seconds=0.1) as port:
+            yield service, port
+
+
+@contextmanager
+def connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), 10) as client:
+        yield client
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/lo", HEAD])
+def test_a_head_that_never_ends_is_not_waited_for(
+    impatient: tuple[Service, int], sent: bytes
+) -> None:
+    with connected(impatient[1]) as client:
+        client.sendall(sent)
+        assert everything(client) == b""
+
+
+def test_a_second_head_that_never_ends_is_not_waited_for_either(
+    impatient: tuple[Service, int],
+) -> None:
+    with connected(impatient[1]) as client:
+        client.sendall(HEAD + b"Content-Length: 2\r\n\r\n{}")
+        assert status_of(client.recv(65536)) == 200
+        client.sendall(HEAD)
+        assert everything(client) == b""
+
+
+def test_a_body_that_never_ends_is_408(impatient: tuple[Service, int]) -> None:
+    with connected(impatient[1]) as client:
+        client.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
+        answer = everything(client)
+    assert status_of(answer) == 408
+    assert b"did not arrive within 0.3 seconds" in answer
+
+
+def test_a_body_that_is_cut_is_stored_nowhere(impatient: tuple[Service, int]) -> None:
+    service, port = impatient
+    body = session("cut")
+    with connected(port) as client:
+        client.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-5])
+    with connected(port) as client:
+        client.sendall(HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
+        assert status_of(everything(client)) == 200
+    assert list(service.workplace.landing.root.rglob("*.jsonl")) == []
+
+
+# -- too many --------------------------------------------------------------------------------------
+
+
+def test_a_caller_may_hold_a_quarter_and_all_together_everything() -> None:
+    in_flight = InFlight(4 * MIB)
+    claims = [in_flight.claim(caller) for caller in "abcd"]
+    for claim in claims:
+        claim.grow(MIB - 64 * KIB)
+    with pytest.raises(ServiceError) as refusal:
+        in_flight.claim("a")
+    assert (refusal.value.status_code, refusal.value.headers) == (429, {"Retry-After": "2"})
+    with pytest.raises(ServiceError) as refusal:
+        in_flight.claim("e")
+    assert (refusal.value.status_code, refusal.value.headers) == (503, {"Retry-After": "2"})
+
+    with claims[0]:
+        pass
+    with in_flight.claim("a"), in_flight.claim("e"):
+        assert in_flight.total_bytes == 3 * MIB + 128 * KIB
+    for claim in claims[1:]:
+        with claim:
+            pass
+    assert in_flight.total_bytes == 0
+
+
+def test_a_claim_that_was_refused_holds_what_it_held() -> None:
+    in_flight = InFlight(MIB)
+    with pytest.raises(ServiceError), in_flight.claim("a") as claim:
+        claim.grow(MIB)
+    assert in_flight.total_bytes == 0
+
+
+# -- disk ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def files_of_at_most(size_bytes: int) -> Iterator[None]:
+    """Let the system refuse what would make a file larger, as it does when a disk is full."""
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+
+
+def test_a_full_disk_is_503_and_the_service_is_good_again_after(service: Service) -> None:
+    body = session("s")
+    with TestClient(service.app, "http://localhost", client=("127.0.0.1", 1)) as client:
+        headers = {"Content-Type": "application/json"}
+        assert client.post("/v1/logs", content=body, headers=headers).status_code == 200
+        with files_of_at_most(len(body) + 100):
+            full = client.post("/v1/logs", content=session("t"), headers=headers)
+        assert full.status_code == 503
+        assert full.headers["retry-after"] == "30"
+        assert "File too large" in full.json()["message"]
+        assert client.post("/v1/logs", content=session("u"), headers=headers).status_code == 200
+
+    report = service.workplace.ingest()
+    assert (report.counts.events, report.counts.quarantined) == (4, 0)
+    assert set(service.workplace.landed()["session_id"]) == {"s", "u"}
+
+
+def record(content: bytes, folder: str = "received/_", ending: str = "jsonl") -> ReceivedRecord:
+    return ReceivedRecord(folder, ending, content)
+
+
+def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
+    files = ReceivedFiles(tmp_path, MIB, lambda: NOON)
+    assert files.append([record(b"a\n"), record(b"b\n", "received/acme")]) == [None, None]
+    with files_of_at_most(5):
+        first, second, third = files.append(
+            [record(b"c\n"), record(b"d" * 9), record(b"e\n", "received/acme")]
+        )
+    assert isinstance(first, OSError)
+    assert first.errno == errno.EFBIG
+    assert second is first  # they share a file and its sync
+    assert third is None
+    files.close()
+    assert contents(tmp_path) == {"received/_": [b"a\n"], "received/acme": [b"b\ne\n"]}
+
+
+def contents(root: Path) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for path in sorted(root.rglob("*.jsonl")):
+        folder = path.parent.parent.relative_to(root).as_posix()
+        found.setdefault(folder, []).append(path.read_bytes())
+    return found
+
+
+def test_files_are_named_after_their_hour_and_begun_anew_each_hour(tmp_path: Path) -> None:
+    times = [NOON, NOON + timedelta(minutes=59), NOON + timedelta(hours=12)]
+    files = ReceivedFiles(tmp_path, MIB, lambda: times.pop(0))
+    for content in (b"a", b"b", b"c"):
+        assert files.append([record(content)]) == [None]
+    files.close()
+    first, second = sorted((tmp_path / "received" / "_").rglob("*.jsonl"))
+    assert (first.parent.name, first.name[:3], first.read_bytes()) == ("2026-12-01", "12-", b"ab")
+    assert (second.parent.name, second.name[:3], second.read_bytes()) == ("2026-12-02", "00-", b"c")
+
+
+def test_a_limited_number_of_files_is_open_at_once(tmp_path: Path) -> None:
+    files = ReceivedFiles(tmp_path, MIB, lambda: NOON)
+    for number in [*range(200), 199, 0]:
+        assert files.append([record(b"x", f"received/{number}")]) == [None]
+    assert len(files._open) == 128
+    files.close()
+    found = contents(tmp_path)
+    assert len(found) == 200
+    assert (found["received/199"], found["received/0"]) == ([b"xx"], [b"x", b"x"])
