@@ -8,10 +8,18 @@ from evaluation_pipelines.service.errors import ErrorEnvelope, add_error_handler
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.routes import evaluation, gateway, operation, reputation, sessions
+from evaluation_pipelines.service.routes import (
+    api_page,
+    evaluation,
+    gateway,
+    operation,
+    reputation,
+    sessions,
+)
 
 _ROUTERS = (
     operation.ROUTER,
+    api_page.ROUTER,
     gateway.ROUTER,
     reputation.ROUTER,
     sessions.ROUTER,
