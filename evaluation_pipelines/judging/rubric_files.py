@@ -20,6 +20,7 @@ from evaluation_pipelines.judging.domain.prompt.rubric import (
     lists_criteria,
     rubric_problems,
 )
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 
 SHIPPED_RUBRICS = Path(__file__).resolve().parent / "rubrics"
 
@@ -126,3 +127,18 @@ def _parsed(path: Path, text: str) -> tuple[RubricCriterion, ...]:
     return tuple(
         RubricCriterion(each.id, each.name, each.description, each.points) for each in entries
     )
+
+
+def check_rubric(profile: JudgeProfile, extra_folder: Path | None) -> None:
+    """Refuse a profile whose rubric does not exist.
+
+    Raises:
+        ProfileError: There is no such rubric; the message names those that there are.
+        RubricError: As in :func:`load_rubrics`.
+    """
+    rubrics = load_rubrics(extra_folder)
+    if profile.rubric is not None and profile.rubric not in rubrics:
+        known = ", ".join(sorted(rubrics))
+        raise ProfileError(
+            f"{profile.id}: there is no rubric {profile.rubric}; known rubrics: {known}"
+        )

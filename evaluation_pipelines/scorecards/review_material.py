@@ -11,6 +11,7 @@ from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.scorecards.session_lookup import Target
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
@@ -47,22 +48,29 @@ def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCri
 def review_transcript(
     stores: Stores, target: Target, max_tokens: int, now: datetime
 ) -> Transcript | None:
+    """Return the transcript of a target: :func:`session_transcript`."""
+    return session_transcript(stores, target.session, max_tokens, now)
+
+
+def session_transcript(
+    stores: Stores, session: SessionRow, max_tokens: int, now: datetime
+) -> Transcript | None:
     """Return the transcript that the judge reads, without model and secrets.
 
     Args:
         stores: Lake and settings.
-        target: The session.
+        session: Row of ``agent_sessions``.
         max_tokens: Estimated tokens; a longer one is shortened and says where.
         now: The time.
 
     Returns:
-        The transcript of the target's content; ``None`` if the session has continued since.
+        The transcript of this content; ``None`` if the session has continued since.
 
     Raises:
         LakeError: A file cannot be read.
         QueryError: The SQL failed.
     """
-    session, settings = target.session, stores.settings
+    settings = stores.settings
     day, ids = session["session_date"], [session["session_id"]]
     key = (session["organization_id"], session["session_key"])
     windows = [

@@ -7,12 +7,27 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from evaluation_pipelines.service.errors import ErrorEnvelope, add_error_handlers
+from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.receiver.receiver import Receiver
-from evaluation_pipelines.service.routes import operation
+from evaluation_pipelines.service.routes import (
+    api_page,
+    evaluation,
+    gateway,
+    operation,
+    reputation,
+    sessions,
+)
 
-_ROUTERS = (operation.ROUTER,)
+_ROUTERS = (
+    operation.ROUTER,
+    api_page.ROUTER,
+    gateway.ROUTER,
+    reputation.ROUTER,
+    sessions.ROUTER,
+    evaluation.ROUTER,
+)
 """Routers of all groups of routes."""
 
 _ERRORS = {
@@ -47,5 +62,6 @@ def create_app(installation: Installation) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router)
     add_error_handlers(app)
+    add_feature_error_handlers(app)
     app.add_middleware(Guard, installation=installation)
     return app

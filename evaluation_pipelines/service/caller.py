@@ -22,17 +22,33 @@ def caller_with(role: Role) -> Callable[[HTTPConnection], Caller]:
 
     def caller(connection: HTTPConnection) -> Caller:
         found = identify(connection)
-        if not found.role.includes(role):
-            raise ServiceError(
-                403,
-                "role_lacking",
-                f"The key {found.name} has the role {found.role}; this needs {role} "
-                f"({ROLE_MEANINGS[role]}).",
-                "Ask whoever runs the service for a key with that role.",
-            )
+        check_role(found, role)
         return found
 
     return caller
+
+
+def check_role(caller: Caller, role: Role) -> None:
+    """Raise 403 if the role of a caller does not include ``role``."""
+    if not caller.role.includes(role):
+        raise ServiceError(
+            403,
+            "role_lacking",
+            f"The key {caller.name} has the role {caller.role}; this needs {role} "
+            f"({ROLE_MEANINGS[role]}).",
+            "Ask whoever runs the service for a key with that role.",
+        )
+
+
+def check_all_organizations(caller: Caller) -> None:
+    """Raise 403 if a caller is of one organization."""
+    if caller.organization is not None:
+        raise ServiceError(
+            403,
+            "all_organizations_needed",
+            f"The key {caller.name} is for one organization; this is about all of them.",
+            "Use a key that was made with --all-organizations.",
+        )
 
 
 def caller_of_everything(role: Role) -> Callable[[HTTPConnection], Caller]:
@@ -41,13 +57,7 @@ def caller_of_everything(role: Role) -> Callable[[HTTPConnection], Caller]:
 
     def caller(connection: HTTPConnection) -> Caller:
         found = with_role(connection)
-        if found.organization is not None:
-            raise ServiceError(
-                403,
-                "all_organizations_needed",
-                f"The key {found.name} is for one organization; this is about all of them.",
-                "Use a key that was made with --all-organizations.",
-            )
+        check_all_organizations(found)
         return found
 
     return caller

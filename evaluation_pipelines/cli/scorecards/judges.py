@@ -16,7 +16,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
-from evaluation_pipelines.judging.rubric_files import load_rubrics
+from evaluation_pipelines.judging.rubric_files import check_rubric
 from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
     HEURISTICS,
@@ -112,7 +112,7 @@ def set_one(
     """Register a profile, a new version, or a change that needs no new version."""
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
-        _check_rubric(read_profile(file), stores.settings)
+        check_rubric(read_profile(file), stores.settings.judge_rubrics_dir)
         registered = set_profile(stores, file, now, rescore_history=rescore_history)
         which = _name(read_profile(file))
         if registered is None:
@@ -151,15 +151,6 @@ def _switch(profile_id: str, *, enabled: bool) -> None:
         due = len(RebuildQueue(stores.ledger).pending(now))
     state = "on" if enabled else "off"
     print_line(f"{one_line(profile_id)} is {state} ({path}): {pluralize(due, 'date')} due")
-
-
-def _check_rubric(profile: JudgeProfile, settings: Settings) -> None:
-    rubrics = load_rubrics(settings.judge_rubrics_dir)
-    if profile.rubric is not None and profile.rubric not in rubrics:
-        known = ", ".join(sorted(rubrics))
-        raise ProfileError(
-            f"{profile.id}: there is no rubric {one_line(profile.rubric)}; known rubrics: {known}"
-        )
 
 
 def _warn_of_unknown_labels(profile: JudgeProfile, stores: Stores) -> None:

@@ -25,6 +25,14 @@ class SessionNotFoundError(UserError, LookupError):
     """No session window, or more than one, matches a request; the message lists the choices."""
 
 
+class AmbiguousSessionError(SessionNotFoundError):
+    """Several windows match; ``candidates`` are their session keys and organizations."""
+
+    def __init__(self, name: str, candidates: Sequence[tuple[str, str]]) -> None:
+        super().__init__(name_one_of(name, candidates))
+        self.candidates = tuple(candidates)
+
+
 def match_window(rows: Sequence[SessionRow], name: str) -> SessionRow | None:
     """Return the window with a session key, or else the only window of a session id.
 
@@ -36,7 +44,7 @@ def match_window(rows: Sequence[SessionRow], name: str) -> SessionRow | None:
         The window; ``None`` if no window matches.
 
     Raises:
-        SessionNotFoundError: Several windows match; the message lists their keys.
+        AmbiguousSessionError: Several windows match.
     """
     for column in ("session_key", "session_id"):
         found = [row for row in rows if row[column] == name]
@@ -44,7 +52,7 @@ def match_window(rows: Sequence[SessionRow], name: str) -> SessionRow | None:
             return found[0]
         if found:
             keys = [(row["session_key"], row["organization_id"]) for row in found]
-            raise SessionNotFoundError(name_one_of(name, keys))
+            raise AmbiguousSessionError(name, keys)
     return None
 
 

@@ -1,0 +1,43 @@
+"""Sessions of a date with all that a list shows of them."""
+
+from datetime import date
+
+import polars as pl
+
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    SESSION_PERFORMANCE,
+)
+from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.storage.stores import Stores
+
+SCORES = (
+    *("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency"),
+    *("composite", "recommendation", "reason"),
+)
+"""Columns of SESSION_PERFORMANCE in the list."""
+
+EVALUATED = ("effective_100", "effective_source", "passed", "colour", "profile_id", "judge_total")
+"""Columns of SESSION_EVALUATIONS in the list."""
+
+
+def sessions_of_date(stores: Stores, day: date, chosen: pl.Expr) -> pl.DataFrame:
+    """Return AGENT_SESSIONS of a date with SCORES and EVALUATED, in no order.
+
+    Overrides count from the moment they are made. What is not built yet is null.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    sessions = stores.lake.read(AGENT_SESSIONS, [day], where=chosen)
+    performance = stores.lake.read(SESSION_PERFORMANCE, [day]).select(*SESSION_KEY, *SCORES)
+    evaluations = stores.lake.read(SESSION_EVALUATIONS, [day])
+    overrides = OverrideStore(stores.ledger).of_dates([day])
+    evaluated = with_newest_overrides(evaluations, overrides).select(*SESSION_KEY, *EVALUATED)
+    return sessions.join(performance, on=SESSION_KEY, how="left").join(
+        evaluated, on=SESSION_KEY, how="left"
+    )

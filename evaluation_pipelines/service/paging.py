@@ -1,0 +1,110 @@
+"""Pages of a list, each with a cursor that leads to the next one."""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated
+
+import msgspec
+import polars as pl
+from fastapi import Depends, Query
+
+from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.service.errors import ServiceError
+
+MAX_ROWS = 1000
+_MAX_CURSOR_CHARACTERS = 8000
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Where a page ends: date, start and name of its last row."""
+
+    session_date: date
+    started_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """How many rows are wanted, and after which."""
+
+    limit: int = 100
+    after: Place | None = None
+
+
+def page_request(
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows of a page.")] = 100,
+    cursor: Annotated[
+        str | None,
+        Query(max_length=_MAX_CURSOR_CHARACTERS, description="next_cursor of the page before."),
+    ] = None,
+) -> PageRequest:
+    """Return what the query says about the page; a dependency of routes."""
+    return PageRequest(limit, None if cursor is None else _decoded(cursor))
+
+
+Paged = Annotated[PageRequest, Depends(page_request)]
+
+
+def newest_page(
+    dates: Iterable[date],
+    read: Callable[[date], pl.DataFrame],
+    names: Sequence[str],
+    page: PageRequest,
+) -> tuple[pl.DataFrame, str | None]:
+    """Return a page of rows, newest first, and the cursor of the next one.
+
+    Args:
+        dates: The dates there are.
+        read: Returns the rows of a date, with ``session_date`` and ``started_at``; only as many
+            dates are read as the page needs.
+        names: Columns that tell rows apart, all strings.
+        page: The page.
+    """
+    last, found, height = page.after, list[pl.DataFrame](), 0
+    for day in sorted(dates, reverse=True):
+        if last is not None and day > last.session_date:
+            continue
+        rows = _ordered(read(day), names)
+        if last is not None and day == last.session_date:
+            rows = _after(rows, last)
+        found.append(rows)
+        height += rows.height
+        if height > page.limit:
+            break
+    every = pl.concat(found) if found else None
+    if every is None:
+        return pl.DataFrame(), None
+    shown = every.head(page.limit)
+    cursor = _encoded(shown) if every.height > page.limit else None
+    return shown.drop(_NAME), cursor
+
+
+_NAME = "name of the row"
+
+
+def _ordered(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    name = pl.concat_str(pl.col(names).fill_null(""), separator="\0").alias(_NAME)
+    return rows.with_columns(name).sort("started_at", _NAME, descending=[True, False])
+
+
+def _after(rows: pl.DataFrame, last: Place) -> pl.DataFrame:
+    start, time = pl.col("started_at"), pl.lit(last.started_at).cast(UTC_TIME)
+    return rows.filter((start < time) | ((start == time) & (pl.col(_NAME) > last.name)))
+
+
+def _encoded(rows: pl.DataFrame) -> str:
+    place = Place(*rows.select("session_date", "started_at", _NAME).row(-1))
+    return urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _decoded(cursor: str) -> Place:
+    padded = cursor + "=" * (-len(cursor) % 4)
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(padded.encode()), type=Place)
+    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+        raise ServiceError(
+            400, "invalid_cursor", "The cursor is not one of this list.", "Begin without a cursor."
+        ) from error

@@ -1,0 +1,49 @@
+"""Page of the API for people: every route, from the OpenAPI document, without scripts."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment
+
+ROUTER = APIRouter(tags=["operation"])
+
+_PAGE = Environment(autoescape=True).from_string(
+    """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title></head><body>
+<h1>{{ title }} {{ version }}</h1>
+<p>The whole document, for programs: <a href="openapi.json">openapi.json</a>.
+Errors have the form <code>{"error": {"code", "message", "help"}}</code>.</p>
+{% for route in routes %}<section><h2><code>{{ route.name }}</code></h2>
+<p>{{ route.text }}</p>
+{% if route.parameters %}<dl>{% for each in route.parameters %}
+<dt><code>{{ each.name }}</code> in {{ each.in }}{{ ", required" if each.required else "" }}</dt>
+<dd>{{ each.description or '' }}</dd>{% endfor %}</dl>
+{% endif %}<p>
+{% for status, meaning in route.statuses %}{{ status }}: {{ meaning }}. {% endfor %}</p>
+</section>
+{% endfor %}</body></html>
+"""
+)
+
+
+@ROUTER.get("/api", response_class=HTMLResponse)
+def api_page(request: Request) -> str:
+    """Show all routes as a page. Needs no key."""
+    document = request.app.openapi()
+    info = document["info"]
+    return _PAGE.render(
+        title=info["title"], version=info["version"], routes=list(_routes(document))
+    )
+
+
+def _routes(document: dict[str, Any]) -> Any:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            responses = operation["responses"].items()
+            yield {
+                "name": f"{method.upper()} {path}",
+                "text": operation.get("description", ""),
+                "parameters": operation.get("parameters", []),
+                "statuses": [(status, each["description"]) for status, each in responses],
+            }

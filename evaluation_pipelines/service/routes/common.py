@@ -1,0 +1,62 @@
+"""What routes have in common: their dependencies, and the errors that they document."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query
+from fastapi.responses import JSONResponse
+from pydantic import AwareDatetime
+
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.errors import ErrorEnvelope
+from evaluation_pipelines.service.installation import Installation, installation_of
+
+Here = Annotated[Installation, Depends(installation_of)]
+Reader = Annotated[Caller, Depends(caller_with(Role.READER))]
+Reviewer = Annotated[Caller, Depends(caller_with(Role.REVIEWER))]
+Sender = Annotated[Caller, Depends(caller_with(Role.INGEST))]
+
+_NAME_CHARACTERS = 1024
+
+SessionPath = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=_NAME_CHARACTERS,
+        description="A session key (# is %23), or a session id that has one window.",
+    ),
+]
+Organization = Annotated[
+    str | None,
+    Query(max_length=_NAME_CHARACTERS, description="For keys of all organizations: only this one."),
+]
+Text = Annotated[str | None, Query(max_length=_NAME_CHARACTERS)]
+Since = Annotated[
+    AwareDatetime | None, Query(alias="from", description="Sessions that started then or later.")
+]
+Until = Annotated[AwareDatetime | None, Query(alias="to", description="Sessions before this.")]
+
+Span = tuple[datetime | None, datetime | None]
+
+_MEANINGS = {
+    404: "there is none, or it belongs to another organization",
+    409: "it conflicts with what there is",
+    503: "the ledger or the lake cannot be used at the moment",
+}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of errors, in addition to those of every route."""
+    every = (*statuses, 503)
+    return {status: {"model": ErrorEnvelope, "description": _MEANINGS[status]} for status in every}
+
+
+def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of a 200 and of errors."""
+    return {200: {"model": model, "description": "the answer"}, **errors(*statuses)}
+
+
+def as_json(content: Any) -> JSONResponse:
+    """Return JSON values as they are."""
+    return JSONResponse(content)

@@ -1,0 +1,240 @@
+"""Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
+
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import polars as pl
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
+from evaluation_pipelines.comparison.compare_models import tables_of
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.schemas import (
+    EVALUATION_BOOKS,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+    SCORECARDS,
+    SESSION_KEY,
+    TOOL_REPORTS,
+)
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.service.caller import caller_of_everything
+from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.gateway.comparison import compared
+from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
+from evaluation_pipelines.service.paging import Paged, newest_page
+from evaluation_pipelines.service.routes.common import (
+    Here,
+    Organization,
+    Reader,
+    SessionPath,
+    Since,
+    Text,
+    Until,
+    answers,
+    as_json,
+)
+from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
+from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+
+ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
+
+_CARD_TEXTS = frozenset({"reasoning", "reason"})
+_EARLIEST = datetime.fromisoformat("0001-01-02T00:00:00Z")
+
+ToolReport = row_model(TOOL_REPORTS)
+
+
+class ScorecardPage(BaseModel):
+    """Current scorecards, those of the newest sessions first."""
+
+    scorecards: list[row_model(SCORECARDS)]  # type: ignore[valid-type]
+    next_cursor: str | None
+
+
+class ProfileList(BaseModel):
+    """The newest version of every judge profile, with the fields of its file."""
+
+    profiles: list[dict[str, Any]]
+
+
+class ComparisonOut(BaseModel):
+    """The tables of a comparison."""
+
+    model_comparison: list[row_model(MODEL_COMPARISON)]  # type: ignore[valid-type]
+    model_comparison_pairs: list[row_model(MODEL_COMPARISON_PAIRS)]  # type: ignore[valid-type]
+    model_regressions: list[row_model(MODEL_REGRESSIONS)]  # type: ignore[valid-type]
+
+
+class BooksPage(BaseModel):
+    """The state of every session of a day. ``is_balanced`` is for keys of all organizations."""
+
+    session_date: date
+    is_balanced: bool | None
+    states: dict[str, int]
+    sessions: list[row_model(EVALUATION_BOOKS)]  # type: ignore[valid-type]
+    next_cursor: str | None
+
+
+class AlertOut(BaseModel):
+    """An alert; ``ended_at`` is null while it lasts."""
+
+    alert_id: int
+    kind: str
+    cause: str
+    title: str
+    text: str
+    raised_at: datetime
+    sent_at: datetime | None
+    ended_at: datetime | None
+
+
+class AlertPage(BaseModel):
+    """Alerts, the newest first; ``before`` of the next page is the last ``alert_id``."""
+
+    alerts: list[AlertOut]
+    next_before: int | None
+
+
+@ROUTER.get("/scorecards", responses=answers(ScorecardPage, 404))
+def scorecards(  # noqa: PLR0913, PLR0917 - one parameter per condition
+    here: Here,
+    caller: Reader,
+    page: Paged,
+    since: Since = None,
+    until: Until = None,
+    agent_id: Text = None,
+    model: Text = None,
+    classification_label: Text = None,
+    profile_id: Annotated[
+        str | None, Query(max_length=64, description="A profile, or best for the best matches.")
+    ] = None,
+    organization: Organization = None,
+) -> JSONResponse:
+    """List current scorecards with the newest overrides; readers get null for texts."""
+    query = CardQuery(
+        organization=organization_of(caller, organization),
+        agent=agent_id,
+        since=since or _EARLIEST,
+        until=until,
+        label=classification_label,
+        model=model,
+        profile=profile_id,
+    )
+    cards = query_cards(here.stores, query)
+    dates = cards["session_date"].unique().to_list()
+    rows, cursor = newest_page(
+        dates, lambda day: cards.filter(session_date=day), ("card_id",), page
+    )
+    shown = rows.to_dicts()
+    if not sees_texts(caller):
+        shown = [without(row, _CARD_TEXTS) for row in shown]
+    return as_json({"scorecards": [json_row(row) for row in shown], "next_cursor": cursor})
+
+
+@ROUTER.get("/profiles", responses=answers(ProfileList))
+def profiles(here: Here, _caller: Reader) -> JSONResponse:
+    """List judge profiles; they are the same for all organizations."""
+    registry = ProfileStore(here.stores.ledger).registry()
+    rows = [
+        {
+            **each.profile.model_dump(mode="json"),
+            "origin": each.origin,
+            "registered_at": json_value(each.registered_at),
+        }
+        for each in registry.newest()
+    ]
+    return as_json({"profiles": rows})
+
+
+@ROUTER.get("/comparison", responses=answers(ComparisonOut, 404))
+def comparison(
+    here: Here,
+    caller: Reader,
+    since: Since = None,
+    until: Until = None,
+    classification_label: Text = None,
+    organization: Organization = None,
+) -> JSONResponse:
+    """Compare models by quality and cost; by default the 28 complete days before."""
+    owner = organization_of(caller, organization)
+    found = compared(here.stores, owner, classification_label, (since, until), here.clock())
+    return as_json({table.name: json_rows(rows) for table, rows in tables_of(found)})
+
+
+@ROUTER.get("/tools/{session}", responses=answers(ToolReport, 404))
+def tools(
+    here: Here, caller: Reader, session: SessionPath, organization: Organization = None
+) -> JSONResponse:
+    """Return the tool report of a session; 404 if it made no tool call."""
+    window = find_window(here.stores, caller, session, organization)
+    of_session = pl.all_horizontal(pl.col(name) == window[name] for name in SESSION_KEY)
+    rows = here.stores.lake.read(TOOL_REPORTS, [window["session_date"]], where=of_session)
+    if rows.is_empty():
+        raise not_found("A tool report of the session", "It made no tool call.")
+    row = rows.row(0, named=True)
+    return as_json(json_row(row if sees_texts(caller) else without(row, TOOL_TEXTS)))
+
+
+@ROUTER.get("/books/{session_date}", responses=answers(BooksPage, 404))
+def books(
+    here: Here,
+    caller: Reader,
+    page: Paged,
+    session_date: Annotated[date, Path(description="A UTC day.")],
+    state: Annotated[str | None, Query(max_length=40)] = None,
+    organization: Organization = None,
+) -> JSONResponse:
+    """Return the state of every session of a day."""
+    owner = organization_of(caller, organization)
+    found = settled_books(here.stores, session_date, here.clock())
+    booked = found.sessions
+    seen = booked if owner is None else booked.filter(organization_id=owner)
+    chosen = seen if state is None else seen.filter(state=state)
+    rows, cursor = newest_page([session_date], lambda _: chosen, SESSION_KEY, page)
+    counts = seen["state"].value_counts().sort("state")
+    return as_json(
+        {
+            "session_date": session_date.isoformat(),
+            "is_balanced": found.is_balanced if owner is None else None,
+            "states": dict(counts.iter_rows()),
+            "sessions": json_rows(rows),
+            "next_cursor": cursor,
+        }
+    )
+
+
+@ROUTER.get("/alerts", responses=answers(AlertPage))
+def alerts(
+    here: Here,
+    _caller: Annotated[Caller, Depends(caller_of_everything(Role.READER))],
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+) -> JSONResponse:
+    """List alerts, the newest first. They are about all organizations, as the key must be."""
+    every = reversed(AlertStore(here.stores.ledger).all())
+    older = [each for each in every if before is None or each.alert_id < before]
+    shown = older[:limit]
+    more = shown[-1].alert_id if len(older) > limit else None
+    return as_json({"alerts": [_alert(each) for each in shown], "next_before": more})
+
+
+def _alert(raised: RaisedAlert) -> dict[str, Any]:
+    alert = raised.alert
+    return json_row(
+        {
+            "alert_id": raised.alert_id,
+            "kind": alert.kind,
+            "cause": alert.cause,
+            "title": alert.title,
+            "text": alert.text,
+            "raised_at": raised.raised_at,
+            "sent_at": raised.sent_at,
+            "ended_at": raised.ended_at,
+        }
+    )

@@ -1,0 +1,249 @@
+"""Routes of sessions: the list, one session, its transcript, and overrides of its score."""
+
+from dataclasses import asdict
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import polars as pl
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.score_requests import SessionQuery
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.session_list import EVALUATED, SCORES, sessions_of_date
+from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    OVERRIDES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    UTC_TIME,
+)
+from evaluation_pipelines.scorecards.overrides import (
+    MAX_NAME_CHARACTERS,
+    MAX_REASON_CHARACTERS,
+    HumanVerdict,
+)
+from evaluation_pipelines.scorecards.review_material import WHOLE_TRANSCRIPT, session_transcript
+from evaluation_pipelines.scorecards.session_lookup import SessionName
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.gateway.scorecards import record_override
+from evaluation_pipelines.service.paging import Paged, newest_page
+from evaluation_pipelines.service.routes.common import (
+    Here,
+    Organization,
+    Reader,
+    Reviewer,
+    SessionPath,
+    Since,
+    Text,
+    Until,
+    answers,
+    as_json,
+    errors,
+)
+from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
+from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+
+ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
+
+CARD_TEXTS = frozenset({"reasoning"})
+_HUMAN_TEXTS = frozenset({"reason"})
+_SCORE_FIELDS = (
+    *("score_id", "status", "judge_profile_id", "judge_profile_version", "judge_model"),
+    *("total_score", "score_triggered_by", "scored_at_us", "completed_at_us"),
+)
+
+# People are shown as the settings say, so their columns may be missing.
+_OF_PEOPLE = hidden_columns("off")
+_Session = row_model(AGENT_SESSIONS, _OF_PEOPLE)
+_SCORED: dict[str, Any] = {
+    each.name: (row_model(table).model_fields[each.name].annotation, None)
+    for table, names in ((SESSION_PERFORMANCE, SCORES), (SESSION_EVALUATIONS, EVALUATED))
+    for each in table.columns
+    if each.name in names
+}
+ListedSession = create_model("ListedSession", __base__=_Session, **_SCORED)
+
+
+class SessionPage(BaseModel):
+    """Sessions, the newest first."""
+
+    sessions: list[ListedSession]
+    next_cursor: str | None
+
+
+class EffectiveScoreOut(BaseModel):
+    """The score that counts, 0-100, where it comes from, and why there is no scorecard."""
+
+    score_100: float | None
+    source: str
+    reason: str | None
+    annotator: str | None
+
+
+class SessionOut(BaseModel):
+    """Everything about a session but its texts and tool calls."""
+
+    session: _Session  # type: ignore[valid-type]
+    performance: row_model(SESSION_PERFORMANCE) | None  # type: ignore[valid-type]
+    evaluation: EffectiveScoreOut | None
+    scorecards: list[row_model(SCORECARDS)]  # type: ignore[valid-type]
+    overrides: list[row_model(OVERRIDES)]  # type: ignore[valid-type]
+    scorings: list[dict[str, Any]]
+    profile_id: str | None
+    has_ended: bool
+    excluded_by: str | None
+    judge_state: dict[str, Any] | None
+
+
+class TranscriptOut(BaseModel):
+    """A session as text, without secrets; ``tokens`` are estimated."""
+
+    session_key: str
+    organization_id: str
+    content_level: str
+    task: str
+    text: str
+    tokens: int
+    injection_suspected: bool
+    redactions: dict[str, int]
+
+
+class NewOverrideIn(BaseModel):
+    """A score by a person on the scale of the profile; null confirms the automatic one."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    score: float | None
+    annotator: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON_CHARACTERS)]
+    profile_id: Annotated[str, Field(max_length=64)] | None = None
+    criterion: Annotated[str, Field(max_length=64)] | None = None
+
+
+class OverrideOut(BaseModel):
+    """The stored override."""
+
+    override_id: int
+    session_key: str
+    organization_id: str
+    profile_id: str
+    profile_version: int
+    override_score: float
+    automatic_score: float | None
+    is_confirmation: bool
+
+
+@ROUTER.get("", responses=answers(SessionPage, 404))
+def sessions(  # noqa: PLR0913, PLR0917 - one parameter per condition
+    here: Here,
+    caller: Reader,
+    page: Paged,
+    since: Since = None,
+    until: Until = None,
+    agent_id: Text = None,
+    model: Text = None,
+    classification_label: Text = None,
+    status: Annotated[str | None, Query(max_length=20)] = None,
+    organization: Organization = None,
+) -> JSONResponse:
+    """List sessions with their scores, the newest first."""
+    which = SessionFilter(
+        organization=organization_of(caller, organization),
+        agent=agent_id,
+        model=model,
+        label=classification_label,
+    )
+    chosen = pl.all_horizontal(which.condition(), _started(since, until), _has("status", status))
+    hidden = hidden_columns(here.settings.people_view)
+
+    def read(day: date) -> pl.DataFrame:
+        return sessions_of_date(here.stores, day, chosen).drop(*hidden)
+
+    dates = here.stores.lake.partitions(AGENT_SESSIONS)
+    rows, cursor = newest_page(dates, read, ("organization_id", "session_key"), page)
+    return as_json({"sessions": json_rows(rows), "next_cursor": cursor})
+
+
+@ROUTER.get("/{session}", responses=answers(SessionOut, 404))
+def session(
+    here: Here, caller: Reader, session: SessionPath, organization: Organization = None
+) -> JSONResponse:
+    """Return everything about a session but its texts and tool calls."""
+    window = find_window(here.stores, caller, session, organization)
+    query = SessionQuery(window["session_key"], window["organization_id"])
+    found = session_view(here.stores, query, here.clock())
+    hidden = hidden_columns(here.settings.people_view)
+    return as_json(_view(found, hidden, texts=sees_texts(caller)))
+
+
+@ROUTER.get("/{session}/transcript", responses=answers(TranscriptOut, 404, 409))
+def transcript(
+    here: Here, caller: Reviewer, session: SessionPath, organization: Organization = None
+) -> JSONResponse:
+    """Return a session as text: prompts, replies and calls, without secrets."""
+    window = find_window(here.stores, caller, session, organization)
+    text = session_transcript(here.stores, window, WHOLE_TRANSCRIPT, here.clock())
+    if text is None:
+        raise ServiceError(
+            409, "session_continued", "The session has continued since it was built.", "Try again."
+        )
+    fields = {name: value for name, value in asdict(text).items() if name != "truncated"}
+    names = ("session_key", "organization_id")
+    return as_json({**{name: window[name] for name in names}, **fields})
+
+
+@ROUTER.post("/{session}/override", responses=errors(404))
+def override(
+    here: Here,
+    caller: Reviewer,
+    session: SessionPath,
+    sent: NewOverrideIn,
+    organization: Organization = None,
+) -> OverrideOut:
+    """Record a score by a person; it counts from now on."""
+    verdict = HumanVerdict(
+        sent.score, sent.annotator, sent.reason, sent.criterion, recorded_by=caller.name
+    )
+    name = SessionName(session, organization, sent.profile_id)
+    recorded = record_override(here.stores, caller, name, verdict, here.clock())
+    fields = {name: getattr(recorded.new, name, None) for name in OverrideOut.model_fields}
+    return OverrideOut.model_validate({**fields, "override_id": recorded.override_id})
+
+
+def _started(since: datetime | None, until: datetime | None) -> pl.Expr:
+    start, every = pl.col("started_at"), pl.lit(value=True)
+    return (every if since is None else start >= pl.lit(since).cast(UTC_TIME)) & (
+        every if until is None else start < pl.lit(until).cast(UTC_TIME)
+    )
+
+
+def _has(column: str, value: str | None) -> pl.Expr:
+    return pl.lit(value=True) if value is None else pl.col(column) == value
+
+
+def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[str, Any]:
+    shown = {name: value for name, value in found.session.items() if name not in hidden}
+    cards = [row if texts else without(row, CARD_TEXTS | _HUMAN_TEXTS) for row in found.scorecards]
+    overrides = [row if texts else without(row, _HUMAN_TEXTS) for row in found.overrides]
+    return {
+        "session": json_row(shown),
+        "performance": None if found.performance is None else json_row(found.performance),
+        "evaluation": None if found.evaluation is None else json_row(asdict(found.evaluation)),
+        "scorecards": [json_row(each) for each in cards],
+        "overrides": [json_row(each) for each in overrides],
+        "scorings": [_scoring(each) for each in found.judge_scores],
+        "profile_id": None if found.profile is None else found.profile.id,
+        "has_ended": found.has_ended,
+        "excluded_by": found.excluded_by,
+        "judge_state": None if found.judge_state is None else asdict(found.judge_state),
+    }
+
+
+def _scoring(score: Score) -> dict[str, Any]:
+    return {name: getattr(score, name) for name in _SCORE_FIELDS}

@@ -1,0 +1,49 @@
+"""What a caller may see: its organization, and the sessions in it."""
+
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.scorecards.session_lookup import (
+    SessionLookup,
+    SessionName,
+    read_session_lookup,
+)
+from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.storage.stores import Stores
+
+
+def organization_of(caller: Caller, wanted: str | None = None) -> str | None:
+    """Return the organization to filter by; None for all.
+
+    Raises:
+        ServiceError: 404, ``wanted`` is another one than the caller's.
+    """
+    if wanted is not None and not caller.sees(wanted):
+        raise not_found("The organization")
+    return caller.organization or wanted
+
+
+def sees_texts(caller: Caller) -> bool:
+    """Return True if a caller may read what people, agents and tools wrote."""
+    return caller.role.includes(Role.REVIEWER)
+
+
+def lookup_of(stores: Stores, session: str) -> SessionLookup:
+    """Return the lookup of one session by its key or id."""
+    # A database refuses a NUL, and no session has one.
+    names = [] if "\0" in session else [session]
+    return read_session_lookup(stores, ProfileStore(stores.ledger).registry(), names)
+
+
+def find_window(
+    stores: Stores, caller: Caller, session: str, organization: str | None = None
+) -> SessionRow:
+    """Return the row of ``agent_sessions`` that a caller names.
+
+    Raises:
+        ServiceError: 404, another organization.
+        SessionNotFoundError: No window that the caller may see has this name.
+        AmbiguousSessionError: Several have it.
+    """
+    name = SessionName(session, organization_of(caller, organization))
+    return lookup_of(stores, session).window(name)

@@ -1,0 +1,110 @@
+"""An example request for every route: for the document of the API, and for the walk over all."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.service.answers import A1, path_of
+
+_SPAN = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
+_SPAN_QUERY = "from=2026-06-01T00:00:00Z&to=2026-07-01T00:00:00Z"
+_OVERRIDE = {"annotator": "Ann Lee", "reason": "The plan was not found."}
+_PROFILE = {
+    "id": "few-calls",
+    "name": "Few calls",
+    "matchLabels": ["simple"],
+    "criteria": [{"id": "tool_count"}],
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A request to a route.
+
+    Attributes:
+        route: Method and path of the route.
+        url: Path and query of the request.
+        body: JSON of the request; ``None`` without.
+        role: The role that it needs; ``None`` without a key.
+        of_all: It needs a key of all organizations.
+        names_session: It names a session of acme, so that others get 404.
+    """
+
+    route: str
+    url: str
+    body: Any = None
+    role: Role | None = Role.READER
+    of_all: bool = False
+    names_session: bool = False
+
+    def send(self, client: TestClient) -> Any:
+        """Send it; return the response."""
+        return client.request(self.route.partition(" ")[0], self.url, json=self.body)
+
+
+def _get(path: str, url: str, role: Role | None = Role.READER, **more: Any) -> Example:
+    return Example(f"GET {path}", url, None, role, **more)
+
+
+def _call(name: str, role: Role = Role.READER, **more: Any) -> Example:
+    params, of_all = more.pop("params", {}), more.pop("of_all", False)
+    body = {"method": f"evaluation.{name}", "params": params}
+    url = "/api/v1/gateway"
+    return Example(f"POST {url}", url, body, role, of_all, names_session="runId" in params)
+
+
+EXAMPLES = (
+    _get("/health", "/health", None),
+    _get("/ready", "/ready", None),
+    _get("/api", "/api", None),
+    _get("/metrics", "/metrics", of_all=True),
+    _call("scorecards.query", params={"runId": "a1"}),
+    _call(
+        "scorecards.override",
+        Role.REVIEWER,
+        params={"runId": "a1", "overrideScore": 40, **_OVERRIDE},
+    ),
+    _call("judges.list"),
+    _call("judges.set", Role.OPERATOR, params=_PROFILE, of_all=True),
+    _call("model_comparison", params={"classificationLabel": "simple", **_SPAN}),
+    _call("tool_report", params={"runId": A1}),
+    Example(
+        "POST /v1/evaluate",
+        "/v1/evaluate",
+        {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_ms": 40},
+        Role.INGEST,
+    ),
+    _get("/v1/reputation/{agent_id}", "/v1/reputation/scout"),
+    _get("/api/v1/sessions", f"/api/v1/sessions?limit=1&{_SPAN_QUERY}"),
+    _get("/api/v1/sessions/{session}", f"/api/v1/sessions/{path_of(A1)}", names_session=True),
+    _get(
+        "/api/v1/sessions/{session}/transcript",
+        f"/api/v1/sessions/{path_of(A1)}/transcript",
+        Role.REVIEWER,
+        names_session=True,
+    ),
+    Example(
+        "POST /api/v1/sessions/{session}/override",
+        f"/api/v1/sessions/{path_of(A1)}/override",
+        {"score": 40, **_OVERRIDE},
+        Role.REVIEWER,
+        names_session=True,
+    ),
+    _get("/api/v1/scorecards", f"/api/v1/scorecards?limit=1&{_SPAN_QUERY}"),
+    _get("/api/v1/profiles", "/api/v1/profiles"),
+    _get("/api/v1/comparison", f"/api/v1/comparison?{_SPAN_QUERY}"),
+    _get("/api/v1/tools/{session}", f"/api/v1/tools/{path_of(A1)}", names_session=True),
+    _get("/api/v1/books/{session_date}", "/api/v1/books/2026-06-01?limit=1"),
+    _get("/api/v1/alerts", "/api/v1/alerts", of_all=True),
+)
+
+
+def routes_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the operations of an OpenAPI document by method and path."""
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }

@@ -1,0 +1,56 @@
+"""Requests made up from the OpenAPI document: answers are as documented, none is a failure."""
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.service.answers import answering
+from evaluation_pipelines_tests.service.clients import Service
+
+HOST = {"Host": "localhost:8400"}
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with answering(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+def check_all(service: Service, requests: int) -> dict[str, str]:
+    """Send made-up requests to every route; return what was wrong, by route."""
+    headers = {**HOST, "Authorization": f"Bearer {service.key(Role.OPERATOR)}"}
+    schema = schemathesis.openapi.from_asgi("/openapi.json", service.app, headers=HOST)
+    faults = {}
+    for found in schema.get_all_operations():
+        operation = found.ok()
+
+        @settings(
+            max_examples=requests,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy())
+        def send(case: schemathesis.Case) -> None:
+            case.call_and_validate(headers=headers)
+
+        try:
+            send()
+        except Exception as error:  # noqa: BLE001 - all routes are checked
+            notes = [str(each) for each in getattr(error, "exceptions", [error])]
+            faults[operation.label] = "\n".join(notes)
+    return faults
+
+
+def test_answers_are_as_documented(answered: Service) -> None:
+    assert check_all(answered, requests=3) == {}
+
+
+@pytest.mark.slow
+def test_many_answers_are_as_documented(answered: Service) -> None:
+    assert check_all(answered, requests=300) == {}

@@ -1,0 +1,86 @@
+"""Evaluations sent to the service, and the reputation that follows."""
+
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.service.clients import Service
+
+SENT = {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_ms": 40}
+UNKNOWN = {
+    "agent_id": "unknown",
+    "organization_id": "default",
+    "score": 0,
+    "lifecycle": "new",
+    "eval_count": 0,
+    "progress": "0/50",
+    "window_size": 500,
+    "pass_rate": 0,
+    "avg_latency_ms": None,
+    "streak": 0,
+    "updated_at": "2026-12-01T00:00:00Z",
+}
+
+
+def test_an_unknown_agent_has_zeros(service: Service) -> None:
+    assert service.client().get("/v1/reputation/unknown").json() == UNKNOWN
+
+
+def test_the_answer_counts_this_evaluation(service: Service) -> None:
+    client = service.client()
+    for number in range(1, 51):
+        sent = {**SENT, "evaluation_id": f"run-{number}"}
+        answer = client.post("/v1/evaluate", json=sent).json()
+        expected = None if number < 50 else 765
+        assert answer["reputation"]["eval_count"] == number
+        # 400 * 1 + 250 * (1 - 40/100) + 200 * 50/50 + 150 * 50/500 = 765.
+        assert answer["reputation"]["score"] == expected
+    assert answer == {
+        "evaluation_id": "run-50",
+        "passed": True,
+        "reputation": {"score": 765, "lifecycle": "active", "eval_count": 50, "progress": None},
+    }
+    assert client.get("/v1/reputation/scout").json()["score"] == 765
+
+
+def test_a_retry_changes_nothing_and_other_content_is_409(service: Service) -> None:
+    client = service.client()
+    first = client.post("/v1/evaluate", json=SENT)
+    assert client.post("/v1/evaluate", json=SENT).json() == first.json()
+    other = client.post("/v1/evaluate", json={**SENT, "passed": False})
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "evaluation_conflict")
+
+
+def test_an_evaluation_belongs_to_the_organization_of_its_key(service: Service) -> None:
+    keys = [service.key(Role.INGEST, name) for name in ("acme", "beta")]
+    acme, beta, reader = map(service.client, (*keys, service.key(Role.READER)))
+    assert acme.post("/v1/evaluate", json=SENT).status_code == 200
+    assert beta.post("/v1/evaluate", json={**SENT, "passed": False}).status_code == 200
+    refused = beta.post("/v1/evaluate?organization=acme", json=SENT)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "not_found")
+    records = [
+        reader.get("/v1/reputation/scout", params={"organization": name}).json()
+        for name in ("acme", "beta", "default")
+    ]
+    assert [(each["eval_count"], each["streak"]) for each in records] == [(1, 1), (1, 0), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"agent_id": ""},
+        {"agent_id": "a\0"},
+        {"passed": "perhaps"},
+        {"latency_ms": -1},
+        {"latency_budget_ms": 0},
+        {"evaluated_at": "2026-06-01T00:00:00"},
+        {"evaluated_at": "1999-01-01T00:00:00Z"},
+        {"source": "session"},
+        {"pased": True},
+    ],
+)
+def test_what_cannot_be_used_is_400(service: Service, change: dict[str, Any]) -> None:
+    client = service.client()
+    assert client.post("/v1/evaluate", json={**SENT, **change}).status_code == 400
+    assert client.get("/v1/reputation/scout").json()["eval_count"] == 0

@@ -1,0 +1,187 @@
+"""Sessions, scorecards, profiles, comparison, tools, books, alerts and overrides as resources."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.alerts.domain.messages import parked_date_alert
+from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines_tests.service.answers import A1, B1, answering, keys_of, path_of
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.workplace import NOW
+
+DAY = "2026-06-01"
+OVERRIDE = {"score": 40, "annotator": "ann", "reason": "Not done."}
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with answering(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def clients(answered: Service) -> dict[str, TestClient]:
+    return {role: answered.client(key) for role, key in keys_of(answered).items()}
+
+
+def get(client: TestClient, path: str, **query: Any) -> Any:
+    response = client.get(f"/api/v1/{path}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def paged(client: TestClient, path: str, name: str, **query: Any) -> list[Any]:
+    """Return the rows of all pages, each but the last of which is full."""
+    page = get(client, path, **query)
+    rows: list[Any] = page[name]
+    while page["next_cursor"] is not None:
+        assert len(page[name]) == query["limit"]
+        page = get(client, path, cursor=page["next_cursor"], **query)
+        rows += page[name]
+    return rows
+
+
+def ids(rows: list[Any]) -> list[tuple[str, str]]:
+    return [(row["organization_id"], row["session_id"]) for row in rows]
+
+
+NEWEST_FIRST = [
+    *(("acme", "a2"), ("beta", "same"), ("beta", "b1"), ("acme", "same"), ("acme", "a1")),
+]
+
+
+@pytest.mark.parametrize("path", ["sessions", "scorecards"])
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+def test_pages_have_every_row_once(clients: dict[str, TestClient], path: str, limit: int) -> None:
+    query = {"profile_id": "best"} if path == "scorecards" else {}
+    assert ids(paged(clients["all"], path, path, limit=limit, **query)) == NEWEST_FIRST
+
+
+def test_the_books_of_a_day_have_every_session_in_pages(clients: dict[str, TestClient]) -> None:
+    assert ids(paged(clients["all"], f"books/{DAY}", "sessions", limit=3)) == NEWEST_FIRST[1:]
+    whole = get(clients["all"], f"books/{DAY}")
+    assert (whole["states"], whole["is_balanced"]) == ({"scored": 4}, True)
+    own = get(clients["reader"], f"books/{DAY}")
+    assert (own["states"], own["is_balanced"]) == ({"scored": 2}, None)
+
+
+def test_the_list_has_scores_and_hides_people(clients: dict[str, TestClient]) -> None:
+    newest = get(clients["reader"], "sessions", limit=1)["sessions"][0]
+    assert (newest["session_key"], newest["started_at"]) == (
+        "a2#baseline-1",
+        "2026-06-02T12:00:00Z",
+    )
+    assert (newest["effective_100"], newest["effective_source"]) == (pytest.approx(90), "scorecard")
+    assert newest["tool_mix"] == {"shell": 1}
+    assert "user_email" not in newest
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"from": "2026-06-02T00:00:00Z"}, ["a2"]),
+        ({"to": "2026-06-01T12:01:00Z"}, ["a1"]),
+        ({"model": "other"}, []),
+        ({"status": "failed"}, []),
+        ({"organization": "acme", "classification_label": "simple"}, ["a2", "same", "a1"]),
+    ],
+)
+def test_sessions_are_chosen_by_conditions(
+    clients: dict[str, TestClient], query: dict[str, str], found: list[str]
+) -> None:
+    rows = get(clients["reader"], "sessions", **query)["sessions"]
+    assert [row["session_id"] for row in rows] == found
+
+
+def test_one_session_has_all_scores(clients: dict[str, TestClient]) -> None:
+    found = get(clients["reader"], f"sessions/{path_of(A1)}")
+    assert (found["session"]["session_key"], found["profile_id"]) == (A1, "calls")
+    assert found["evaluation"]["score_100"] == pytest.approx(90)
+    # Its only call failed: 0 of 1, so quality is 0 of 10.
+    assert found["performance"]["quality"] == 0
+    assert (found["has_ended"], found["overrides"], found["scorings"]) == (True, [], [])
+    assert [card["reasoning"] for card in found["scorecards"]] == [None] * len(found["scorecards"])
+
+
+def test_texts_need_the_role_reviewer(clients: dict[str, TestClient]) -> None:
+    path = f"/api/v1/sessions/{path_of(A1)}/transcript"
+    assert clients["reader"].get(path).status_code == 403
+    found = clients["reviewer"].get(path).json()
+    assert found["task"] == "Read the plan"
+    assert "secret-plan" in found["text"]
+    assert "secret-plan" in str(get(clients["reviewer"], "tools/a1"))
+    assert "secret-plan" not in str(get(clients["reader"], "tools/a1"))
+
+
+def test_an_override_counts_in_the_list_at_once(clients: dict[str, TestClient]) -> None:
+    stored = clients["reviewer"].post("/api/v1/sessions/a2/override", json=OVERRIDE)
+    assert stored.status_code == 200, stored.text
+    assert stored.json()["automatic_score"] == pytest.approx(90)
+    newest = get(clients["reader"], "sessions", limit=1)["sessions"][0]
+    assert (newest["effective_100"], newest["effective_source"]) == (40, "override")
+    found = get(clients["reviewer"], "sessions/a2")
+    assert [each["reason"] for each in found["overrides"]] == ["Not done."]
+    confirmed = clients["reviewer"].post(
+        "/api/v1/sessions/a2/override", json={**OVERRIDE, "score": None}
+    )
+    assert confirmed.json()["is_confirmation"] is True
+
+
+def test_profiles_and_comparison(clients: dict[str, TestClient]) -> None:
+    profiles = get(clients["reader"], "profiles")["profiles"]
+    assert ("calls", "file") in {(each["id"], each["origin"]) for each in profiles}
+    span = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
+    (row,) = get(clients["reader"], "comparison", **span)["model_comparison"]
+    assert (row["model"], row["runs"]) == ("model-a", 3)
+
+
+def test_alerts_are_for_keys_of_all_organizations(
+    answered: Service, clients: dict[str, TestClient]
+) -> None:
+    for day in (NOW.date(), NOW.date().replace(day=2)):
+        alert = parked_date_alert(day, 5, "no space")
+        raise_alert(answered.workplace.stores, alert, NOW, logging.getLogger())
+    assert clients["operator"].get("/api/v1/alerts").status_code == 403
+    first = get(clients["all"], "alerts", limit=1)
+    assert [each["cause"] for each in first["alerts"]] == ["2026-12-02"]
+    rest = get(clients["all"], "alerts", before=first["next_before"])
+    assert [each["cause"] for each in rest["alerts"]] == ["2026-12-01"]
+    assert rest["next_before"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("sessions/none", 404, "not_found"),
+        (f"sessions/{path_of(B1)}", 404, "not_found"),
+        (f"tools/{path_of(B1)}", 404, "not_found"),
+        ("sessions?organization=beta", 404, "not_found"),
+        ("sessions?cursor=x", 400, "invalid_cursor"),
+        ("sessions?cursor=WyIyMDI2LTA2LTAxIl0", 400, "invalid_cursor"),
+        ("sessions?limit=0", 400, "invalid_request"),
+        ("scorecards?from=yesterday", 400, "invalid_request"),
+        ("comparison?from=2026-07-01T00:00:00Z&to=2026-06-01T00:00:00Z", 400, "empty_time_range"),
+        ("books/today", 400, "invalid_request"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(
+    clients: dict[str, TestClient], path: str, status: int, code: str
+) -> None:
+    response = clients["operator"].get(f"/api/v1/{path}")
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+def test_an_ambiguous_id_names_its_candidates(clients: dict[str, TestClient]) -> None:
+    response = clients["all"].get("/api/v1/sessions/same")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "ambiguous_session")
+    assert "of acme; same#baseline-1 of beta" in response.json()["error"]["help"]
+    chosen = get(clients["all"], "sessions/same", organization="beta")
+    assert chosen["session"]["organization_id"] == "beta"
+
+
+def test_a_day_without_sessions_has_empty_books(clients: dict[str, TestClient]) -> None:
+    assert get(clients["reader"], "books/2020-01-01")["sessions"] == []
