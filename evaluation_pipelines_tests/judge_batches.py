@@ -59,7 +59,7 @@ class BatchRoutes:
 
     def finish(self, status: str = "completed", answered: int | None = None) -> None:
         """End all open batches; only the first ``answered`` requests of each get an answer."""
-        for batch in self.batches.values():
+        for batch in list(self.batches.values()):  # the endpoint's thread may add one
             if batch["status"] in {"in_progress", "cancelling"}:
                 self._finish(batch, status, answered)
 

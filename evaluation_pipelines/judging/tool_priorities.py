@@ -21,13 +21,14 @@ from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
-from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
+from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.endpoint.configured import (
     judge_budget_limits,
     judge_client,
     judge_pricing,
 )
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
+from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.tool_priorities import (
     PriorityAnswer,
@@ -115,8 +116,8 @@ async def _ask(
         # Booked before it is spent; a concurrent caller finds the question asked.
         if ledger.begin(question, day_reservation, now):
             metered = MeteredCall(reservation, most)
-            may_pay = partial(_may_pay_again, ledger, question, day_reservation, now, metered)
-            answer = await _answer(client, metered, messages, tools, may_pay)
+            reserve_again = partial(_reserve_again, ledger, question, day_reservation, now)
+            answer = await _answer(client, metered, messages, tools, reserve_again)
             booked = None if most is None else reservation.spent_usd
             ledger.end(question, replace(answer, booked_cost_usd=booked))
     except DayBudgetReachedError as error:
@@ -126,20 +127,16 @@ async def _ask(
     return None
 
 
-async def _may_pay_again(
+async def _reserve_again(
     ledger: PriorityStore,
     question: PriorityQuestion,
     day_reservation: DayReservation | None,
     now: datetime,
-    metered: MeteredCall,
 ) -> bool:
-    if not metered.may_pay_again():
-        return False
     try:
         if day_reservation is not None:
             ledger.book_more(question, day_reservation, now)
     except DayBudgetReachedError:
-        metered.cancel_retry()
         return False
     return True
 
@@ -149,14 +146,12 @@ async def _answer(
     metered: MeteredCall,
     messages: tuple[Message, ...],
     tools: pl.DataFrame,
-    may_pay_again: Callable[[], Awaitable[bool]],
+    reserve_again: Callable[[], Awaitable[bool]],
 ) -> PriorityAnswer:
     try:
-        answer: JudgeAnswer = await client.ask(messages, may_pay_again)
+        answer = await ask_metered(client, messages, metered, reserve_again)
     except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
-        metered.settle(error.cost_usd)
         return PriorityAnswer(None, f"the model did not answer: {error}", None, None, None)
-    metered.settle(answer.cost_usd)
     why_not = None
     try:
         read_priorities(answer.reply, tools)

@@ -274,17 +274,11 @@ class Collection:
             result.custom_id, completion.reply, reported, is_too_dear=is_too_dear
         )
         cost = None if usage is None else price.cost_usd(usage)
-        turn = LoggedTurn(
-            turn=result.turn,
-            text=completion.reply.text,
-            finish_reason=completion.reply.finish_reason,
-            input_tokens=None if usage is None else usage.input_tokens,
-            cached_tokens=None if usage is None else usage.cached_tokens,
-            output_tokens=None if usage is None else usage.output_tokens,
+        turn = LoggedTurn.of_reply(
+            *(result.turn, completion.reply, usage, to_us(work.clock())),
             cost_usd=cost,
             latency_ms=None,
             attempts=1,
-            at_us=to_us(work.clock()),
             is_usage_estimated=is_estimated,
         )
         conversation = self._conversation(score)
@@ -302,7 +296,7 @@ class Collection:
         if problem is not None:
             return  # it was taken over, or this reply is stored already
         work.report.collected += 1
-        work.report.count_reply(cost, None if usage is None else _tokens(turn))
+        work.report.count_reply(turn)
         if conversation is not None:
             self._end_if_done(batch, score, conversation)
 
@@ -390,7 +384,3 @@ def _unless_missing(call: Callable[[str], _Found], name: str) -> _Found | None:
 
 def _open_turns(conversation: Conversation) -> list[str]:
     return [each.turn for each in conversation.open_requests()]
-
-
-def _tokens(turn: LoggedTurn) -> tuple[int, int, int]:
-    return (turn.input_tokens or 0, turn.cached_tokens or 0, turn.output_tokens or 0)

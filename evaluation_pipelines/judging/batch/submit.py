@@ -20,32 +20,32 @@ from evaluation_pipelines.judging.domain.batch.requests import (
 )
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.pricing import worst_case_usd
-from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, Limit
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError
 from evaluation_pipelines.judging.endpoint.configured import call_limits
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
-    ScoreEndedError,
-    ScoreLeaseLostError,
-    ScoringOpenError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, PromptFacts
+from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.prompt_input import (
     PromptFailure,
     PromptInput,
     produce_prompts,
 )
 from evaluation_pipelines.judging.runner.run_report import LeftOpenReason
+from evaluation_pipelines.judging.runner.starting import (
+    TAKEN_BY_ANOTHER_RUN,
+    Refusals,
+    Starter,
+)
 from evaluation_pipelines.times import to_us
 
 LEASE_SECONDS = 90 * 24 * 3600.0
 """A scoring is released when its batch has ended. A lease that expires earlier would allow another
 run to send its request again; this one is for batches that are never collected at all."""
 
-_MAX_REFUSALS = 20
 _RENEW_EVERY = 100
-_TAKEN = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
 
 
 @dataclass(slots=True)
@@ -70,10 +70,11 @@ class Submission:
     """Submits candidates of one run."""
 
     def __init__(self, work: BatchWork, budget: Budget, triggered_by: str, folder: Path) -> None:
-        self.work, self.budget, self.triggered_by = work, budget, triggered_by
+        self.work, self.budget = work, budget
         self._folder = folder
         self._files: dict[str, _File] = {}
-        self._refusals = 0
+        self._refusals = Refusals(work.report)
+        self._starter = Starter(work.scores, triggered_by)
         self._rooms: dict[str, int | None] = {}
 
     async def submit(self, candidates: Sequence[Candidate]) -> None:
@@ -135,16 +136,17 @@ class Submission:
             money = DayReservation(0.0, most, settings.judge_max_cost_per_day_usd)
         lease = Lease(batch_owner(file.batch_id), LEASE_SECONDS)
         try:
-            self._create_or_claim(prompt.candidate, score_id, lease, prompt.facts, money)
+            start, now = self._starter.start, self.work.clock()
+            start(prompt.candidate, score_id, lease, now, prompt.facts, money)
         except DayBudgetReachedError as error:
             reservation.close()
             self._count_refusal(error.refused)
             return
-        except _TAKEN:
+        except TAKEN_BY_ANOTHER_RUN:
             reservation.close()
             self.work.report.taken_by_another_run += 1
             return
-        self._refusals = 0
+        self._refusals.reset()
         file.content.writelines(lines)
         file.requests += len(lines)
         file.size += sum(map(len, lines))
@@ -231,52 +233,30 @@ class Submission:
         """End a scoring that has all its replies."""
         outcome, score_id, work = prompt.conversation.outcome(), prompt.score_id, self.work
         try:
-            self._create_or_claim(prompt.candidate, score_id, work.lease, prompt.facts, None)
+            start, now = self._starter.start, work.clock()
+            start(prompt.candidate, score_id, work.lease, now, prompt.facts)
             if outcome is not None:
                 work.report.count_ended(work.end(score_id, work.lease.owner, outcome))
-        except _TAKEN:
+        except TAKEN_BY_ANOTHER_RUN:
             work.report.taken_by_another_run += 1
 
     def _count_prompt_failure(self, failed: PromptFailure) -> None:
-        report, candidate, work = self.work.report, failed.candidate, self.work
+        report, work = self.work.report, self.work
         match failed.kind:
             case "unreadable":
-                report.unreadable[candidate.window.session_date] = failed.reason
+                report.unreadable[failed.candidate.window.session_date] = failed.reason
                 report.count_deferred("unreadable", failed.reason)
             case "changed":
                 report.changed += 1
             case "unusable":
-                unfinished, lease = candidate.unfinished, work.lease
-                score_id = str(uuid4()) if unfinished is None else unfinished.score_id
-                failure = Failure(failed.reason, unfinished is not None)
                 try:
-                    self._create_or_claim(candidate, score_id, lease, None, None)
-                    now = work.clock()
-                    report.count_ended(work.scores.fail(score_id, lease.owner, failure, now))
-                except _TAKEN:
+                    report.count_ended(self._starter.fail(failed, work.lease, work.clock()))
+                except TAKEN_BY_ANOTHER_RUN:
                     report.taken_by_another_run += 1
 
-    def _create_or_claim(
-        self,
-        candidate: Candidate,
-        score_id: str,
-        lease: Lease,
-        facts: PromptFacts | None,
-        money: DayReservation | None,
-    ) -> None:
-        scores, now = self.work.scores, self.work.clock()
-        if candidate.unfinished is None:
-            new = candidate.new_score(score_id, self.triggered_by)
-            scores.create(new, now, lease, facts, money)
-        else:
-            scores.claim(score_id, lease, now, facts, money)
-
     def _count_refusal(self, refused: Deferred) -> None:
-        self.work.report.count_deferred(refused.limit, refused.reason)
-        self._refusals += 1
-        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
-        if is_final or self._refusals >= _MAX_REFUSALS:
-            self.work.report.stop_reason = self.work.report.explanations[refused.limit]
+        if (why := self._refusals.add(refused)) is not None:
+            self.work.report.stop_reason = why
 
     def _renew(self) -> None:
         for each in self._files.values():

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
+
+from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.prompt.messages import Reply
 
 ScoreStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 
@@ -37,6 +40,16 @@ class LoggedTurn:
     attempts: int
     at_us: int
     is_usage_estimated: bool = False
+
+    @classmethod
+    def of_reply(
+        cls, turn: str, reply: Reply, usage: Usage | None, at_us: int, **others: Any
+    ) -> Self:
+        """Return the record of a reply and its tokens; ``others`` are the remaining fields."""
+        tokens: tuple[int | None, int | None, int | None] = (None, None, None)
+        if usage is not None:
+            tokens = usage.input_tokens, usage.cached_tokens, usage.output_tokens
+        return cls(turn, reply.text, reply.finish_reason, *tokens, at_us=at_us, **others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import date
 from enum import StrEnum
 
 from evaluation_pipelines.judging.domain.badge import flags_of
-from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.schemas import SCORE_FLAGS
 
 
@@ -171,19 +171,13 @@ class JudgeReport:
         self.deferred[kind] += 1
         self.explanations.setdefault(kind, reason)
 
-    def count_reply(self, cost_usd: float | None, tokens: tuple[int, int, int] | None) -> None:
-        """Count a reply.
-
-        Args:
-            cost_usd: Its cost; ``None`` if unknown.
-            tokens: Input, cached and output tokens; ``None`` if not reported.
-        """
-        self.cost_usd += cost_usd or 0.0
-        self.unpriced += cost_usd is None
-        if tokens is not None:
-            self.input_tokens += tokens[0]
-            self.cached_tokens += tokens[1]
-            self.output_tokens += tokens[2]
+    def count_reply(self, turn: LoggedTurn) -> None:
+        """Count a reply."""
+        self.cost_usd += turn.cost_usd or 0.0
+        self.unpriced += turn.cost_usd is None
+        self.input_tokens += turn.input_tokens or 0
+        self.cached_tokens += turn.cached_tokens or 0
+        self.output_tokens += turn.output_tokens or 0
 
     def count_ended(self, score: Score) -> None:
         """Count a completed or failed scoring."""

@@ -4,20 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit, Reservation
+from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Reservation
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
-    ScoreEndedError,
-    ScoreLeaseLostError,
-    ScoringOpenError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Failure, PromptFacts
+from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.runner.prompt_input import (
     PromptFailure,
     PromptInput,
@@ -26,15 +22,15 @@ from evaluation_pipelines.judging.runner.prompt_input import (
 from evaluation_pipelines.judging.runner.run_context import RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.runner.session_scoring import LeftOpen, SessionScoring
+from evaluation_pipelines.judging.runner.starting import (
+    TAKEN_BY_ANOTHER_RUN,
+    Refusals,
+    Starter,
+)
 from evaluation_pipelines.progress import Progress
-
-_MAX_REFUSALS = 20
-"""Sessions in a row that do not fit into the budget after which the run stops."""
 
 _DAY_BUDGET_POLL_S = 0.25
 """Other runs may release money of the daily budget at any time, without a notification."""
-
-_TAKEN_BY_ANOTHER_RUN = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
 
 
 @dataclass(slots=True)
@@ -46,12 +42,15 @@ class Runner:
     triggered_by: str
     progress: Progress
     _blame: Blame = field(init=False)
-    _refusals: int = 0
+    _refusals: Refusals = field(init=False)
+    _starter: Starter = field(init=False)
     _stop_kind: str = "run_stopped"
     _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self._blame = Blame(self.context.settings.judge_breaker_failures)
+        self._refusals = Refusals(self.report)
+        self._starter = Starter(self.context.ledger.store, self.triggered_by)
 
     async def judge(self, candidates: Sequence[Candidate]) -> None:
         """Judge ``candidates`` in order; those not started or not affordable are deferred."""
@@ -97,20 +96,14 @@ class Runner:
                 self.report.changed += 1
                 self._advance()
             case "unusable":
-                # Another version of this program may be able to resume a scoring that it started.
-                is_retriable = failed.candidate.unfinished is not None
-                await self._fail(failed.candidate, Failure(failed.reason, is_retriable))
+                await self._fail(failed)
 
-    async def _fail(self, candidate: Candidate, failure: Failure) -> None:
-        context, unfinished = self.context, candidate.unfinished
-        score_id = str(uuid4()) if unfinished is None else unfinished.score_id
+    async def _fail(self, failed: PromptFailure) -> None:
+        context, fail = self.context, self._starter.fail
         try:
-            await self._create_or_claim(candidate, score_id, None, None)
-            ended = await context.ledger.run(
-                context.ledger.store.fail, score_id, context.lease.owner, failure, context.clock()
-            )
+            ended = await context.ledger.run(fail, failed, context.lease, context.clock())
             self.report.count_ended(ended)
-        except _TAKEN_BY_ANOTHER_RUN:
+        except TAKEN_BY_ANOTHER_RUN:
             self.report.taken_by_another_run += 1
         self._advance()
 
@@ -142,7 +135,7 @@ class Runner:
                 is_priced=day_reservation is not None,
             )
             await self._run_scoring(scoring)
-        except _TAKEN_BY_ANOTHER_RUN:
+        except TAKEN_BY_ANOTHER_RUN:
             self.report.taken_by_another_run += 1
         finally:
             self._release(reservation)
@@ -182,17 +175,11 @@ class Runner:
         started = None
         try:
             if self.report.stop_reason is None:
-                score = await self._create_or_claim(
-                    prompt_input.candidate,
-                    prompt_input.score_id,
-                    prompt_input.facts,
-                    day_reservation,
-                )
-                started = reservation, score
-                self._refusals = 0
+                started = reservation, await self._create_or_claim(prompt_input, day_reservation)
+                self._refusals.reset()
         except DayBudgetReachedError as error:
             return error
-        except _TAKEN_BY_ANOTHER_RUN:
+        except TAKEN_BY_ANOTHER_RUN:
             self.report.taken_by_another_run += 1
             self._advance()
         finally:
@@ -240,7 +227,7 @@ class Runner:
                     store.fail, each.score_id, owner, failure, context.clock()
                 )
                 self.report.count_ended(ended)
-            except _TAKEN_BY_ANOTHER_RUN:
+            except TAKEN_BY_ANOTHER_RUN:
                 self.report.taken_by_another_run += 1
 
     async def _settle_suspects(self) -> None:
@@ -252,29 +239,17 @@ class Runner:
         if due:
             self._stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
 
-    async def _create_or_claim(
-        self,
-        candidate: Candidate,
-        score_id: str,
-        facts: PromptFacts | None,
-        day_reservation: DayReservation | None,
-    ) -> Score:
+    async def _create_or_claim(self, prompt: PromptInput, money: DayReservation | None) -> Score:
         """Create the scoring in the ledger, or take over the unfinished one."""
-        ledger, lease, now = self.context.ledger, self.context.lease, self.context.clock()
-        store, unfinished = ledger.store, candidate.unfinished
-        if unfinished is not None:
-            self.report.continued += bool(unfinished.turn_log)
-            return await ledger.run(store.claim, score_id, lease, now, facts, day_reservation)
-        new = candidate.new_score(score_id, self.triggered_by)
-        return await ledger.run(store.create, new, now, lease, facts, day_reservation)
+        context, unfinished = self.context, prompt.candidate.unfinished
+        self.report.continued += unfinished is not None and bool(unfinished.turn_log)
+        subject = prompt.candidate, prompt.score_id, context.lease, context.clock()
+        return await context.ledger.run(self._starter.start, *subject, prompt.facts, money)
 
     def _count_refusal(self, refused: Deferred) -> None:
-        self._defer(refused.limit, refused.reason)
-        self._refusals += 1
-        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
-        if is_final or self._refusals >= _MAX_REFUSALS:
-            # The reason of the first refusal: later ones differ only in their amounts.
-            self._stop(refused.limit, self.report.explanations[refused.limit])
+        if (why := self._refusals.add(refused)) is not None:
+            self._stop(refused.limit, why)
+        self._advance()
 
     def _defer(self, kind: str, reason: str) -> None:
         self.report.count_deferred(kind, reason)

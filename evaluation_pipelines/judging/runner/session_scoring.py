@@ -21,6 +21,7 @@ from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply, ScoreResult
 from evaluation_pipelines.judging.runner.run_context import RunContext
@@ -122,26 +123,13 @@ class SessionScoring:
         """Send a request and book its cost."""
         client = await self.context.client(self.score.judge_model)
 
-        async def may_pay_again() -> bool:
-            if not metered.may_pay_again():
-                return False
-            if await self._reserve_in_ledger(metered.worst_case_usd) is None:
-                return True
-            metered.cancel_retry()
-            return False
+        async def reserve_again() -> bool:
+            return await self._reserve_in_ledger(metered.worst_case_usd) is None
 
         try:
-            answer = await client.ask(request.messages, may_pay_again)
-        except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
-            metered.settle(error.cost_usd)
-            raise
-        except BaseException:  # canceled, or a bug: the cost is unknown
-            metered.settle(None)
-            raise
+            return await ask_metered(client, request.messages, metered, reserve_again)
         finally:
             self.context.budget_gate.notify_released()
-        metered.settle(answer.cost_usd)
-        return answer
 
     async def _reserve(self, request: JudgeRequest, most: float | None) -> None:
         """Reserve money for a call that was not open when the scoring started."""
@@ -174,30 +162,18 @@ class SessionScoring:
 
     async def _log_reply(self, request: JudgeRequest, answer: JudgeAnswer) -> None:
         """Store a reply in the ledger before the conversation continues from it."""
-        usage = answer.usage
-        turn = LoggedTurn(
-            turn=request.turn,
-            text=answer.reply.text,
-            finish_reason=answer.reply.finish_reason,
-            input_tokens=None if usage is None else usage.input_tokens,
-            cached_tokens=None if usage is None else usage.cached_tokens,
-            output_tokens=None if usage is None else usage.output_tokens,
+        turn = LoggedTurn.of_reply(
+            *(request.turn, answer.reply, answer.usage, to_us(self.context.clock())),
             cost_usd=answer.cost_usd,
             latency_ms=answer.latency_ms,
             attempts=answer.attempts,
-            at_us=to_us(self.context.clock()),
             is_usage_estimated=answer.is_usage_estimated,
         )
         self._has_estimates |= answer.is_usage_estimated
         self.blame.note_reply(why_useless(answer.reply))
         self.conversation = self.conversation.with_reply(request.turn, answer.reply)
         await self.context.ledger.log_reply(self._received(turn))
-        tokens = (
-            None
-            if usage is None
-            else (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
-        )
-        self.report.count_reply(answer.cost_usd, tokens)
+        self.report.count_reply(turn)
 
     def _received(self, turn: LoggedTurn) -> ReceivedReply:
         """Return a reply with the current cost of the scoring, calls in flight included."""

@@ -23,6 +23,7 @@ from evaluation_pipelines.judging.endpoint.configured import (
     judge_pricing,
 )
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
@@ -206,29 +207,19 @@ class _Validation:
     async def _answer(self, request: JudgeRequest, metered: MeteredCall) -> JudgeAnswer:
         most = metered.worst_case_usd
 
-        async def may_pay_again() -> bool:
-            if not metered.may_pay_again():
-                return False
+        async def reserve_again() -> bool:
             try:
                 await self._reserve(most)
             except _StoppedError:
-                metered.cancel_retry()
                 return False
             return True
 
-        actual: float | None = None
         try:
-            answer = await self.client.ask(request.messages, may_pay_again)
-            actual = answer.cost_usd
-        except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
-            actual = error.cost_usd
-            if isinstance(error, JudgeCallError):
-                raise
+            answer = await ask_metered(self.client, request.messages, metered, reserve_again)
+        except (CircuitOpenError, BudgetReachedError) as error:
             raise _StoppedError(str(error)) from error
         finally:
-            metered.settle(actual)
-            if most is not None and actual is not None:
-                unspent = (metered.worst_case_usd or 0.0) - actual
+            if most is not None and (unspent := metered.unspent_usd):
                 await asyncio.to_thread(self.store.settle, self.run.run_id, unspent, utc_now())
         self.blame.note_reply(why_useless(answer.reply))
         return answer

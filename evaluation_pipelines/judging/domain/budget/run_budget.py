@@ -190,6 +190,7 @@ class MeteredCall:
         """Create a call for which ``worst_case_usd`` is already reserved."""
         self._reservation = reservation
         self._worst_case_usd = worst_case_usd
+        self.unspent_usd = 0.0
 
     @property
     def worst_case_usd(self) -> float | None:
@@ -210,8 +211,13 @@ class MeteredCall:
         self._worst_case_usd = 0.0
 
     def settle(self, actual_usd: float | None) -> None:
-        """Book the last attempt; see ``Reservation.settle``."""
+        """Book the last attempt; see ``Reservation.settle``.
+
+        ``unspent_usd`` is what it cost less than was reserved for it.
+        """
         self._reservation.settle(self._worst_case_usd, actual_usd)
+        if actual_usd is not None:
+            self.unspent_usd = (self._worst_case_usd or 0.0) - actual_usd
 
 
 class _Totals:

@@ -1,0 +1,77 @@
+"""Start of scorings, or why they do not start; the same for direct calls and batches."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.find_due import Candidate
+from evaluation_pipelines.judging.ledger.errors import (
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    ScoringOpenError,
+)
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, PromptFacts
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.runner.prompt_input import PromptFailure
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+
+TAKEN_BY_ANOTHER_RUN = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
+
+_MAX_REFUSALS = 20
+"""Sessions in a row that do not fit into the budget after which the run stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Creates the scorings of a run in the ledger, or takes over unfinished ones."""
+
+    store: ScoreStore
+    triggered_by: str
+
+    def start(
+        self,
+        candidate: Candidate,
+        score_id: str,
+        lease: Lease,
+        now: datetime,
+        facts: PromptFacts | None = None,
+        money: DayReservation | None = None,
+    ) -> Score:
+        """Start a scoring. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
+        if candidate.unfinished is not None:
+            return self.store.claim(score_id, lease, now, facts, money)
+        new = candidate.new_score(score_id, self.triggered_by)
+        return self.store.create(new, now, lease, facts, money)
+
+    def fail(self, failed: PromptFailure, lease: Lease, now: datetime) -> Score:
+        """Start the scoring of a session without a prompt, and mark it as failed."""
+        unfinished = failed.candidate.unfinished
+        score_id = str(uuid4()) if unfinished is None else unfinished.score_id
+        self.start(failed.candidate, score_id, lease, now)
+        # Another version of this program may be able to resume a scoring that it started.
+        failure = Failure(failed.reason, retriable=unfinished is not None)
+        return self.store.fail(score_id, lease.owner, failure, now)
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Sessions in a row that do not fit into the budget of a run."""
+
+    report: JudgeReport
+    _number: int = 0
+
+    def reset(self) -> None:
+        """Begin again: a session has fitted."""
+        self._number = 0
+
+    def add(self, refused: Deferred) -> str | None:
+        """Count a deferred session; return why the run is to stop, ``None`` if it is not."""
+        self.report.count_deferred(refused.limit, refused.reason)
+        self._number += 1
+        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
+        # The reason of the first refusal: later ones differ only in their amounts.
+        is_enough = is_final or self._number >= _MAX_REFUSALS
+        return self.report.explanations[refused.limit] if is_enough else None
