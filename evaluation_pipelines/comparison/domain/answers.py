@@ -149,12 +149,16 @@ def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str
     left_out += "".join(f"; who used {name_of(row)} is mostly unknown" for row in unknown)
     held = finding.disqualified_winners(first)
     left_out = "".join(f"; {each}" for each in held) + left_out
+    refused = finding.refused_pairs(first)
+    left_out = "".join(f"; {each}" for each in refused) + left_out
     if not others:
         if len(first) == 2 and held:
             return "Not decided", f": {left_out.removeprefix('; ')}."
-        return "Not decided", f": {listed(names)} may be equally good{left_out}."
+        equal = _open(first) if refused else f"{listed(names)} may be equally good"
+        return "Not decided", f": {equal}{left_out}."
     worse = listed([_behind(row, first, Sides.of(finding.pairs)) for row in others])
-    rest = f"; {_open(first)}" if len(first) > 1 else ""
+    is_open = len(first) > 1 and not (len(first) == 2 and refused)
+    rest = f"; {_open(first)}" if is_open else ""
     of_all = f", of the {len(compared)} that can be compared" if has_missing else ""
     return f"Take {listed(names, 'or')}{of_all}", f": {worse}{rest}{left_out}."
 

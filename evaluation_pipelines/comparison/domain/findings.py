@@ -17,6 +17,7 @@ from evaluation_pipelines.comparison.domain.pairwise import (
     MORE_DISQUALIFIED,
     NOT_DECIDED,
     TOO_FEW,
+    is_tested,
 )
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import interval, points, signed
@@ -28,6 +29,9 @@ SOURCES = {
     "composite": "composites of session performance",
     "status": "0 for sessions that failed",
 }
+
+MOST_REFUSED = 2
+"""More pairs than this are only counted in a sentence."""
 
 _UNKNOWN_SESSIONS = "the persons of more than a fifth of a model's sessions are unknown"
 
@@ -75,11 +79,7 @@ class Finding:
     @property
     def tested(self) -> list[Row]:
         """The pairs of ranked models that a verdict can be given for."""
-        return [
-            pair
-            for pair in _between(self.ranked, self.pairs)
-            if pair["adjusted_p_holm"] is not None and pair["indication"] is None
-        ]
+        return list(filter(is_tested, _between(self.ranked, self.pairs)))
 
     @property
     def refusal(self) -> str | None:
@@ -94,6 +94,16 @@ class Finding:
         """Say which of some models score more, but are disqualified too often to be better."""
         pairs = _between(among, self.tested)
         return [_disqualified(pair) for pair in pairs if pair["reason"] == MORE_DISQUALIFIED]
+
+    def refused_pairs(self, among: list[Row]) -> list[str]:
+        """Say which of some models cannot be compared with each other; many are only counted."""
+        pairs = [pair for pair in _between(among, self.pairs) if not is_tested(pair)]
+        if len(pairs) > MOST_REFUSED:
+            return [f"{len(pairs)} pairs of them cannot be compared"]
+        return [
+            f"{name_of(pair, '_a')} and {name_of(pair, '_b')} cannot be compared: {pair['reason']}"
+            for pair in pairs
+        ]
 
     @property
     def scored_by(self) -> str:

@@ -131,7 +131,7 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "How far apart the models are, on the same mix of tasks",
             forest(found.pairs),
-            "Strong lines are decided, pale ones not: they may be chance, or of too few runs.",
+            "Strong lines are decided, pale ones may be chance.",
         ),
         (
             "How the scores are spread",
