@@ -24,6 +24,8 @@ from evaluation_pipelines.comparison.domain.money_sentences import (
 )
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
 from evaluation_pipelines.comparison.domain.people import FEW_SHARED_DAYS
+from evaluation_pipelines.comparison.domain.regression.rows import ALERT
+from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, whole
@@ -97,6 +99,16 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     few = [row for each in findings(comparison) for row in each.with_few_people]
     ranking = f"{said}{_why(left_out, comparison.question.min_runs)}{_refused(few)}."
     return (ranking, SCALE, LOOK_ONCE)
+
+
+def got_worse(comparison: Comparison) -> list[str]:
+    """Return the alerts of the watch: which model, since when, how much, where to look."""
+    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
+    return [
+        f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)} "
+        f"Look at: {', '.join(row['worst_sessions'])}"
+        for row in alerts.iter_rows(named=True)
+    ]
 
 
 def without_ranking(found: Iterable[Finding]) -> str | None:

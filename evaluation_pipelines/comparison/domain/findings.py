@@ -45,7 +45,7 @@ class Finding:
         facts: What is decided, and why the rest is not, in sentences.
         is_decided: True if any model is shown to be better than another.
         models: Rows of ``model_comparison``, the best first.
-        pairs: Rows of ``model_comparison_pairs``.
+        pairs: Rows of ``model_comparison_pairs`` of two ranked models.
         is_main: True for the group of its label with the most ranked runs.
     """
 
@@ -78,16 +78,15 @@ class Finding:
 
     @property
     def tested(self) -> list[Row]:
-        """The pairs of ranked models that a verdict can be given for."""
-        return list(filter(is_tested, _between(self.ranked, self.pairs)))
+        """The pairs that a verdict can be given for."""
+        return list(filter(is_tested, self.pairs))
 
     @property
     def refusal(self) -> str | None:
         """Why no two models can be compared whatever their scores; None if some can."""
-        between = _between(self.ranked, self.pairs)
-        if not between or self.tested:
+        if not self.pairs or self.tested:
             return None
-        reason = str(min(pair["reason"] for pair in between))
+        reason = str(min(pair["reason"] for pair in self.pairs))
         return _UNKNOWN_SESSIONS if reason == PERSONS_UNKNOWN else reason
 
     def disqualified_winners(self, among: list[Row]) -> list[str]:
@@ -165,9 +164,9 @@ def _finding(
     same = pl.all_horizontal(
         pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(GROUP, group, strict=True)
     )
-    pairs = comparison.pairs.filter(same).rows(named=True)
     ordered = sorted(rows, key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0)))
     ranked = [row for row in ordered if row["state"] == "ranked"]
+    pairs = _between(ranked, comparison.pairs.filter(same).rows(named=True))
     decided = [pair for pair in pairs if pair["verdict"] in (A_BETTER, B_BETTER)]
     return Finding(
         group,
