@@ -29,7 +29,12 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
-from evaluation_pipelines.comparison.domain.answers import answers_of, overview, without_ranking
+from evaluation_pipelines.comparison.domain.answers import (
+    answers_of,
+    got_worse,
+    overview,
+    without_ranking,
+)
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
@@ -183,6 +188,8 @@ def print_answers(found: Comparison) -> None:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
     for sentence in overview(found):
         print_line(one_line(sentence))
+    for alert in got_worse(found):
+        print_line(f"\nGot worse: {one_line(alert)}")
     for each in every:
         if each.is_main and each.ranked:
             print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")

@@ -16,7 +16,7 @@ _SPAN = (
     ("computed_at", UTC_TIME, "when the comparison was made"),
 )
 _LOW, _HIGH = "lower end of its 95 % interval", "upper end of its 95 % interval"
-_LOW_HOLM = "lower end, corrected for all pairs of the report: excludes 0 where it is decided"
+_LOW_HOLM = "lower end, corrected for all tested pairs: excludes 0 where it is decided"
 
 MODEL_COMPARISON = Table(
     name="model_comparison",

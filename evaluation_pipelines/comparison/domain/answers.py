@@ -24,6 +24,8 @@ from evaluation_pipelines.comparison.domain.money_sentences import (
 )
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
 from evaluation_pipelines.comparison.domain.people import FEW_SHARED_DAYS
+from evaluation_pipelines.comparison.domain.regression.rows import ALERT
+from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, whole
@@ -99,6 +101,16 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     return (ranking, SCALE, LOOK_ONCE)
 
 
+def got_worse(comparison: Comparison) -> list[str]:
+    """Return the alerts of the watch: which model, since when, how much, where to look."""
+    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
+    return [
+        f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)} "
+        f"Look at: {', '.join(row['worst_sessions'])}"
+        for row in alerts.iter_rows(named=True)
+    ]
+
+
 def without_ranking(found: Iterable[Finding]) -> str | None:
     """Name the labels whose models cannot be compared for want of runs; None if there are none."""
     labels = [each.label for each in found if each.is_main and not each.ranked]
@@ -149,12 +161,16 @@ def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str
     left_out += "".join(f"; who used {name_of(row)} is mostly unknown" for row in unknown)
     held = finding.disqualified_winners(first)
     left_out = "".join(f"; {each}" for each in held) + left_out
+    refused = finding.refused_pairs(first)
+    left_out = "".join(f"; {each}" for each in refused) + left_out
     if not others:
         if len(first) == 2 and held:
             return "Not decided", f": {left_out.removeprefix('; ')}."
-        return "Not decided", f": {listed(names)} may be equally good{left_out}."
+        equal = _open(first) if refused else f"{listed(names)} may be equally good"
+        return "Not decided", f": {equal}{left_out}."
     worse = listed([_behind(row, first, Sides.of(finding.pairs)) for row in others])
-    rest = f"; {_open(first)}" if len(first) > 1 else ""
+    is_open = len(first) > 1 and not (len(first) == 2 and refused)
+    rest = f"; {_open(first)}" if is_open else ""
     of_all = f", of the {len(compared)} that can be compared" if has_missing else ""
     return f"Take {listed(names, 'or')}{of_all}", f": {worse}{rest}{left_out}."
 

@@ -17,6 +17,7 @@ from evaluation_pipelines.comparison.domain.pairwise import (
     MORE_DISQUALIFIED,
     NOT_DECIDED,
     TOO_FEW,
+    is_tested,
 )
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import interval, points, signed
@@ -28,6 +29,9 @@ SOURCES = {
     "composite": "composites of session performance",
     "status": "0 for sessions that failed",
 }
+
+MOST_REFUSED = 2
+"""More pairs than this are only counted in a sentence."""
 
 _UNKNOWN_SESSIONS = "the persons of more than a fifth of a model's sessions are unknown"
 
@@ -41,7 +45,7 @@ class Finding:
         facts: What is decided, and why the rest is not, in sentences.
         is_decided: True if any model is shown to be better than another.
         models: Rows of ``model_comparison``, the best first.
-        pairs: Rows of ``model_comparison_pairs``.
+        pairs: Rows of ``model_comparison_pairs`` of two ranked models.
         is_main: True for the group of its label with the most ranked runs.
     """
 
@@ -74,26 +78,31 @@ class Finding:
 
     @property
     def tested(self) -> list[Row]:
-        """The pairs of ranked models that a verdict can be given for."""
-        return [
-            pair
-            for pair in _between(self.ranked, self.pairs)
-            if pair["adjusted_p_holm"] is not None and pair["indication"] is None
-        ]
+        """The pairs that a verdict can be given for."""
+        return list(filter(is_tested, self.pairs))
 
     @property
     def refusal(self) -> str | None:
         """Why no two models can be compared whatever their scores; None if some can."""
-        between = _between(self.ranked, self.pairs)
-        if not between or self.tested:
+        if not self.pairs or self.tested:
             return None
-        reason = str(min(pair["reason"] for pair in between))
+        reason = str(min(pair["reason"] for pair in self.pairs))
         return _UNKNOWN_SESSIONS if reason == PERSONS_UNKNOWN else reason
 
     def disqualified_winners(self, among: list[Row]) -> list[str]:
         """Say which of some models score more, but are disqualified too often to be better."""
         pairs = _between(among, self.tested)
         return [_disqualified(pair) for pair in pairs if pair["reason"] == MORE_DISQUALIFIED]
+
+    def refused_pairs(self, among: list[Row]) -> list[str]:
+        """Say which of some models cannot be compared with each other; many are only counted."""
+        pairs = [pair for pair in _between(among, self.pairs) if not is_tested(pair)]
+        if len(pairs) > MOST_REFUSED:
+            return [f"{len(pairs)} pairs of them cannot be compared"]
+        return [
+            f"{name_of(pair, '_a')} and {name_of(pair, '_b')} cannot be compared: {pair['reason']}"
+            for pair in pairs
+        ]
 
     @property
     def scored_by(self) -> str:
@@ -155,9 +164,9 @@ def _finding(
     same = pl.all_horizontal(
         pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(GROUP, group, strict=True)
     )
-    pairs = comparison.pairs.filter(same).rows(named=True)
     ordered = sorted(rows, key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0)))
     ranked = [row for row in ordered if row["state"] == "ranked"]
+    pairs = _between(ranked, comparison.pairs.filter(same).rows(named=True))
     decided = [pair for pair in pairs if pair["verdict"] in (A_BETTER, B_BETTER)]
     return Finding(
         group,

@@ -14,7 +14,7 @@ from evaluation_pipelines.comparison.domain.ceiling import (
     losses,
     mean_at_ceiling,
 )
-from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE, SMALLEST_ERROR
 from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
@@ -155,7 +155,7 @@ def _mean_score(arm: Arm, of_label: _Lost) -> Estimate:
     at_ceiling, lost = of_label
     found = mean_of_people(arm)
     estimate = mean_at_ceiling(found.value, arm, lost) if at_ceiling else None
-    if estimate is None and found.freedom:
+    if estimate is None and found.error >= SMALLEST_ERROR:
         half = t_quantile(found.freedom) * found.error
         estimate = Estimate(found.value, found.value - half, found.value + half)
     return Estimate(found.value) if estimate is None else estimate.within(0, 100)

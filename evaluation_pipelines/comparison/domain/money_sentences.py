@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import MOST_FREE, Row, has_cost, is_free
 from evaluation_pipelines.comparison.domain.money import costlier, has_lower_bill
+from evaluation_pipelines.comparison.domain.pairwise import is_tested
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, percent, points, usd, whole
 
@@ -130,14 +131,17 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
             f": {name_of(best)} {so_far}, but it is not "
             f"shown that no other model is {margin:g} points better{_what_it_takes(cheapest)}."
         )
-    against = sides.between(cheapest, best)
+    # As in the answer about quality: the first model that is shown to be better.
+    others = [row for row in priced if row is not cheapest]
+    other = next((row for row in others if sides.between(cheapest, row).is_worse), best)
+    against = sides.between(cheapest, other)
     difference, low, high = against.difference
     value = difference or 0.0  # known, since their costs were compared for the same tasks
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
-    is_behind = against.is_worse or value <= -margin
+    is_behind = against.is_worse or (is_tested(against.pair) and value <= -margin)
     return "No cheaper one" if is_behind else "Not decided", (
-        f": {name_of(cheapest)} {_saving(cheapest, best, sides)}, but is not shown to be within "
-        f"{margin:g} points of the best: it scores {apart(value)}{ends}"
+        f": {name_of(cheapest)} {_saving(cheapest, other, sides)}, but is not shown to be within "
+        f"{margin:g} points of the best: it scores {apart(value)} than {name_of(other)}{ends}"
         f"{'' if is_behind else _what_it_takes(cheapest)}."
     )
 

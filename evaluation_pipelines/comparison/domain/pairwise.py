@@ -94,6 +94,11 @@ def pair_rows(runs: pl.DataFrame, limits: Limits, *, alone: bool = False) -> lis
     return [row for family in found.values() for row in _decided(family)]
 
 
+def is_tested(pair: Row) -> bool:
+    """Return True if a verdict can be given for a pair, whatever its scores."""
+    return pair["adjusted_p_holm"] is not None and pair["indication"] is None
+
+
 def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], limits: Limits) -> list[_Compared]:
     """Compare every two models of a group."""
     known = [
@@ -150,8 +155,8 @@ def _pair(
         "at_ceiling": at_ceiling,
         "difference": mean_score(runs_a) - mean_score(runs_b),
         "adjusted_difference": found.value,
-        "adjusted_low": found.low,
-        "adjusted_high": found.high,
+        "adjusted_low": _on_scale(found.low),
+        "adjusted_high": _on_scale(found.high),
         "adjusted_p": found.p,
         "without_failed": _without_failed(runs_a, runs_b, found),
         "shared_classes": classes,
@@ -222,6 +227,10 @@ def _ratio_ends(suffix: str, low: float | None, high: float | None) -> Row:
     }
 
 
+def _on_scale(end: float | None) -> float | None:
+    return None if end is None else _within(end, _WHOLE_SCALE)
+
+
 def _within(value: float, limit: float) -> float:
     return min(max(value, -limit), limit)
 
@@ -253,9 +262,15 @@ def _decided(pairs: Sequence[_Compared]) -> list[Row]:
 
 
 def _corrected_ratio(pair: _Compared, test: Corrected | None) -> Row:
-    """Return the interval of a cost ratio that excludes 1 where a model is shown to cost less."""
-    level = ALPHA if test is None else test.level
-    return _ratio_ends("_holm", *pair.log_cost.ends(level))
+    """Return the interval of a cost ratio that excludes 1 where a model is shown to cost less.
+
+    Costs that are not tested have none.
+    """
+    return _ratio_ends("_holm", *_ends(pair.log_cost, test))
+
+
+def _ends(found: Difference, test: Corrected | None) -> tuple[float | None, float | None]:
+    return (None, None) if test is None else found.ends(test.level)
 
 
 def _can_be_tested(row: Row) -> bool:
@@ -270,10 +285,7 @@ def _as_tested(row: Row) -> Pair:
 
 def _with_verdict(pair: _Compared, test: Corrected | None, tests: int) -> Row:
     p = None if test is None else test.p
-    low, high = (
-        None if end is None else _within(end, _WHOLE_SCALE)
-        for end in pair.found.ends(ALPHA if test is None else test.level)
-    )
+    low, high = map(_on_scale, _ends(pair.found, test))
     row = pair.row | {"adjusted_low_holm": low, "adjusted_high_holm": high}
     effect = _design_effect(pair.first, pair.second, pair.found)
     needed = runs_needed(pair.first.scores, pair.second.scores, effect, tests)

@@ -8,6 +8,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
     answers_of,
+    got_worse,
     overview,
     without_ranking,
 )
@@ -39,6 +40,10 @@ from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_tab
 
 LONGEST_SENTENCE = 1000
 """Maximum number of characters of a sentence of the report."""
+
+
+LONGEST_ALERT = 2000
+"""The same of an alert, which names sessions."""
 
 
 def markdown_report(comparison: Comparison) -> str:
@@ -81,6 +86,7 @@ def answers(comparison: Comparison) -> str:
     if not found:
         return "There is no scored session in this time."
     parts = [escaped(each, LONGEST_SENTENCE) for each in overview(comparison)]
+    parts += [f"**Got worse**: {escaped(each, LONGEST_ALERT)}" for each in got_worse(comparison)]
     for each in found:
         if each.is_main and each.ranked:
             parts.append(f"**{escaped(each.label)}** (scored by: {escaped(each.scored_by)})")

@@ -5,11 +5,15 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.answers import answers_of, overview, without_ranking
+from evaluation_pipelines.comparison.domain.answers import (
+    answers_of,
+    got_worse,
+    overview,
+    without_ranking,
+)
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
-from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
 from evaluation_pipelines.reporting.domain.comparison_report.details import (
     worst_cards,
@@ -51,7 +55,7 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
         "title": TITLE,
         "span": span_line(comparison),
         "overview": overview(comparison),
-        "alerts": list(_alerts(comparison)),
+        "alerts": got_worse(comparison),
         "has_answers": bool(main),
         "answers": [
             _answer(each, comparison) | {"figures_id": figures_of.get(each.group)}
@@ -99,14 +103,6 @@ def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _alerts(comparison: Comparison) -> Iterator[str]:
-    for row in comparison.regressions.filter(pl.col("state") == "alert").iter_rows(named=True):
-        yield (
-            f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)} "
-            f"Look at: {', '.join(row['worst_sessions'])}"
-        )
-
-
 def _group(found: Finding) -> dict[str, Any]:
     return {
         "label": found.label,
@@ -131,7 +127,7 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "How far apart the models are, on the same mix of tasks",
             forest(found.pairs),
-            "Strong lines are decided, pale ones not: they may be chance, or of too few runs.",
+            "Strong lines are decided, pale ones may be chance.",
         ),
         (
             "How the scores are spread",

@@ -14,6 +14,7 @@ from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
 from evaluation_pipelines.comparison.domain.regression.looks import FAILURES
 from evaluation_pipelines.comparison.domain.regression.rows import INSUFFICIENT
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import (
     DASH,
     interval,
@@ -194,12 +195,17 @@ def watch_cells(row: Row) -> list[Cell]:
 
 
 def unwatched_lines(comparison: Comparison) -> list[str]:
-    """Return which models are not watched, and what it would take."""
-    rows = comparison.regressions.filter(pl.col("state") == INSUFFICIENT).iter_rows(named=True)
-    return [
+    """Return which ranked models are not watched, and what it would take; others are counted."""
+    every = comparison.regressions.filter(pl.col("state") == INSUFFICIENT)
+    ranked = comparison.models.filter(pl.col("state") == "ranked")
+    named = every.join(ranked, on=[*GROUP, *MODEL], how="semi", nulls_equal=True)
+    lines = [
         f"{name_of(row)} ({row['classification_label']}) cannot be watched yet: {row['missing']}."
-        for row in rows
+        for row in named.iter_rows(named=True)
     ]
+    if others := every.height - named.height:
+        lines.append(f"Models of a label that have too few sessions to be watched: {others}.")
+    return lines
 
 
 def _watched_cell(row: Row, side: str) -> Cell:

@@ -40,7 +40,6 @@ from evaluation_pipelines_tests.comparison_builders import (
     sample,
     scores,
     three_models,
-    worse_lately,
 )
 
 
@@ -188,25 +187,6 @@ def test_an_empty_comparison_is_a_page_too() -> None:
     Page(html_page(nothing))
     assert "There is no scored session in this time." in html_page(nothing)
     assert "There is no scored session in this time." in markdown_report(nothing)
-
-
-def test_an_alert_stands_above_the_answer() -> None:
-    found = compared(worse_lately())
-    html = html_page(found)
-    assert html.index("Got worse") < html.index("only a (provider-a) has at least 30 sessions")
-    assert "a (provider-a) (code): Since 2026-11-14 " in html
-    assert "Look at: s" in html
-    assert "Did a model get worse?" in markdown_report(found)
-    assert '<span class="tag bad">alert</span>' in html
-
-
-def test_a_model_that_cannot_be_watched_yet_is_named_with_what_it_takes() -> None:
-    found = compared(three_models())
-    lacks = found.regressions.filter(pl.col("model") == "aspen")["missing"].item()
-    told = f"aspen (provider-a) (code) cannot be watched yet: {lacks}."
-    assert lacks
-    assert told in html_page(found)
-    assert told in markdown_report(found).replace("\\", "")
 
 
 def test_judged_models_show_what_people_would_have_said() -> None:

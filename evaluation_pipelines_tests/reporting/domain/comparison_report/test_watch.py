@@ -1,0 +1,59 @@
+"""What the report says of models that got worse, and of those that are not watched."""
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.cli.compare import print_answers
+from evaluation_pipelines.comparison.domain.answers import got_worse
+from evaluation_pipelines.reporting.comparison_report import html_page
+from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
+from evaluation_pipelines_tests.comparison_builders import (
+    compared,
+    sample,
+    scores,
+    three_models,
+    worse_lately,
+)
+
+
+def test_an_alert_stands_above_the_answer() -> None:
+    found = compared(worse_lately())
+    html = html_page(found)
+    assert html.index("Got worse") < html.index("only a (provider-a) has at least 30 sessions")
+    assert "a (provider-a) (code): Since 2026-11-14 " in html
+    assert "Look at: s" in html
+    assert "Did a model get worse?" in markdown_report(found)
+    assert '<span class="tag bad">alert</span>' in html
+
+
+def test_an_alert_has_the_same_words_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    found = compared(worse_lately())
+    (alert,) = got_worse(found)
+    assert alert.startswith("a (provider-a) (code): Since 2026-11-14 ")
+    print_answers(found)
+    shown = capsys.readouterr().out
+    assert shown.index(f"Got worse: {alert}") < shown.index("Which model for quality?")
+    markdown = markdown_report(found).replace("\\", "")
+    assert markdown.index(f"**Got worse**: {alert}") < markdown.index("Which model for quality?")
+
+
+def test_models_with_too_few_runs_are_in_no_list_of_pairs_and_counted_as_not_watched() -> None:
+    few = [
+        row
+        for at, name in enumerate(("few", "fewer"))
+        for row in sample(name, scores(80, 20, seed=at), 1000 + 100 * at)
+    ]
+    found = compared([*three_models(), *few])
+    assert len(found.pairs) == 10
+    for text in (html_page(found), markdown_report(found)):
+        assert "fewer than 30 runs on a side" not in text
+        assert "too few sessions to be watched: 2." in text.replace("\\", "")
+
+
+def test_a_model_that_cannot_be_watched_yet_is_named_with_what_it_takes() -> None:
+    found = compared(three_models())
+    lacks = found.regressions.filter(pl.col("model") == "aspen")["missing"].item()
+    told = f"aspen (provider-a) (code) cannot be watched yet: {lacks}."
+    assert lacks
+    assert told in html_page(found)
+    assert told in markdown_report(found).replace("\\", "")
