@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_SECONDS = 20.0
 """Seconds within which the head of a request must have arrived."""
@@ -50,7 +50,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _is_between_requests(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # none before the first request
+        return cycle is None or cycle.response_complete
 
     def _await_head(self) -> None:
         if self._head_timer is None and not self.transport.is_closing():
