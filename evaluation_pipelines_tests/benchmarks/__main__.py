@@ -19,6 +19,7 @@ from evaluation_pipelines_tests.benchmarks import (
     judge_throughput,
     loading,
     one_session,
+    receiver,
     report,
     reputation,
     speed,
@@ -42,6 +43,7 @@ SECTIONS = {
     "backfill-small": backfill.small,
     "tools": tool_reports.run,
     "reputation": reputation.run,
+    "receiver": receiver.run,
 }
 SIMULATIONS = {
     "coverage": coverage.run,
