@@ -6,11 +6,15 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
+from schemathesis.core.failures import FailureGroup
+
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines_tests.service.answers import answering
 from evaluation_pipelines_tests.service.clients import Service
 
 HOST = {"Host": "localhost:8400"}
+# What several fields say together, such as an empty time range, is refused, too.
+NOT_IN_THE_DOCUMENT = [schemathesis.checks.positive_data_acceptance]
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +41,12 @@ def check_all(service: Service, requests: int) -> dict[str, str]:
         )
         @given(case=operation.as_strategy())
         def send(case: schemathesis.Case) -> None:
-            case.call_and_validate(headers=headers)
+            case.call_and_validate(headers=headers, excluded_checks=NOT_IN_THE_DOCUMENT)
 
         try:
             send()
-        except Exception as error:  # noqa: BLE001 - all routes are checked
-            notes = [str(each) for each in getattr(error, "exceptions", [error])]
-            faults[operation.label] = "\n".join(notes)
+        except FailureGroup as error:
+            faults[operation.label] = str(error)
     return faults
 
 
