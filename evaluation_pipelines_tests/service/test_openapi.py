@@ -24,11 +24,11 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-def check_all(service: Service, requests: int) -> dict[str, str]:
-    """Send made-up requests to every route; return what was wrong, by route."""
+def check_all(service: Service, requests: int) -> list[str]:
+    """Send made-up requests to every route; return what was wrong."""
     headers = {**HOST, "Authorization": f"Bearer {service.key(Role.OPERATOR)}"}
     schema = schemathesis.openapi.from_asgi("/openapi.json", service.app, headers=HOST)
-    faults = {}
+    faults = []
     for found in schema.get_all_operations():
         assert isinstance(found, Ok), found
         operation = found.ok()
@@ -48,14 +48,14 @@ def check_all(service: Service, requests: int) -> dict[str, str]:
         try:
             send()
         except FailureGroup as error:
-            faults[operation.label] = str(error)
+            faults += [f"{operation.label}: {each!r}" for each in error.exceptions]
     return faults
 
 
 def test_answers_are_as_documented(answered: Service) -> None:
-    assert check_all(answered, requests=3) == {}
+    assert check_all(answered, requests=3) == []
 
 
 @pytest.mark.slow
 def test_many_answers_are_as_documented(answered: Service) -> None:
-    assert check_all(answered, requests=300) == {}
+    assert check_all(answered, requests=300) == []
