@@ -1,16 +1,21 @@
 """Requests made up from the OpenAPI document: answers are as documented, none is a failure."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.core.failures import FailureGroup
+from schemathesis.core.result import Ok
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines_tests.service.answers import answering
 from evaluation_pipelines_tests.service.clients import Service
 
 HOST = {"Host": "localhost:8400"}
+# What several fields say together, such as an empty time range, is refused, too.
+NOT_IN_THE_DOCUMENT = [schemathesis.checks.positive_data_acceptance]
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +24,13 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-def check_all(service: Service, requests: int) -> dict[str, str]:
-    """Send made-up requests to every route; return what was wrong, by route."""
+def check_all(service: Service, requests: int) -> list[str]:
+    """Send made-up requests to every route; return what was wrong."""
     headers = {**HOST, "Authorization": f"Bearer {service.key(Role.OPERATOR)}"}
     schema = schemathesis.openapi.from_asgi("/openapi.json", service.app, headers=HOST)
-    faults = {}
+    faults = []
     for found in schema.get_all_operations():
+        assert isinstance(found, Ok), found
         operation = found.ok()
 
         @settings(
@@ -36,21 +42,20 @@ def check_all(service: Service, requests: int) -> dict[str, str]:
             suppress_health_check=list(HealthCheck),
         )
         @given(case=operation.as_strategy())
-        def send(case: schemathesis.Case) -> None:
-            case.call_and_validate(headers=headers)
+        def send(case: Any) -> None:
+            case.call_and_validate(headers=headers, excluded_checks=NOT_IN_THE_DOCUMENT)
 
         try:
             send()
-        except Exception as error:  # noqa: BLE001 - all routes are checked
-            notes = [str(each) for each in getattr(error, "exceptions", [error])]
-            faults[operation.label] = "\n".join(notes)
+        except FailureGroup as error:
+            faults += [f"{operation.label}: {each!r}" for each in error.exceptions]
     return faults
 
 
 def test_answers_are_as_documented(answered: Service) -> None:
-    assert check_all(answered, requests=3) == {}
+    assert check_all(answered, requests=3) == []
 
 
 @pytest.mark.slow
 def test_many_answers_are_as_documented(answered: Service) -> None:
-    assert check_all(answered, requests=300) == {}
+    assert check_all(answered, requests=300) == []

@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from evaluation_pipelines.scorecards.overrides import MAX_NAME_CHARACTERS, MAX_REASON_CHARACTERS
 from evaluation_pipelines.service.paging import MAX_ROWS
+from evaluation_pipelines.service.times import RequestTime
 
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 RunId = Annotated[Name, Field(description="A session key, or a session id that has one window.")]
@@ -21,8 +22,8 @@ class _Params(BaseModel):
 
 
 class _TimeRange(_Params):
-    since: AwareDatetime | None = Field(None, alias="from")
-    until: AwareDatetime | None = Field(None, alias="to")
+    since: RequestTime | None = Field(None, alias="from")
+    until: RequestTime | None = Field(None, alias="to")
 
     @property
     def span(self) -> tuple[datetime | None, datetime | None]:

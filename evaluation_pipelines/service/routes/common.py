@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 from fastapi.responses import JSONResponse
-from pydantic import AwareDatetime
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.times import RequestTime
 
 Here = Annotated[Installation, Depends(installation_of)]
 Reader = Annotated[Caller, Depends(caller_with(Role.READER))]
@@ -33,9 +33,9 @@ Organization = Annotated[
 ]
 Text = Annotated[str | None, Query(max_length=_NAME_CHARACTERS)]
 Since = Annotated[
-    AwareDatetime | None, Query(alias="from", description="Sessions that started then or later.")
+    RequestTime | None, Query(alias="from", description="Sessions that started then or later.")
 ]
-Until = Annotated[AwareDatetime | None, Query(alias="to", description="Sessions before this.")]
+Until = Annotated[RequestTime | None, Query(alias="to", description="Sessions before this.")]
 
 Span = tuple[datetime | None, datetime | None]
 

@@ -41,6 +41,7 @@ from evaluation_pipelines.service.routes.common import (
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
 from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.service.times import RequestDate
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
@@ -186,7 +187,7 @@ def books(
     here: Here,
     caller: Reader,
     page: Paged,
-    session_date: Annotated[date, Path(description="A UTC day.")],
+    session_date: Annotated[RequestDate, Path(description="A UTC day.")],
     state: Annotated[str | None, Query(max_length=40)] = None,
     organization: Organization = None,
 ) -> JSONResponse:
