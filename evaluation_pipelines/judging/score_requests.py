@@ -19,6 +19,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, name_one_of
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
@@ -111,10 +112,10 @@ def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult
 
 
 def retry_once(step: Callable[[], _Result]) -> _Result:
-    """Run a ledger operation and repeat it once if it fails."""
+    """Run an operation on the stores and repeat it once if it fails."""
     try:
         return step()
-    except LedgerError:
+    except (LedgerError, LakeError):
         return step()
 
 

@@ -40,10 +40,7 @@ class _Deferral:
 
 @dataclass(slots=True)
 class ScoringWorker:
-    """Threads that judge requested sessions; use as ``with``.
-
-    The end of ``with`` releases the scorings in progress, with the replies received so far. After
-    a kill their leases expire.
+    """Threads that judge requested sessions, from ``start`` to ``stop``.
 
     Attributes:
         stores: Lake, ledger and settings.
@@ -64,13 +61,15 @@ class ScoringWorker:
     def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._work, name="scoring-requests")
 
-    def __enter__(self) -> "ScoringWorker":
-        """Start."""
+    def start(self) -> None:
+        """Start; a worker is started once."""
         self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """Stop, and wait until the scorings in progress are released."""
+    def stop(self) -> None:
+        """Release the scorings in progress, with the replies received so far.
+
+        After a kill their leases expire.
+        """
         self._is_stopped = True
         self._interruption.set()
         self._wake.set()
