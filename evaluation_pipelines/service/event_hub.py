@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,7 +66,7 @@ class EventHub:
             polling.cancel()
             await asyncio.gather(polling, return_exceptions=True)
 
-    async def messages(self, channel: Channel, after: int | None) -> AsyncIterator[str]:
+    async def messages(self, channel: Channel, after: int | None) -> AsyncGenerator[str, None]:
         """Yield the events of a channel as JSON: those after the event ``after``, then new ones.
 
         ``None`` begins with new events. Ids are in the order of commits, so that nothing is missing

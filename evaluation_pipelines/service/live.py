@@ -16,25 +16,28 @@ class Live:
 
     def __init__(self, installation: Installation) -> None:
         self.hub = EventHub(installation.stores.ledger)
-        self._worker = ScoringWorker(installation.stores, installation.clock)
-        self._has_worker = installation.settings.service_scoring == "service"
+        self._installation = installation
+        self._worker: ScoringWorker | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run both meanwhile; at the end scorings in progress are released."""
         async with self.hub.running():
-            if not self._has_worker:
+            if self._installation.settings.service_scoring == "dagster":
                 yield
                 return
-            self._worker.start()
+            worker = ScoringWorker(self._installation.stores, self._installation.clock)
+            worker.start()
+            self._worker = worker
             try:
                 yield
             finally:
-                await asyncio.to_thread(self._worker.stop)
+                await asyncio.to_thread(worker.stop)
 
     def notify(self) -> None:
         """Let the worker look for requests now."""
-        self._worker.notify()
+        if self._worker is not None:
+            self._worker.notify()
 
 
 def live_of(connection: HTTPConnection) -> Live:

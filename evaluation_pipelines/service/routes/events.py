@@ -1,9 +1,12 @@
 """Events over a WebSocket."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import partial
 from typing import Annotated
 
+import anyio
 from fastapi import APIRouter, Depends, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
@@ -39,22 +42,20 @@ async def events(
         raise ServiceError(400, "unknown_channel", str(error)) from error
     position = _position(after)
     await websocket.accept()
-    tasks = [
-        asyncio.create_task(_send(websocket, live, chosen, position)),
-        asyncio.create_task(_until_closed(websocket)),
-        asyncio.create_task(_while_allowed(websocket, caller)),
-    ]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    if isinstance(ended[0], Exception) and not isinstance(ended[0], WebSocketDisconnect):
-        raise ended[0]
-    if ended[2] is None:
-        with suppress(WebSocketDisconnect, RuntimeError):  # closed meanwhile
-            await websocket.close(_NOT_ALLOWED, "the key is no longer accepted")
+    steps = (
+        partial(_send, websocket, live, chosen, position),
+        partial(_until_closed, websocket),
+        partial(_close_when_refused, websocket, caller),
+    )
+    async with anyio.create_task_group() as running:
+
+        async def run(step: Callable[[], Awaitable[None]]) -> None:
+            with suppress(WebSocketDisconnect):
+                await step()
+            running.cancel_scope.cancel()  # the first that ends, ends all
+
+        for step in steps:
+            running.start_soon(run, step)
 
 
 def _position(after: str | None) -> int | None:
@@ -66,8 +67,9 @@ def _position(after: str | None) -> int | None:
 
 
 async def _send(websocket: WebSocket, live: Live, channel: Channel, after: int | None) -> None:
-    async for text in live.hub.messages(channel, after):
-        await websocket.send_text(text)
+    async with aclosing(live.hub.messages(channel, after)) as messages:
+        async for text in messages:
+            await websocket.send_text(text)
 
 
 async def _until_closed(websocket: WebSocket) -> None:
@@ -76,12 +78,13 @@ async def _until_closed(websocket: WebSocket) -> None:
         pass
 
 
-async def _while_allowed(websocket: WebSocket, caller: Caller) -> None:
-    """Wait until the key of the listener is not accepted any longer, or is another's."""
-    while True:
+async def _close_when_refused(websocket: WebSocket, caller: Caller) -> None:
+    """Close when the key of the listener is not accepted any longer, or is another's."""
+    is_same = True
+    while is_same:
         await asyncio.sleep(_CHECK_CALLER_S)
         try:
-            if await asyncio.to_thread(_listener, websocket) != caller:
-                return
+            is_same = await asyncio.to_thread(_listener, websocket) == caller
         except ServiceError:
-            return
+            is_same = False
+    await websocket.close(_NOT_ALLOWED, "the key is no longer accepted")
