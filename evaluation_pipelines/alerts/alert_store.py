@@ -1,7 +1,8 @@
 """Alerts in the ledger: raised, sent and ended."""
 
+import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -9,7 +10,9 @@ import sqlalchemy as sa
 from evaluation_pipelines.alerts.domain.messages import Alert
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.service_events import append_events
 from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
+from evaluation_pipelines.times import to_us
 
 _ALERT = ALERTS.c
 
@@ -52,7 +55,10 @@ class AlertStore:
                 return False
         with writing(self._engine) as connection:
             insert = insert_into(connection, ALERTS).values(row).on_conflict_do_nothing()
-            return connection.scalar(insert.returning(_ALERT.alert_id)) is not None
+            is_new = connection.scalar(insert.returning(_ALERT.alert_id)) is not None
+            if is_new:
+                append_events(connection, [_event("alert.raised", alert, now)])
+            return is_new
 
     def unsent(self) -> list[RaisedAlert]:
         """Return the alerts that the webhook has not accepted yet, oldest first."""
@@ -81,8 +87,11 @@ class AlertStore:
         matching = _ALERT.kind == kind, _ALERT.cause.in_(causes), _ALERT.over_at.is_(None)
         if not self._select(*matching):  # the usual case: do not take the write lock
             return
+        update = sa.update(ALERTS).where(*matching).values(over_at=now)
+        columns = _ALERT.kind, _ALERT.cause, _ALERT.title, _ALERT.text
         with writing(self._engine) as connection:
-            connection.execute(sa.update(ALERTS).where(*matching).values(over_at=now))
+            ended = [Alert(*row) for row in connection.execute(update.returning(*columns))]
+            append_events(connection, [_event("alert.ended", each, now) for each in ended])
 
     def end_except(self, kind: str, lasting: Collection[str], now: datetime) -> None:
         """End the open alerts of a kind whose cause is not in ``lasting``."""
@@ -102,3 +111,8 @@ class AlertStore:
                 )
                 for row in connection.execute(query).mappings()
             ]
+
+
+def _event(type_: str, alert: Alert, now: datetime) -> dict[str, object]:
+    payload = json.dumps(asdict(alert))
+    return {"type": type_, "timestamp_us": to_us(now), "payload": payload}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import groupby, takewhile
 from operator import attrgetter
@@ -42,6 +42,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -119,6 +120,8 @@ class Build:
                     results += self._finish(started, staging)
                 progress.advance(len(started.queued))
         sweep_superseded(self.stores, self.clock())
+        kept = timedelta(days=self.stores.settings.events_kept_days)
+        ServiceEvents(self.stores.ledger).sweep(self.clock() - kept)
         return results
 
     def _start(self, empty: Batch, group: DateGroup, *, may_wait: bool) -> "_StartedDates":

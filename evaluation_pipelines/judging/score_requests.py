@@ -19,6 +19,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, name_one_of
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
@@ -49,7 +50,14 @@ class RequestResult:
 
 
 def request_score(
-    stores: Stores, plans: Plans, query: SessionQuery, by: str, now: datetime, *, force: bool
+    stores: Stores,
+    plans: Plans,
+    query: SessionQuery,
+    by: str,
+    now: datetime,
+    *,
+    force: bool,
+    is_served: bool = False,
 ) -> RequestResult:
     """Request the score of a session.
 
@@ -63,6 +71,8 @@ def request_score(
         by: The requester.
         now: The time.
         force: Score the session again even if it is scored.
+        is_served: True if a worker finishes whatever is requested, so that every unfinished
+            scoring is under way.
 
     Raises:
         SessionNotFoundError: Several windows match.
@@ -70,7 +80,7 @@ def request_score(
         LedgerError: The ledger failed twice.
         LakeError: A file cannot be read.
     """
-    window = _find_window(stores, query, now)
+    window = retry_once(lambda: _find_window(stores, query, now))
     if window is None:
         return RequestResult(answer_request(None, force=force, is_known=False), None, None)
     plan = plans.for_windows([window])[window_key(window)]
@@ -79,7 +89,8 @@ def request_score(
         raise JudgeNotReadyError(
             f"no judge profile matches the label {label!r}, so there is no rubric"
         )
-    return retry_once(lambda: _request(stores, window, plan, by, now, force=force))
+    request = _Request(stores, window, plan, by, now, force=force, is_served=is_served)
+    return retry_once(request.answer)
 
 
 def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult:
@@ -90,7 +101,7 @@ def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult
         LedgerError: The ledger failed twice.
         LakeError: A file cannot be read.
     """
-    window = _find_window(stores, query, now)
+    window = retry_once(lambda: _find_window(stores, query, now))
     if window is None:
         return RequestResult(answer_lookup(None), None, None)
     found = retry_once(
@@ -101,10 +112,10 @@ def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult
 
 
 def retry_once(step: Callable[[], _Result]) -> _Result:
-    """Run a ledger operation and repeat it once if it fails."""
+    """Run an operation on the stores and repeat it once if it fails."""
     try:
         return step()
-    except LedgerError:
+    except (LedgerError, LakeError):
         return step()
 
 
@@ -136,28 +147,41 @@ def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window
     return None
 
 
-def _request(
-    stores: Stores, window: Window, plan: JudgePlan, by: str, now: datetime, *, force: bool
-) -> RequestResult:
-    setup = plan.setup
-    scores = ScoreStore(stores.ledger).by_session(window.organization_id, window.session_key)
-    of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
-    existing = _newest(of_profile, window, plan)
-    answer = answer_request(
-        None if existing is None else existing.status,
-        force=force,
-        is_held=existing is not None and not is_abandoned(existing, now),
-        is_terminal=window.is_terminal,
-    )
-    if answer.action != "create":
-        return RequestResult(answer, window, existing)
-    candidate = Candidate(window, plan, len(of_profile))
-    try:
-        score = ScoreStore(stores.ledger).create(candidate.new_score(str(uuid4()), by), now)
-    except ScoringOpenError:
-        # A concurrent request created a scoring, which decides the answer now.
-        return _request(stores, window, plan, by, now, force=force)
-    return RequestResult(answer, window, score)
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request for the score of a session window; the arguments of ``request_score``."""
+
+    stores: Stores
+    window: Window
+    plan: JudgePlan
+    by: str
+    now: datetime
+    force: bool
+    is_served: bool
+
+    def answer(self) -> RequestResult:
+        """Answer by the status table, and create the scoring if it says so."""
+        window, setup = self.window, self.plan.setup
+        store = ScoreStore(self.stores.ledger)
+        scores = store.by_session(window.organization_id, window.session_key)
+        of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
+        existing = _newest(of_profile, window, self.plan)
+        answer = answer_request(
+            None if existing is None else existing.status,
+            force=self.force,
+            is_held=self.is_served
+            or (existing is not None and not is_abandoned(existing, self.now)),
+            is_terminal=window.is_terminal,
+        )
+        if answer.action != "create":
+            return RequestResult(answer, window, existing)
+        candidate = Candidate(window, self.plan, len(of_profile))
+        try:
+            score = store.create(candidate.new_score(str(uuid4()), self.by), self.now)
+        except ScoringOpenError:
+            # A concurrent request created a scoring, which decides the answer now.
+            return self.answer()
+        return RequestResult(answer, window, score)
 
 
 def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score | None:

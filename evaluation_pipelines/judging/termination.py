@@ -1,12 +1,14 @@
-"""SIGTERM during judging: it ends the work as SIGINT does.
+"""Ends of judging from outside: SIGTERM as SIGINT, and a thread that stops others.
 
-Without this a process ends at once: leases stay, and so do temporary files with transcripts.
+Without the former a process ends at once: leases stay, and so do temporary files with transcripts.
 """
 
+import asyncio
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -26,3 +28,33 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Interruption:
+    """Ends runs of other threads, as SIGINT ends one of the main thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_set = False
+        self._running: set[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = set()
+
+    def set(self) -> None:
+        """Cancel all guarded coroutines, and those that begin later."""
+        with self._lock:
+            self._is_set = True
+            for loop, task in self._running:
+                loop.call_soon_threadsafe(task.cancel)
+
+    async def guard(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await ``work``; ``set`` cancels it."""
+        task = asyncio.ensure_future(work)
+        running = asyncio.get_running_loop(), task
+        with self._lock:
+            self._running.add(running)
+            if self._is_set:
+                task.cancel()
+        try:
+            await task
+        finally:
+            with self._lock:
+                self._running.discard(running)

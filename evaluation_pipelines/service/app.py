@@ -10,23 +10,28 @@ from evaluation_pipelines.service.errors import ErrorEnvelope, add_error_handler
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.routes import (
     api_page,
     evaluation,
+    events,
     gateway,
     operation,
     reputation,
+    scoring,
     sessions,
 )
 
 _ROUTERS = (
     operation.ROUTER,
     api_page.ROUTER,
+    scoring.ROUTER,
     gateway.ROUTER,
     reputation.ROUTER,
     sessions.ROUTER,
     evaluation.ROUTER,
+    events.ROUTER,
 )
 """Routers of all groups of routes."""
 
@@ -39,11 +44,12 @@ _ERRORS = {
 
 def create_app(installation: Installation) -> FastAPI:
     """Return the application of an installation, whose stores stay open while it runs."""
-    receiver = Receiver(installation)
+    receiver, live = Receiver(installation), Live(installation)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with live.running():
+            yield
         receiver.close()
 
     app = FastAPI(
@@ -57,7 +63,7 @@ def create_app(installation: Installation) -> FastAPI:
             for status, meaning in _ERRORS.items()
         },
     )
-    app.state.installation = installation
+    app.state.installation, app.state.live = installation, live
     app.router.routes.extend(receiver.routes())
     for router in _ROUTERS:
         app.include_router(router)

@@ -1,7 +1,7 @@
 """Settings of the service."""
 
 from ipaddress import ip_network
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 from pydantic_settings import BaseSettings, NoDecode
@@ -57,4 +57,9 @@ class ServiceSettings(BaseSettings):
         gt=0,
         description="size from which a file of received telemetry is followed by a new one; a new "
         "one is also begun each hour",
+    )
+    service_scoring: Literal["service", "dagster"] = Field(
+        default="service",
+        description="who scores what is requested over HTTP: `service`, which begins at once, or "
+        "`dagster`, whose sensor starts a run within a minute",
     )

@@ -62,6 +62,12 @@ class StoreSettings(BaseSettings):
         description="Unix group that may read the tables of figures, the analysts' database (while "
         "it has no texts) and the reports; all other files are private to their owner",
     )
+    events_kept_days: int = Field(
+        default=90,
+        gt=0,
+        description="days after which events of scorings and alerts are deleted; the scorings and "
+        "alerts stay",
+    )
     start_date: date = Field(
         default=date(2025, 1, 1),
         ge=date(2020, 1, 1),

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import date, datetime, timedelta
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -28,11 +29,13 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
 from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
-from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 
 def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
@@ -335,3 +338,14 @@ def written_at(workplace: Workplace) -> dict[str, datetime]:
         for daily in DAILY_TABLES
         for part in manifest.current(daily.table.name, FIRST)
     }
+
+
+def test_a_build_deletes_events_that_are_older_than_the_setting(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, events_kept_days=30) as workplace:
+        ages = (400, 31, 29)
+        times = [to_us(NOW - timedelta(days=days)) for days in ages]
+        events = ServiceEvents(workplace.ledger)
+        events.append({"type": "alert.raised", "timestamp_us": each} for each in times)
+        workplace.build()
+        # The newest old one marks where complete events begin.
+        assert [each.timestamp_us for each in events.after(0)] == times[1:]

@@ -16,7 +16,7 @@ A backfill has thousands of events, and Dagster stores each as slowly as a whole
 
 @dataclass(slots=True)
 class Observations:
-    """Observations of a run; the ledger has every event in ``evaluation_events``."""
+    """Observations of a run; the ledger has every event in ``service_events``."""
 
     asset: str
     _count: int = 0

@@ -128,6 +128,11 @@ class Score:
         return self.status in OPEN
 
     @property
+    def is_request(self) -> bool:
+        """True if a request created the scoring: a run begins its scorings as it creates them."""
+        return self.started_at_us is None or self.started_at_us > self.scored_at_us
+
+    @property
     def failed_reply(self) -> str | None:
         """Last reply with text of a failed scoring, as the judge wrote it; it is not trusted."""
         texts = [each.text for each in self.turn_log if each.text.strip()]

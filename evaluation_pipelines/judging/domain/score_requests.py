@@ -11,6 +11,8 @@ The command line, the user interface and a service follow the same table:
 | pending, in_progress, held by a process | yes | refused: conflict | 409 |
 | pending, in_progress, held by none | yes | the existing one, which the next run finishes | 202 |
 
+The service works on every request: to it none is held by none.
+
 Checked first: an unknown session is 404, a session that has not ended is 400.
 """
 

@@ -1,4 +1,4 @@
-"""Read queries on ``session_scores`` and ``scoring_events``."""
+"""Read queries on ``session_scores``, and on the events of scorings."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,9 @@ from evaluation_pipelines.judging.domain.score import OPEN, LoggedTurn, Score
 from evaluation_pipelines.judging.ledger.errors import UnknownScoreError
 from evaluation_pipelines.storage.ledger.engine import chunks, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.judging import SCORING_EVENTS, SESSION_SCORES
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
+from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.times import to_us
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
@@ -22,7 +24,8 @@ PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
 Subject: TypeAlias = tuple[str, str, str, str]
 """(organization_id, session_key, judge_profile_id, content_hash)"""
 
-_EVENT = SCORING_EVENTS.c
+_EVENT = SERVICE_EVENTS.c
+_IS_OF_SCORING = _EVENT.type.like("scoring.%")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,6 +70,7 @@ class ScoreQueries:
     def __init__(self, ledger: Ledger, table: sa.Table = SESSION_SCORES) -> None:
         """Read from ``table``, which has the columns of ``session_scores``."""
         self._engine = ledger.engine
+        self._service_events = ServiceEvents(ledger)
         self._as_of = ledger.as_of
         self._table, self._score = table, table.c
         self._oldest_first = (table.c.scored_at_us, table.c.score_id)
@@ -208,11 +212,11 @@ class ScoreQueries:
 
     def events(self, score_id: str) -> list[ScoringEvent]:
         """Return the events of a scoring in order."""
-        return self._events(_EVENT.score_id == score_id)
+        return self._events(0, _EVENT.score_id == score_id)
 
     def events_after(self, event_id: int) -> list[ScoringEvent]:
         """Return all events after ``event_id``, for consumers that follow the events."""
-        return self._events(_EVENT.event_id > event_id)
+        return self._events(event_id)
 
     def newest_events(
         self, limit: int, score_ids: Collection[str] | None = None
@@ -223,16 +227,14 @@ class ScoreQueries:
             limit: Maximum number of events.
             score_ids: The scorings; ``None`` for all, anchors of judge changes among them.
         """
-        query = sa.select(SCORING_EVENTS).order_by(_EVENT.event_id.desc()).limit(limit)
-        queries = [query]
-        if score_ids is not None:
-            queries = [query.where(_EVENT.score_id.in_(chunk)) for chunk in chunks(score_ids)]
-        with reading(self._engine) as connection:
-            found = [
-                ScoringEvent(**row)
-                for each in queries
-                for row in connection.execute(each).mappings()
-            ]
+        newest = self._service_events.newest
+        if score_ids is None:
+            return [_scoring_event(each) for each in newest(limit, _IS_OF_SCORING)]
+        found = [
+            _scoring_event(each)
+            for chunk in chunks(score_ids)
+            for each in newest(limit, _IS_OF_SCORING, _EVENT.score_id.in_(chunk))
+        ]
         return sorted(found, key=lambda event: event.event_id)[-limit:]
 
     def _select(
@@ -246,10 +248,9 @@ class ScoreQueries:
         with reading(self._engine) as connection:
             return [score_of(row) for row in connection.execute(query).mappings()]
 
-    def _events(self, *conditions: sa.ColumnElement[bool]) -> list[ScoringEvent]:
-        query = sa.select(SCORING_EVENTS).where(*conditions).order_by(_EVENT.event_id)
-        with reading(self._engine) as connection:
-            return [ScoringEvent(**row) for row in connection.execute(query).mappings()]
+    def _events(self, after: int, *conditions: sa.ColumnElement[bool]) -> list[ScoringEvent]:
+        found = self._service_events.after(after, _IS_OF_SCORING, *conditions)
+        return [_scoring_event(each) for each in found]
 
     def _has_prompt_hash(self, prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
         of_rubrics = [
@@ -257,6 +258,10 @@ class ScoreQueries:
             for rubric, prompt_hash in prompt_hashes.items()
         ]
         return sa.or_(sa.false(), *of_rubrics)
+
+
+def _scoring_event(event: ServiceEvent) -> ScoringEvent:
+    return ScoringEvent(**{name: getattr(event, name) for name in ScoringEvent.__slots__})
 
 
 def _is_text(column: sa.Column[Any]) -> bool:

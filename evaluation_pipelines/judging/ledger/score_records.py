@@ -56,7 +56,7 @@ class ReceivedReply:
         turn: The reply.
         booked_usd: Cost of the scoring so far, requests in flight included; ``None`` if unknown.
         reserved_usd: Money reserved in addition to ``booked_usd``; ``None`` if unknown.
-        next_phase: Phase that begins with the reply, for ``scoring_events``; ``None`` if none does.
+        next_phase: Phase that begins with the reply, for its event; ``None`` if none does.
     """
 
     score_id: str

@@ -1,6 +1,7 @@
 """Writes of scorings: creation, leases, replies and results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,7 @@ from evaluation_pipelines.judging.ledger.score_records import (
 from evaluation_pipelines.judging.ledger.scoring_rows import NO_LEASE, ScoringRows, refusal
 from evaluation_pipelines.storage.ledger.engine import insert_into, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.service_events import append_events
 from evaluation_pipelines.times import to_us
 
 
@@ -65,9 +67,9 @@ class ScoreStore(ScoreQueries):
             **({} if prompt_facts is None else asdict(prompt_facts)),
             **({} if lease is None else _lease_values(lease, now, started_at_us=to_us(now))),
         }
-        with writing(self._engine) as connection:
+        with self._rows() as rows:
+            connection = rows.connection
             lock_day_budget(connection, reservation)
-            rows = ScoringRows(connection, self._table)
             insert = insert_into(connection, self._table).values(values)
             added = insert.on_conflict_do_nothing().returning(self._score.score_id)
             is_added = connection.execute(added).one_or_none() is not None
@@ -105,9 +107,9 @@ class ScoreStore(ScoreQueries):
             ScoreLeaseLostError: Another owner holds an unexpired lease.
             DayBudgetReachedError: The reservation does not fit into the daily budget.
         """
-        with writing(self._engine) as connection:
+        with self._rows() as rows:
+            connection = rows.connection
             lock_day_budget(connection, reservation)
-            rows = ScoringRows(connection, self._table)
             before = rows.lock(score_id)
             if before["status"] not in OPEN or (before["lease_expires_at_us"] or 0) > to_us(now):
                 raise refusal(before, "claimed")
@@ -154,8 +156,7 @@ class ScoreStore(ScoreQueries):
         self, score_id: str, owner: str, now: datetime, booked_usd: float | None = None
     ) -> None:
         """Release the lease of one scoring and book its cost. Raises as ``log_turn``."""
-        with writing(self._engine) as connection:
-            rows = ScoringRows(connection, self._table)
+        with self._rows() as rows:
             rows.lock_leased(score_id, owner)
             rows.change_open(score_id, NO_LEASE | _booking_values(booked_usd, now))
 
@@ -168,9 +169,9 @@ class ScoreStore(ScoreQueries):
             DayBudgetReachedError: The reservation does not fit into the daily budget.
             As ``log_turn``.
         """
-        with writing(self._engine) as connection:
+        with self._rows() as rows:
+            connection = rows.connection
             lock_day_budget(connection, reservation)
-            rows = ScoringRows(connection, self._table)
             row = rows.lock_leased(score_id, owner)
             before = row["booked_cost_usd"] or 0.0, row["reserved_cost_usd"] or 0.0
             rows.change_open(score_id, reserve(connection, score_id, reservation, now, *before))
@@ -208,10 +209,10 @@ class ScoreStore(ScoreQueries):
             affect the other replies.
         """
         problems: list[Exception | None] = []
-        with writing(self._engine) as connection:
+        with self._rows() as rows:
             for each in replies:
                 try:
-                    ScoringRows(connection, self._table).log_reply(each)
+                    rows.log_reply(each)
                     problems.append(None)
                 except (LedgerError, ValueError) as problem:
                     problems.append(problem)
@@ -226,8 +227,7 @@ class ScoreStore(ScoreQueries):
         booked_usd: float | None = None,
     ) -> Score:
         """Complete a scoring. Raises as ``log_turn``."""
-        with writing(self._engine) as connection:
-            rows = ScoringRows(connection, self._table)
+        with self._rows() as rows:
             row = rows.lock_leased(score_id, owner)
             values = asdict(result) | _booking_values(booked_usd, now)
             ended = rows.end(row, "completed", now, values)
@@ -243,13 +243,20 @@ class ScoreStore(ScoreQueries):
         booked_usd: float | None = None,
     ) -> Score:
         """Mark a scoring as failed. Raises as ``log_turn``."""
-        with writing(self._engine) as connection:
-            rows = ScoringRows(connection, self._table)
+        with self._rows() as rows:
             row = rows.lock_leased(score_id, owner)
             values = {"error_message": failure.reason, "retriable": failure.retriable}
             ended = rows.end(row, "failed", now, values | _booking_values(booked_usd, now))
             rows.log_event(row, "failed", to_us(now), error_message=failure.reason)
             return ended
+
+    @contextmanager
+    def _rows(self) -> Iterator[ScoringRows]:
+        """Open a write transaction on the rows of scorings; it appends their events last."""
+        with writing(self._engine) as connection:
+            rows = ScoringRows(connection, self._table)
+            yield rows
+            append_events(connection, rows.events)
 
 
 def _lease_values(lease: Lease, now: datetime, started_at_us: int) -> dict[str, Any]:

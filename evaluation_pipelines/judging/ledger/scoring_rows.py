@@ -1,7 +1,7 @@
 """Rows of a table of scorings within one transaction: locks, changes, replies and events."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from evaluation_pipelines.judging.ledger.errors import (
 )
 from evaluation_pipelines.judging.ledger.score_queries import score_of
 from evaluation_pipelines.judging.ledger.score_records import NewScore, ReceivedReply
-from evaluation_pipelines.storage.ledger.tables.judging import SCORING_EVENTS, SESSION_SCORES
+from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.times import to_us
 
 NO_LEASE: dict[str, Any] = {
@@ -24,13 +24,20 @@ NO_LEASE: dict[str, Any] = {
     "reserved_cost_usd": None,
 }
 
+_SUBJECT = ("score_id", "organization_id", "session_id", "session_key", "session_date")
+_DETAILS = ("phase", "total_score", "error_message")
+
 
 @dataclass(frozen=True, slots=True)
 class ScoringRows:
-    """The rows of one table of scorings, as one transaction sees and changes them."""
+    """The rows of one table of scorings, as one transaction sees and changes them.
+
+    ``events`` collects what is appended to ``service_events`` at the end of the transaction.
+    """
 
     connection: sa.Connection
     table: sa.Table
+    events: list[dict[str, Any]] = field(default_factory=list)
 
     def past_statuses(self, new: NewScore) -> list[tuple[str, bool]]:
         """Return the status of each other scoring of the session by the profile.
@@ -111,12 +118,12 @@ class ScoringRows:
         self.log_event(row, "progress", to_us(now), phase=first)
 
     def log_event(self, row: sa.RowMapping, type_: str, time_us: int, **details: object) -> None:
-        """Insert a row into ``scoring_events``, which are about scores of sessions alone."""
+        """Collect an event; those of anchors are not followed."""
         if self.table is not SESSION_SCORES:
             return
-        subject = {name: row[name] for name in ("score_id", "session_id", "session_key")}
-        event = {"type": f"scoring.{type_}", "timestamp_us": time_us, **subject, **details}
-        self.connection.execute(sa.insert(SCORING_EVENTS).values(event))
+        subject = {name: row[name] for name in _SUBJECT}
+        known = dict.fromkeys(_DETAILS) | details
+        self.events.append({"type": f"scoring.{type_}", "timestamp_us": time_us} | subject | known)
 
 
 def refusal(row: sa.RowMapping, change: str) -> ScoreEndedError | ScoreLeaseLostError:

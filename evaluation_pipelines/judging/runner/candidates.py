@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
@@ -14,7 +14,7 @@ from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
 from evaluation_pipelines.judging.runner.run_context import BudgetGate, RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.runner import Runner
-from evaluation_pipelines.judging.termination import terminated_as_interrupted
+from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress
 from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.stores import Stores
@@ -24,7 +24,8 @@ from evaluation_pipelines.storage.stores import Stores
 class RunStores:
     """Where a run reads sessions and writes scorings, and the lease that it holds on them.
 
-    ``wire`` answers all requests in place of the endpoint, if given.
+    ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
+    run from another thread.
     """
 
     stores: Stores
@@ -32,6 +33,7 @@ class RunStores:
     lease: Lease
     clock: Callable[[], datetime]
     wire: Wire | None = None
+    interruption: Interruption = field(default_factory=Interruption)
 
 
 @terminated_as_interrupted()
@@ -55,7 +57,8 @@ def judge_candidates(
     gate = BudgetGate(budget)
     context = RunContext(ledger, gate, stores.lake, stores.settings, lease, run.clock, run.wire)
     try:
-        asyncio.run(Runner(context, report, triggered_by, progress).judge(candidates))
+        runner = Runner(context, report, triggered_by, progress)
+        asyncio.run(run.interruption.guard(runner.judge(candidates)))
     except BaseExceptionGroup as group:  # of tasks: the first one ended all others
         raise _first(group) from group
     finally:

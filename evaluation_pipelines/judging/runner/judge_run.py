@@ -22,7 +22,7 @@ from evaluation_pipelines.judging.runner.candidates import (
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.session_windows import WindowKey
-from evaluation_pipelines.judging.termination import terminated_as_interrupted
+from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.stores import Stores
@@ -59,6 +59,7 @@ class JudgeRun:
     """One judge run; create a new object for each run.
 
     Tests replace ``clock``. ``wire`` answers all requests in place of the endpoint, if given.
+    ``interruption`` can end the run from another thread; it raises ``asyncio.CancelledError`` then.
     """
 
     stores: Stores
@@ -67,6 +68,7 @@ class JudgeRun:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     progress: Progress = field(default_factory=Silent)
     wire: Wire | None = None
+    interruption: Interruption = field(default_factory=Interruption)
     _report: JudgeReport = field(default_factory=JudgeReport)
 
     @terminated_as_interrupted()
@@ -101,7 +103,7 @@ class JudgeRun:
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:
         budget = Budget(self._limits())
         by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger)
-        run_stores = RunStores(self.stores, scores, lease, self.clock, self.wire)
+        run_stores = RunStores(self.stores, scores, lease, self.clock, self.wire, self.interruption)
         judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
         self._report.booked_usd = budget.spent_usd
 

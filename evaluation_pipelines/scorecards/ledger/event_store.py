@@ -3,17 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 
 import sqlalchemy as sa
 
 from evaluation_pipelines.schemas.announcement import MAX_SHOWN, Announced, Announcement
-from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.scorecards import EVALUATION_EVENTS
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
+from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.times import to_us
 
-_EVENT = EVALUATION_EVENTS.c
+_EVENT = SERVICE_EVENTS.c
+_IS_EVALUATION = _EVENT.type.like("evaluation.%")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVENTS_PER_TRANSACTION = 10_000
 
 
@@ -32,10 +35,10 @@ class EvaluationEvent:
 
 
 class EventStore:
-    """Operations on ``evaluation_events``."""
+    """The evaluation events of ``service_events``."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._engine = ledger.engine
+        self._events = ServiceEvents(ledger)
 
     def record(self, day: date, announcements: Iterable[Announcement], now: datetime) -> Announced:
         """Record the events of a date, many in a transaction; an event that is known is skipped.
@@ -43,53 +46,62 @@ class EventStore:
         Returns:
             The events that were not recorded before.
         """
-        known = sa.select(_EVENT.event_id).where(_EVENT.session_date == day)
-        with reading(self._engine) as connection:
-            seen = set(connection.scalars(known))
+        seen = self._events.known_unique_ids(day)
         new = (each for each in announcements if each.event_id not in seen)
         shown: list[Announcement] = []
         counts: Counter[str] = Counter()
         while some := list(islice(new, _EVENTS_PER_TRANSACTION)):
-            self._insert(some, now)
+            # Another run may have recorded them since the query: the second adds nothing.
+            self._events.append(_row(each, now) for each in some)
             counts.update(each.kind for each in some)
             shown += some[: MAX_SHOWN - len(shown)]
         return Announced(tuple(shown), counts)
-
-    def _insert(self, announcements: Iterable[Announcement], now: datetime) -> None:
-        rows = [
-            {
-                "event_id": each.event_id,
-                "kind": each.kind,
-                "session_date": each.session_date,
-                "organization_id": each.organization_id,
-                "session_key": each.session_key,
-                "payload": each.payload,
-                "recorded_at": now,
-            }
-            for each in announcements
-        ]
-        with writing(self._engine) as connection:
-            # Another run may have recorded them since the query: the second insert adds nothing.
-            insert = insert_into(connection, EVALUATION_EVENTS)
-            connection.execute(
-                insert.on_conflict_do_nothing(index_elements=[_EVENT.event_id]), rows
-            )
 
     def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
         """Return the events of a kind after ``position``, oldest first.
 
         Only those of sessions with a date of ``first_day`` or later.
         """
-        query = sa.select(EVALUATION_EVENTS).where(
-            _EVENT.position > position, _EVENT.kind == kind, _EVENT.session_date >= first_day
-        )
-        with reading(self._engine) as connection:
-            rows = connection.execute(query.order_by(_EVENT.position)).mappings()
-            return [EvaluationEvent(**row) for row in rows]
+        return self._after(position, _EVENT.type == kind, _EVENT.session_date >= first_day)
 
     def after(self, position: int, limit: int) -> list[EvaluationEvent]:
         """Return the next ``limit`` events after ``position``, oldest first."""
-        query = sa.select(EVALUATION_EVENTS).where(_EVENT.position > position)
-        query = query.order_by(_EVENT.position).limit(limit)
-        with reading(self._engine) as connection:
-            return [EvaluationEvent(**row) for row in connection.execute(query).mappings()]
+        return self._after(position, _IS_EVALUATION, limit=limit)
+
+    def _after(
+        self, position: int, *conditions: sa.ColumnElement[bool], limit: int | None = None
+    ) -> list[EvaluationEvent]:
+        return list(map(_evaluation_event, self._events.after(position, *conditions, limit=limit)))
+
+
+def _row(announcement: Announcement, now: datetime) -> dict[str, object]:
+    return {
+        "type": announcement.kind,
+        "timestamp_us": to_us(now),
+        "organization_id": announcement.organization_id,
+        "session_key": announcement.session_key,
+        "session_date": announcement.session_date,
+        "unique_id": announcement.event_id,
+        "payload": announcement.payload,
+    }
+
+
+def _evaluation_event(event: ServiceEvent) -> EvaluationEvent:
+    if (
+        event.unique_id is None
+        or event.session_date is None
+        or event.organization_id is None
+        or event.session_key is None
+        or event.payload is None
+    ):
+        raise ValueError(f"event {event.event_id} is no evaluation event")
+    return EvaluationEvent(
+        position=event.event_id,
+        event_id=event.unique_id,
+        kind=event.type,
+        session_date=event.session_date,
+        organization_id=event.organization_id,
+        session_key=event.session_key,
+        payload=event.payload,
+        recorded_at=_EPOCH + timedelta(microseconds=event.timestamp_us),
+    )

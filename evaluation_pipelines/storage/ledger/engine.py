@@ -37,6 +37,7 @@ _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
 _MIGRATION_LOCK = 5_270_321
 _BUDGET_LOCK = 5_270_322
 _MANIFEST_LOCK = 5_270_323
+_EVENTS_LOCK = 5_270_324
 
 _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
     sqlite3.SQLITE_BUSY: (
@@ -158,6 +159,14 @@ def lock_for_budget(connection: sa.Connection) -> None:
 def lock_for_manifest(connection: sa.Connection) -> None:
     """Take the lock of the manifest until the transaction ends, as with the budget lock."""
     _lock(connection, _MANIFEST_LOCK)
+
+
+def lock_for_events(connection: sa.Connection) -> None:
+    """Take the lock of events until the transaction ends.
+
+    Take it after every row is locked, just before the commit, unlike the other locks.
+    """
+    _lock(connection, _EVENTS_LOCK)
 
 
 def _lock(connection: sa.Connection, number: int) -> None:

@@ -52,7 +52,7 @@ def sample(session_key: str = "s1") -> AuditSample:
 
 
 def event(number: int, day: date = DAY) -> Announcement:
-    return Announcement(f"id-{number}", "kind", day, "default", "s1", None, 50.0, "{}")
+    return Announcement(f"id-{number}", "evaluation.kind", day, "default", "s1", None, 50.0, "{}")
 
 
 def due(ledger: Ledger) -> list[date]:

@@ -6,6 +6,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError, UnknownRevisionError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
@@ -16,8 +18,12 @@ from evaluation_pipelines.storage.ledger.revision import (
     migration_config,
     stored_revision,
 )
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.ledger.tables import METADATA
+from evaluation_pipelines.storage.ledger.tables.columns import UtcTime
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.judging.ledger.score_builders import started
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 
 
 def table_names(engine: sa.Engine) -> set[str]:
@@ -71,8 +77,80 @@ NEW_COLUMNS = {
 }
 NEW_TABLES = [
     *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),
-    *("judge_validations", "judge_batches", "access_keys", "submitted_evaluations"),
+    *("judge_validations", "judge_batches", "access_keys", "submitted_evaluations", "service_events"),
 ]
+
+
+FORMER_EVENTS = sa.MetaData()
+FORMER_SCORING_EVENTS = sa.Table(
+    "scoring_events",
+    FORMER_EVENTS,
+    sa.Column("event_id", sa.Integer, primary_key=True),
+    sa.Column("type", sa.String, nullable=False),
+    sa.Column("score_id", sa.String, nullable=False),
+    sa.Column("session_id", sa.String, nullable=False),
+    sa.Column("session_key", sa.String, nullable=False),
+    sa.Column("timestamp_us", sa.BigInteger, nullable=False),
+    sa.Column("phase", sa.String),
+    sa.Column("total_score", sa.Integer),
+    sa.Column("error_message", sa.Text),
+)
+FORMER_EVALUATION_EVENTS = sa.Table(
+    "evaluation_events",
+    FORMER_EVENTS,
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("event_id", sa.String, nullable=False, unique=True),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("session_date", sa.Date, nullable=False),
+    sa.Column("organization_id", sa.String, nullable=False),
+    sa.Column("session_key", sa.String, nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.Column("recorded_at", UtcTime, nullable=False),
+)
+FORMER_SCORING = {
+    "type": "scoring.completed",
+    "session_id": "s1",
+    "session_key": "s1#baseline-1",
+    "timestamp_us": 1_790_000_000_000_000,
+    "total_score": 64,
+}
+FORMER_EVALUATION = {
+    "kind": "evaluation.model_feedback",
+    "session_date": MARCH_1,
+    "organization_id": "acme",
+    "session_key": "s1#baseline-1",
+    "payload": "{}",
+}
+
+
+def test_events_move_into_one_table_and_evaluations_keep_their_positions(url: str) -> None:
+    ledger = open_ledger(url)
+    scored = started(ledger).score_id
+    with writing(ledger.engine) as connection:
+        METADATA.tables["service_events"].drop(connection)
+        FORMER_EVENTS.create_all(connection)
+        known, gone = {**FORMER_SCORING, "score_id": scored}, {**FORMER_SCORING, "score_id": "-"}
+        connection.execute(sa.insert(FORMER_SCORING_EVENTS), [known, gone])
+        times = [NOON.replace(microsecond=250), NOON]
+        rows = [
+            {**FORMER_EVALUATION, "position": 7 + n, "event_id": f"uuid-{n}", "recorded_at": at}
+            for n, at in enumerate(times)
+        ]
+        connection.execute(sa.insert(FORMER_EVALUATION_EVENTS), rows)
+    set_revision(ledger.engine, "submitted_evaluations")
+    ledger.close()
+
+    migrated = open_ledger(url)
+    events, scorings = EventStore(migrated), ScoreStore(migrated)
+    assert [each.position for each in events.after(0, 9)] == [7, 8]
+    assert [each.recorded_at for each in events.after(0, 9)] == times
+    assert [each.event_id for each in scorings.events_after(0)] == [9, 10]
+    organizations = [each.organization_id for each in ServiceEvents(migrated).after(0)]
+    assert organizations == ["acme", "acme", "acme", None]
+    started(migrated, "s2#baseline-1")
+    assert [each.event_id for each in scorings.events_after(10)] == [11, 12]
+    assert differences(migrated.engine) == []
+    migrated.close()
 
 
 def test_a_ledger_of_before_is_migrated(url: str) -> None:
@@ -80,6 +158,7 @@ def test_a_ledger_of_before_is_migrated(url: str) -> None:
     with writing(ledger.engine) as connection:
         for name in NEW_TABLES:
             METADATA.tables[name].drop(connection)
+        FORMER_EVENTS.create_all(connection)
         for table, columns in NEW_COLUMNS.items():
             for column in columns:
                 connection.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))

@@ -7,6 +7,7 @@ ledgers: a file in ``migrations/versions`` and its revision in ``revision.py``.
 from evaluation_pipelines.storage.ledger.tables import (
     access,
     alerts,
+    events,
     judging,
     people,
     reputation,
@@ -19,6 +20,7 @@ __all__ = [
     "METADATA",
     "access",
     "alerts",
+    "events",
     "judging",
     "people",
     "reputation",

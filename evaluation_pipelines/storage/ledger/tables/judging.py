@@ -172,24 +172,6 @@ RUBRIC_TEXTS = sa.Table(
     column("first_used_at_us", sa.BigInteger, "when it was first seen"),
 )
 
-# History of each scoring.
-SCORING_EVENTS = sa.Table(
-    "scoring_events",
-    METADATA,
-    column("event_id", sa.Integer, "grows with each event", primary_key=True),
-    column("type", sa.String, "scoring.started, .progress, .completed or .failed"),
-    column("score_id", sa.String, "the scoring"),
-    column("session_id", sa.String, "session.id as sent by the agent"),
-    column("session_key", sa.String, "the session window"),
-    column("timestamp_us", sa.BigInteger, "when it happened"),
-    _known_later("phase", sa.String, "of a progress event: what the judge is asked"),
-    _known_later("total_score", sa.Integer, "of a completed scoring"),
-    _known_later("error_message", sa.Text, "of a failed scoring"),
-    sa.Index("scoring_events_by_score", "score_id"),
-    sa.Index("scoring_events_by_session", "session_id"),
-    sqlite_autoincrement=True,
-)
-
 # Priorities of missing tools: one row per question to the model.
 TOOL_PRIORITIES = sa.Table(
     "tool_priorities",

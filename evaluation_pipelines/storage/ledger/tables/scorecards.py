@@ -1,4 +1,4 @@
-"""Ledger tables of profiles, overrides, audits, evaluation events and scheduled rebuilds."""
+"""Ledger tables of profiles, overrides, audits and scheduled rebuilds."""
 
 import sqlalchemy as sa
 
@@ -73,22 +73,6 @@ AUDIT_STEPS = sa.Table(
     column("session_key", sa.String, "session; null when a round begins", nullable=True),
     column("made_at", UtcTime, "when"),
     sa.Index("audit_steps_by_annotator", "annotator"),
-    sqlite_autoincrement=True,
-)
-
-# Events about effective scores, for other systems.
-EVALUATION_EVENTS = sa.Table(
-    "evaluation_events",
-    METADATA,
-    column("position", sa.Integer, "grows: read on from the last one seen", primary_key=True),
-    column("event_id", sa.String, "UUID of card, content and override", unique=True),
-    column("kind", sa.String, "evaluation.model_feedback or evaluation.quality_risk"),
-    column("session_date", sa.Date, "partition of the session"),
-    column("organization_id", sa.String, "organization"),
-    column("session_key", sa.String, "session window"),
-    column("payload", sa.Text, "JSON: session, agent, model, scores, confidence, source"),
-    column("recorded_at", UtcTime, "when it was first seen"),
-    sa.Index("evaluation_events_by_date", "session_date"),
     sqlite_autoincrement=True,
 )
 

@@ -1,0 +1,95 @@
+"""Channels of events: which events a listener gets, and how they are written."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
+from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+
+CHANNELS = "sessions, session:<session id or key>, evaluations and alerts"
+
+_EVENT = SERVICE_EVENTS.c
+_ALL_SESSIONS = ("scoring.started", "scoring.completed", "scoring.failed")
+_ONE_SESSION = (*_ALL_SESSIONS, "scoring.progress")
+_EVALUATIONS = ("evaluation.model_feedback", "evaluation.quality_risk")
+_ALERTS = ("alert.raised", "alert.ended")
+_ALWAYS = ("event_id", "type", "timestamp_us")
+_SUBJECT = ("score_id", "session_id", "session_key", "organization_id")
+_WHERE_THEY_APPLY = ("phase", "total_score", "error_message")
+
+
+class UnknownChannelError(ValueError):
+    """No channel has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The events that one listener gets.
+
+    Attributes:
+        types: Types of events.
+        session: Session id or key; ``None`` for all sessions.
+        organization: The only organization; ``None`` for all. Alerts have no organization.
+    """
+
+    types: tuple[str, ...]
+    session: str | None
+    organization: str | None
+
+    def includes(self, event: ServiceEvent) -> bool:
+        """Return True if the listener gets ``event``."""
+        return (
+            event.type in self.types
+            and self.session in {None, event.session_id, event.session_key}
+            and self.organization in {None, event.organization_id}
+        )
+
+    @property
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """The same as conditions on ``service_events``."""
+        found: list[sa.ColumnElement[bool]] = [_EVENT.type.in_(self.types)]
+        if self.session is not None:
+            found.append(
+                sa.or_(_EVENT.session_id == self.session, _EVENT.session_key == self.session)
+            )
+        if self.organization is not None:
+            found.append(_EVENT.organization_id == self.organization)
+        return found
+
+
+def parse_channel(name: str, organization: str | None) -> Channel:
+    """Return the channel ``name`` for a listener of ``organization``.
+
+    Raises:
+        UnknownChannelError: No channel has this name.
+    """
+    kind, separator, session = name.partition(":")
+    match kind:
+        case "sessions" if not separator:
+            return Channel(_ALL_SESSIONS, None, organization)
+        case "session" if session:
+            return Channel(_ONE_SESSION, session, organization)
+        case "evaluations" if not separator:
+            return Channel(_EVALUATIONS, None, organization)
+        case "alerts" if not separator:
+            return Channel(_ALERTS, None, organization)
+    raise UnknownChannelError(f"There is no such channel. There are {CHANNELS}.")
+
+
+def event_text(event: ServiceEvent) -> str:
+    """Return an event as JSON for its listeners."""
+    fields: dict[str, Any] = {name: getattr(event, name) for name in _ALWAYS}
+    for name in (*_SUBJECT, *_WHERE_THEY_APPLY):
+        if (value := getattr(event, name)) is not None:
+            fields[name] = value
+    if event.payload is not None:
+        fields["payload"] = json.loads(event.payload)
+    return json.dumps(fields)
+
+
+def missed_text(oldest_id: int) -> str:
+    """Return the message to a listener whose last event is older than all that are kept."""
+    return json.dumps({"type": "events.missed", "oldest_event_id": oldest_id})

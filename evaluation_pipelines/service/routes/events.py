@@ -1,0 +1,90 @@
+"""Events over a WebSocket."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Depends, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.channels import Channel, UnknownChannelError, parse_channel
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.live import Live, live_of
+
+ROUTER = APIRouter(tags=["events"])
+
+_CHECK_CALLER_S = 15.0
+"""How long a listener whose key was revoked may still listen."""
+
+_NOT_ALLOWED = 1008
+_LARGEST_ID = 2**63 - 1
+
+_listener = caller_with(Role.READER)
+
+
+@ROUTER.websocket("/api/v1/events")
+async def events(
+    websocket: WebSocket,
+    live: Annotated[Live, Depends(live_of)],
+    caller: Annotated[Caller, Depends(_listener)],
+    channel: str = "",
+    after: str | None = None,
+) -> None:
+    """Send the events of a channel as JSON, one a message, until the listener closes."""
+    try:
+        chosen = parse_channel(channel, caller.organization)
+    except UnknownChannelError as error:
+        raise ServiceError(400, "unknown_channel", str(error)) from error
+    position = _position(after)
+    await websocket.accept()
+    steps = (
+        partial(_send, websocket, live, chosen, position),
+        partial(_until_closed, websocket),
+        partial(_close_when_refused, websocket, caller),
+    )
+    async with anyio.create_task_group() as running:
+
+        async def run(step: Callable[[], Awaitable[None]]) -> None:
+            with suppress(WebSocketDisconnect):
+                await step()
+            running.cancel_scope.cancel()  # the first that ends, ends all
+
+        for step in steps:
+            running.start_soon(run, step)
+
+
+def _position(after: str | None) -> int | None:
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdecimal() and int(after[:20]) <= _LARGEST_ID):
+        raise ServiceError(400, "invalid_request", "query.after: is no id of an event")
+    return int(after)
+
+
+async def _send(websocket: WebSocket, live: Live, channel: Channel, after: int | None) -> None:
+    async with aclosing(live.hub.messages(channel, after)) as messages:
+        async for text in messages:
+            await websocket.send_text(text)
+
+
+async def _until_closed(websocket: WebSocket) -> None:
+    """Wait until the listener closes; what it sends is ignored."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _close_when_refused(websocket: WebSocket, caller: Caller) -> None:
+    """Close when the key of the listener is not accepted any longer, or is another's."""
+    is_same = True
+    while is_same:
+        await asyncio.sleep(_CHECK_CALLER_S)
+        try:
+            is_same = await asyncio.to_thread(_listener, websocket) == caller
+        except ServiceError:
+            is_same = False
+    await websocket.close(_NOT_ALLOWED, "the key is no longer accepted")

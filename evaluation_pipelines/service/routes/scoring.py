@@ -1,0 +1,218 @@
+"""Scores of the judge on request."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, StrictBool
+
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.judging.domain.score import Score, ScoreStatus, reader_record
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans, prompt_hashes
+from evaluation_pipelines.judging.rubric_files import RubricError
+from evaluation_pipelines.judging.score_requests import (
+    RequestResult,
+    SessionQuery,
+    look_up,
+    request_score,
+    retry_once,
+)
+from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
+from evaluation_pipelines.service.installation import LOG, Installation, installation_of
+from evaluation_pipelines.service.live import Live, live_of
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.stores import Stores
+
+ROUTER = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
+
+_Result = TypeVar("_Result")
+
+_PATH = "/sessions/{session_id:path}/score"
+_TEXTS = ("score_analysis", "missing_tools_analysis", "failed_reply")
+
+
+class ScoreRequest(BaseModel):
+    """A request for the score of a session."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    force_rescore: StrictBool = False
+
+
+class AcceptedScoring(BaseModel):
+    """A scoring that is new or not finished."""
+
+    score_id: str
+    session_id: str
+    status: ScoreStatus
+
+
+class ScoreRecord(BaseModel):
+    """A scoring in any status, with everything that the ledger has for a reader.
+
+    Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
+    current rubric. Keys of the role ``reader`` get null for texts of the judge.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    score_id: str
+    session_id: str
+    session_key: str
+    organization_id: str
+    status: ScoreStatus
+    prompt_hash: str
+    total_score: int | None
+    score_analysis: str | None
+    missing_tools_analysis: str | None
+    error_message: str | None
+    score_triggered_by: str
+    started_at_us: int | None
+    completed_at_us: int | None
+    current_prompt_used: bool
+
+
+def _described(**meanings: str) -> dict[int | str, dict[str, Any]]:
+    return {
+        int(status.removeprefix("http_")): {"model": ErrorEnvelope, "description": meaning}
+        for status, meaning in meanings.items()
+    }
+
+
+_UNKNOWN = "the session is unknown, or another organization's"
+_STORE_FAILED = "the store failed twice"
+
+
+@ROUTER.post(
+    _PATH,
+    status_code=202,
+    response_model=AcceptedScoring,
+    responses={
+        200: {"model": ScoreRecord, "description": "the score that exists"},
+        202: {"description": "a new scoring, or one that is not finished"},
+        **_described(
+            http_400="the session has not ended, or several sessions match",
+            http_404=_UNKNOWN,
+            http_409="forced while a scoring is under way",
+            http_500=_STORE_FAILED,
+            http_503="no judge is configured",
+        ),
+    },
+)
+def score_session(
+    session_id: str,
+    installation: Annotated[Installation, Depends(installation_of)],
+    live: Annotated[Live, Depends(live_of)],
+    caller: Annotated[Caller, Depends(caller_with(Role.OPERATOR))],
+    body: ScoreRequest | None = None,
+) -> Response:
+    """Request the score of a session, and return at once; the work follows.
+
+    `session_id` is a session id, or a session key with `%23` for `#`.
+    """
+    stores = installation.stores
+    if (why_not := stores.settings.why_no_judge) is not None:
+        raise _no_judge(why_not)
+    force = body is not None and body.force_rescore
+
+    def request() -> RequestResult:
+        now = installation.clock()
+        plans = retry_once(lambda: load_plans(stores, now))
+        query = SessionQuery(session_id, caller.organization)
+        return request_score(stores, plans, query, caller.name, now, force=force, is_served=True)
+
+    result = _explained(request)
+    score = result.score
+    if score is None or result.answer.http_status >= 400:
+        raise _refusal(result, session_id)
+    if result.answer.http_status == 200:
+        return JSONResponse(_record(stores, score, caller))
+    live.notify()
+    accepted = AcceptedScoring(
+        score_id=score.score_id, session_id=score.session_id, status=score.status
+    )
+    return JSONResponse(accepted.model_dump(), 202)
+
+
+@ROUTER.get(
+    _PATH,
+    response_model=ScoreRecord,
+    responses=_described(
+        http_400="several sessions match",
+        http_404=f"{_UNKNOWN}, or it has no score",
+        http_500=_STORE_FAILED,
+    ),
+)
+def get_score(
+    session_id: str,
+    installation: Annotated[Installation, Depends(installation_of)],
+    caller: Annotated[Caller, Depends(caller_with(Role.READER))],
+) -> Response:
+    """Return the newest scoring of a session in any status."""
+    stores = installation.stores
+    query = SessionQuery(session_id, caller.organization)
+    result = _explained(lambda: look_up(stores, query, installation.clock()))
+    if result.score is None:
+        raise _refusal(result, session_id)
+    return JSONResponse(_record(stores, result.score, caller))
+
+
+def _record(stores: Stores, score: Score, caller: Caller) -> dict[str, Any]:
+    record = reader_record(score, prompt_hashes(stores.settings).get(score.rubric))
+    if not caller.role.includes(Role.REVIEWER):
+        record |= dict.fromkeys(_TEXTS)
+    encoded: dict[str, Any] = jsonable_encoder(record)
+    return encoded
+
+
+def _explained(step: Callable[[], _Result]) -> _Result:
+    """Run a step whose errors become answers."""
+    try:
+        return step()
+    except SessionNotFoundError as error:
+        raise ServiceError(400, "ambiguous_session", str(error)) from error
+    except (JudgeNotReadyError, RubricError) as error:
+        raise _no_judge(str(error)) from error
+    except (LedgerError, LakeError) as error:
+        LOG.exception("a score request failed twice")
+        raise ServiceError(
+            500,
+            "store_failed",
+            "The store failed, and failed again when the step was repeated.",
+            "Try again; the log of the service says why.",
+        ) from error
+
+
+def _no_judge(reason: str) -> ServiceError:
+    return ServiceError(503, "no_judge", f"Nothing can be scored: {reason}.")
+
+
+def _refusal(result: RequestResult, session_id: str) -> ServiceError:
+    match result.answer.action:
+        case "conflict":
+            return ServiceError(
+                409,
+                "scoring_under_way",
+                f"The session {session_id} is being scored.",
+                "Wait for the result, or do not force.",
+            )
+        case "not_terminal":
+            return ServiceError(
+                400,
+                "session_not_ended",
+                f"The session {session_id} has not ended.",
+                "Try again when it has.",
+            )
+    if result.window is not None:
+        return ServiceError(
+            404,
+            "not_scored",
+            f"The session {session_id} is not scored.",
+            "Request its score by POST.",
+        )
+    return ServiceError(404, "not_found", f"The session {session_id} does not exist.")

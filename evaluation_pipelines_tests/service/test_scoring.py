@@ -1,0 +1,235 @@
+"""Scoring on request over HTTP: every row of the status table, and who may."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE
+from evaluation_pipelines_tests.service.scoring_service import (
+    PATH,
+    ScoringService,
+    open_service,
+)
+
+S1 = PATH.format("s1")
+ME = Lease("me:1:x", 60)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[ScoringService]:
+    """A service with one session, whose worker does not run."""
+    with open_service(tmp_path) as opened:
+        yield opened
+
+
+def reach(service: ScoringService, status: str, key: str | None = None) -> str:
+    """Bring the session to a status; return the id of its scoring."""
+    score_id = str(service.client(key).post(S1).json()["score_id"])
+    if status == "pending":
+        return score_id
+    store = service.scores
+    store.claim(score_id, ME, service.clock())
+    if status == "completed":
+        store.complete(score_id, ME.owner, DONE, service.clock())
+    if status == "failed":
+        store.fail(score_id, ME.owner, Failure("no verdict", retriable=False), service.clock())
+    return score_id
+
+
+@pytest.mark.parametrize("body", [None, {}, {"force_rescore": False}, {"force_rescore": True}])
+def test_a_session_without_a_score_gets_a_new_scoring(
+    service: ScoringService, body: dict[str, Any] | None
+) -> None:
+    response = service.client().post(S1, json=body)
+    score = service.score()
+
+    assert response.status_code == 202
+    assert response.json() == {
+        "score_id": score.score_id,
+        "session_id": "s1",
+        "status": "pending",
+    }
+    assert (score.status, score.score_triggered_by) == ("pending", "local")
+
+
+@pytest.mark.parametrize("status", ["completed", "failed"])
+def test_an_ended_scoring_is_the_answer(service: ScoringService, status: str) -> None:
+    score_id = reach(service, status)
+    response = service.client().post(S1)
+
+    assert response.status_code == 200
+    record = response.json()
+    assert (record["score_id"], record["status"]) == (score_id, status)
+    assert record == service.client().get(S1).json()
+    assert record["current_prompt_used"] is True
+    assert record["error_message"] == (None if status == "completed" else "no verdict")
+    assert record["total_score"] == (64 if status == "completed" else None)
+    assert "lease_owner" not in record
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_an_unfinished_scoring_is_the_answer(service: ScoringService, status: str) -> None:
+    score_id = reach(service, status)
+    response = service.client().post(S1)
+
+    assert response.status_code == 202
+    assert response.json() == {"score_id": score_id, "session_id": "s1", "status": status}
+    assert service.client().get(S1).json()["status"] == status
+
+
+@pytest.mark.parametrize("status", ["completed", "failed"])
+def test_an_ended_session_is_scored_again_when_forced(service: ScoringService, status: str) -> None:
+    score_id = reach(service, status)
+    response = service.client().post(S1, json={"force_rescore": True})
+
+    assert response.status_code == 202
+    assert response.json()["status"] == "pending"
+    assert response.json()["score_id"] != score_id
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_a_scoring_that_is_under_way_is_not_forced(service: ScoringService, status: str) -> None:
+    reach(service, status)
+    response = service.client().post(S1, json={"force_rescore": True})
+
+    assert response.status_code == 409
+    assert response.json()["error"]["code"] == "scoring_under_way"
+    assert len(service.scores.by_session("default", "s1#baseline-1")) == 1
+
+
+def test_a_session_that_goes_on_is_400(service: ScoringService) -> None:
+    in_between = datetime(2026, 6, 1, 12, 10, tzinfo=UTC)
+    object.__setattr__(service.installation, "clock", lambda: in_between)
+    for force in (False, True):
+        response = service.client().post(S1, json={"force_rescore": force})
+        assert response.status_code == 400
+        assert response.json()["error"]["code"] == "session_not_ended"
+
+
+@pytest.mark.parametrize("body", ['{"force_rescore": "yes"}', '{"force": true}', "[]", "{", "1"])
+def test_an_invalid_body_is_400(service: ScoringService, body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = service.client().post(S1, content=body, headers=headers)
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "invalid_request"
+    assert service.scores.dates() == []
+
+
+def test_what_is_unknown_is_404(service: ScoringService) -> None:
+    client = service.client()
+    unknown = PATH.format("unknown")
+    for response in (client.post(unknown), client.get(unknown)):
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+    response = client.get(S1)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "not_scored")
+
+
+def test_a_key_is_needed_and_the_right_role(service: ScoringService) -> None:
+    keys, statuses = {role: service.key(role) for role in Role}, {}
+    for role, key in keys.items():
+        client = service.client(key)
+        statuses[role] = client.post(S1).status_code, client.get(S1).status_code
+    assert statuses == {
+        Role.INGEST: (403, 403),
+        Role.READER: (403, 404),
+        Role.REVIEWER: (403, 404),
+        Role.OPERATOR: (202, 200),
+    }
+    for client in (service.client(), service.client("wrong")):
+        assert (client.post(S1).status_code, client.get(S1).status_code) == (401, 401)
+
+
+def test_a_reader_gets_figures_and_no_texts(service: ScoringService) -> None:
+    texts = ("score_analysis", "missing_tools_analysis")
+    keys = {role: service.key(role) for role in (Role.READER, Role.REVIEWER, Role.OPERATOR)}
+    reach(service, "completed", keys[Role.OPERATOR])
+    records = {role: service.client(key).get(S1).json() for role, key in keys.items()}
+    assert [records[Role.READER][name] for name in texts] == [None, None]
+    assert [records[Role.REVIEWER][name] for name in texts] == [
+        DONE.score_analysis,
+        DONE.missing_tools_analysis,
+    ]
+    assert records[Role.READER]["total_score"] == 64
+
+
+def test_an_organization_scores_its_own_sessions_alone(tmp_path: Path) -> None:
+    both = session_with_texts("both"), session_with_texts("both", 60, organization__id="acme")
+    lines = (session_with_texts("a", organization__id="acme"), session_with_texts("o"), *both)
+    with open_service(tmp_path, *lines) as service:
+        everything = service.client(service.key(Role.OPERATOR))
+        acme = service.client(service.key(Role.OPERATOR, "acme"))
+
+        assert acme.post(PATH.format("a")).status_code == 202
+        for request in (acme.post, acme.get):
+            assert request(PATH.format("o")).status_code == 404
+            assert request(PATH.format("o%23baseline-1")).status_code == 404
+        ambiguous = everything.post(PATH.format("both"))
+        assert ambiguous.status_code == 400
+        assert ambiguous.json()["error"]["code"] == "ambiguous_session"
+        assert "acme, default" in ambiguous.json()["error"]["message"]
+        assert acme.post(PATH.format("both")).status_code == 202
+        assert service.score("both#baseline-1", "acme").score_triggered_by == "operator-acme"
+        assert service.scores.by_session("default", "both#baseline-1") == []
+        assert acme.get(PATH.format("both%23baseline-1")).json()["session_id"] == "both"
+
+
+def test_a_session_id_with_a_slash_is_found(tmp_path: Path) -> None:
+    with open_service(tmp_path, session_with_texts("a/score/b")) as service:
+        assert service.client().post(PATH.format("a%2Fscore%2Fb")).status_code == 202
+
+
+def test_a_forwarded_user_is_who_asked(tmp_path: Path) -> None:
+    with open_service(tmp_path, trusted_proxies="10.0.0.7") as service:
+        client = service.client(service.key(Role.OPERATOR), "10.0.0.7")
+        client.post(S1, headers={"X-Forwarded-User": "ada"})
+        assert service.score().score_triggered_by == "ada"
+
+
+def test_without_a_judge_nothing_is_scored_and_scores_are_shown(tmp_path: Path) -> None:
+    with open_service(tmp_path, judge_model=None) as service:
+        response = service.client().post(S1)
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "no_judge")
+        assert service.client().get(S1).status_code == 404
+
+
+@pytest.mark.parametrize("store", [ScoreStore, SessionIndex])
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_store_that_fails_is_asked_once_more(
+    service: ScoringService, monkeypatch: pytest.MonkeyPatch, store: Any, failures: int
+) -> None:
+    reach(service, "completed")
+    name = "by_session" if store is ScoreStore else "dates_by_session_id"
+    original, seen = getattr(store, name), []
+
+    def failing(*args: Any) -> Any:
+        seen.append(1)
+        if len(seen) <= failures:
+            raise LedgerLockedError("secret")
+        return original(*args)
+
+    for method in ("POST", "GET"):
+        with monkeypatch.context() as patched, suppress(LedgerLockedError):
+            seen.clear()
+            patched.setattr(store, name, failing)
+            response = service.client().request(method, S1)
+            assert response.status_code == (200 if failures == 1 else 500)
+            assert "secret" not in response.text
+            assert len(seen) == 2
+
+
+def test_the_document_describes_every_answer(service: ScoringService) -> None:
+    paths = service.client().get("/openapi.json").json()["paths"]
+    operations = paths[PATH.format("{session_id}")]
+    assert set(operations["post"]["responses"]) == {
+        *("200", "202", "400", "401", "403", "404", "409", "500", "503", "422")
+    }

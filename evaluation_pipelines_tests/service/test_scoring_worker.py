@@ -1,0 +1,241 @@
+"""The worker of requested scores: budgets, leases, stop and kill."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.find_due import find_due_in_lake
+from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.service.scoring_worker import ScoringWorker
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
+from evaluation_pipelines_tests.program import SCRIPT
+from evaluation_pipelines_tests.service.scoring_service import (
+    KEY,
+    PATH,
+    ScoringService,
+    open_service,
+    wait_for,
+)
+
+S1 = PATH.format("s1")
+
+
+@contextmanager
+def worker_of(service: ScoringService) -> Iterator[ScoringWorker]:
+    worker = ScoringWorker(service.workplace.stores, service.clock, poll_seconds=0.05)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
+def ended(service: ScoringService, session_key: str = KEY) -> Score:
+    """Wait until a session is scored."""
+    wait_for(lambda: not service.score(session_key).is_open)
+    return service.score(session_key)
+
+
+def test_a_request_is_scored_at_once_and_queues_the_tables_of_its_date(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service, service.client() as client:
+        score_id = client.post(S1).json()["score_id"]
+        score = ended(service)
+
+        assert (score.score_id, score.status) == (score_id, "completed")
+        assert (score.score_triggered_by, score.lease_owner) == ("local", None)
+        assert client.get(S1).json()["total_score"] == score.total_score
+        queue = RebuildQueue(service.workplace.ledger)
+        wait_for(lambda: [each.session_date for each in queue.pending(service.clock())])
+
+
+def test_requests_are_scored_at_the_same_time(tmp_path: Path) -> None:
+    names = [f"s{n}" for n in range(4)]
+    with open_service(tmp_path, *(session_with_texts(each) for each in names)) as service:
+        service.judge.latency_s = 0.3
+        for name in names:
+            service.client().post(PATH.format(name))
+        with worker_of(service):
+            for name in names:
+                assert ended(service, f"{name}#baseline-1").status == "completed"
+        assert service.judge.max_in_flight == 4
+
+
+def test_two_services_on_the_same_stores_score_a_request_once(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.latency_s = 0.1
+        service.client().post(S1)
+        with worker_of(service), worker_of(service):
+            assert ended(service).status == "completed"
+        assert service.judge.turns() == ["score", "missing-tools"]
+
+
+def test_dagster_scores_instead_if_the_settings_say_so(tmp_path: Path) -> None:
+    with (
+        open_service(tmp_path, service_scoring="dagster") as service,
+        service.client() as client,
+    ):
+        assert client.post(S1).status_code == 202
+        assert "scoring-requests" not in {each.name for each in threading.enumerate()}
+        now, days = service.clock(), service.workplace.lake.partitions(AGENT_SESSIONS)
+        found = find_due_in_lake(service.workplace.stores, now, None, lambda _day: True)
+        # What the sensor of fresh sessions asks for.
+        assert [each.is_request for each in found.requested().candidates] == [True]
+        assert found.days == set(days)
+
+
+def test_what_no_one_requested_is_left_alone(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        # A run left it with an expired lease.
+        mine = new_score("other#baseline-1")
+        ScoreStore(service.workplace.ledger).create(
+            mine, service.clock() - timedelta(hours=1), Lease("elsewhere:1:x", 1)
+        )
+        service.client().post(S1)
+        with worker_of(service):
+            ended(service)
+        assert service.score("other#baseline-1", "acme").status == "in_progress"
+
+
+def test_an_endpoint_that_is_down_leaves_the_request_for_later(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.always(http_error(401))
+        service.client().post(S1)
+        with worker_of(service) as worker:
+            wait_for(lambda: worker._deferred)
+            assert service.score().is_open
+            assert worker._find() == []  # not before some seconds have passed
+            service.judge._always.clear()
+            worker._deferred.clear()
+            assert ended(service).status == "completed"
+
+
+def test_the_budget_of_the_day_holds_for_requests(tmp_path: Path) -> None:
+    with open_service(tmp_path, judge_max_cost_per_day_usd=0.000001) as service:
+        service.client().post(S1)
+        with worker_of(service) as worker:
+            wait_for(lambda: worker._deferred)
+        assert service.judge.requests == []
+        assert service.score().status == "pending"
+
+
+def test_a_stop_hands_back_what_is_not_finished(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.script_turn("missing-tools", Scripted(delay_s=30))
+        service.client().post(S1)
+        with worker_of(service):
+            service.judge.wait_for(2)
+            began = time.monotonic()
+        assert time.monotonic() - began < 5
+        released = service.score()
+        assert (released.status, released.lease_owner) == ("in_progress", None)
+        assert [each.turn for each in released.turn_log] == ["score-1"]
+
+        with worker_of(service):
+            score = ended(service)
+        assert (score.score_id, score.status) == (released.score_id, "completed")
+        assert score.takeovers == 0
+        assert service.judge.turns() == ["score", "missing-tools", "missing-tools"]
+
+
+def test_a_killed_service_leaves_the_scoring_to_its_lease(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.script_turn("missing-tools", Scripted(delay_s=30))
+        score_id = service.client().post(S1).json()["score_id"]
+        started = subprocess.run(
+            [sys.executable, "-c", "from os import getpid; print(getpid())"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        # The lease of a process of this machine that has ended, as a kill leaves it.
+        owner = f"{socket.gethostname()}:{int(started.stdout)}:x"
+        service.scores.claim(score_id, Lease(owner, 600), service.clock())
+        service.judge._by_turn.clear()
+        with worker_of(service):
+            score = ended(service)
+        assert (score.score_id, score.status, score.takeovers) == (score_id, "completed", 1)
+
+
+def test_the_scoring_of_another_machine_is_taken_over_when_its_lease_expires(
+    tmp_path: Path,
+) -> None:
+    with open_service(tmp_path) as service:
+        score_id = service.client().post(S1).json()["score_id"]
+        service.scores.claim(score_id, Lease("elsewhere:1:x", 1), service.clock())
+        leased_until = time.monotonic() + 1
+        with worker_of(service):
+            score = ended(service)
+        assert time.monotonic() > leased_until - 0.1
+        assert (score.status, score.takeovers) == ("completed", 1)
+
+
+@pytest.mark.slow
+def test_the_service_of_the_program_survives_a_kill_and_stops_on_request(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.script_turn("missing-tools", Scripted(delay_s=30))
+        with running_program(service) as (process, address):
+            score_id = httpx.post(address + S1, timeout=30).json()["score_id"]
+            service.judge.wait_for(2)
+            process.kill()
+        killed = service.scores.get(score_id)
+        assert (killed.status, len(killed.turn_log)) == ("in_progress", 1)
+        assert killed.lease_owner is not None
+
+        with running_program(service) as (process, address):
+            wait_for(lambda: not service.scores.get(score_id).is_open)
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+        score = service.scores.get(score_id)
+        assert (score.status, score.takeovers) == ("completed", 1)
+        assert service.judge.turns() == ["score", "missing-tools", "missing-tools"]
+
+
+@contextmanager
+def running_program(service: ScoringService) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run the program's service on the same stores; yield its process and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = service.workplace.settings
+    environment = {
+        **os.environ,
+        "EVAL_DATA_DIR": str(settings.data_dir),
+        "EVAL_JUDGE_MODEL": str(settings.judge_model),
+        "EVAL_JUDGE_INPUT_USD_PER_MTOK": "1",
+        "EVAL_JUDGE_OUTPUT_USD_PER_MTOK": "10",
+        "OPENAI_BASE_URL": service.judge.base_url,
+    }
+    command = [str(SCRIPT), "serve", "--port", str(port)]
+    log = service.workplace.settings.data_dir / "serve.log"
+    with (
+        log.open("ab") as output,
+        subprocess.Popen(command, env=environment, stderr=output) as process,
+    ):
+        try:
+            address = f"http://127.0.0.1:{port}"
+            wait_for(lambda: is_ready(address))
+            yield process, address
+        finally:
+            process.kill()
+
+
+def is_ready(address: str) -> bool:
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"{address}/ready").status_code == 200
+    return False

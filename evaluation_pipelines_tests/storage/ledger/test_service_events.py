@@ -1,0 +1,158 @@
+"""Events by ids in the order of commits."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import Alert
+from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents, append_events
+from evaluation_pipelines.times import to_us
+from evaluation_pipelines_tests.judging.ledger.score_builders import started, turn
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
+
+
+def event(name: str) -> dict[str, object]:
+    return {"type": "alert.raised", "timestamp_us": to_us(NOON), "payload": name}
+
+
+def commit_slowly(ledger: Ledger, name: str, inserted: Future[None], go: threading.Event) -> None:
+    """Append an event, and keep the transaction open until ``go``."""
+    with writing(ledger.engine) as connection:
+        append_events(connection, [event(name)])
+        inserted.set_result(None)
+        go.wait(30)
+
+
+def follow(ledger: Ledger, seen: list[tuple[int, str | None]]) -> None:
+    """Read on from the last event that was seen."""
+    last = seen[-1][0] if seen else 0
+    seen += [(each.event_id, each.payload) for each in ServiceEvents(ledger).after(last)]
+
+
+def test_an_event_of_a_slow_transaction_is_never_behind_what_a_reader_has_seen(
+    url: str, ledger: Ledger
+) -> None:
+    seen: list[tuple[int, str | None]] = []
+    first, second = Future[None](), Future[None]()
+    go_first, go_second = threading.Event(), threading.Event()
+    other = open_ledger(url)
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(commit_slowly, ledger, "first", first, go_first)
+        first.result(30)
+        # The second transaction would commit earlier, but waits for the first one.
+        late = pool.submit(commit_slowly, other, "second", second, go_second)
+        go_second.set()
+        with pytest.raises(TimeoutError):
+            second.result(0.2)
+        follow(ledger, seen)
+        assert seen == []
+        go_first.set()
+        slow.result(30)
+        follow(ledger, seen)
+        late.result(30)
+    follow(ledger, seen)
+    assert [name for _, name in seen] == ["first", "second"]
+    other.close()
+
+
+def test_a_reader_misses_none_of_many_concurrent_writers(url: str, ledger: Ledger) -> None:
+    seen: list[tuple[int, str | None]] = []
+
+    def write(number: int) -> None:
+        own = open_ledger(url)
+        for each in range(20):
+            with writing(own.engine) as connection:
+                append_events(connection, [event(f"{number}-{each}-{n}") for n in range(3)])
+        own.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write, number) for number in range(4)]
+        while not all(each.done() for each in writers):
+            follow(ledger, seen)
+        for each in writers:
+            each.result()
+    follow(ledger, seen)
+    assert len(seen) == len({name for _, name in seen}) == 4 * 20 * 3
+    assert [each for each, _ in seen] == sorted(each for each, _ in seen)
+
+
+def test_an_event_is_written_in_the_transaction_of_its_change(ledger: Ledger) -> None:
+    def end_of_process(_connection: sa.Connection) -> None:
+        raise KeyboardInterrupt
+
+    sa.event.listen(ledger.engine, "commit", end_of_process)
+    with pytest.raises(KeyboardInterrupt):
+        started(ledger)
+    sa.event.remove(ledger.engine, "commit", end_of_process)
+
+    assert ServiceEvents(ledger).after(0) == []
+    assert ScoreStore(ledger).dates() == []
+    started(ledger)
+    assert [each.type for each in ServiceEvents(ledger).after(0)] == [
+        "scoring.started",
+        "scoring.progress",
+    ]
+
+
+def test_no_row_is_locked_after_the_lock_of_events(ledger: Ledger) -> None:
+    # Otherwise a process that stores replies and one that takes over a scoring could deadlock.
+    scores = [started(ledger, f"s{n}#baseline-1").score_id for n in range(2)]
+    replies = [
+        ReceivedReply(each, "me", turn(), next_phase="identifying_missing_tools") for each in scores
+    ]
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    sa.event.listen(ledger.engine, "before_cursor_execute", note)
+    assert ScoreStore(ledger).log_turns(replies) == [None, None]
+
+    assert "INSERT INTO service_events" in statements[-1]
+    assert sum("service_events" in each for each in statements) == 1
+    assert sum("UPDATE session_scores" in each for each in statements) == 2
+
+
+def test_alerts_are_events(ledger: Ledger) -> None:
+    alerts, alert = AlertStore(ledger), Alert("parked", "2026-03-01", "title", "text")
+    assert alerts.put(alert, NOON)
+    assert not alerts.put(alert, NOON)
+    alerts.end("parked", ["2026-03-01"], NOON + timedelta(seconds=1))
+    alerts.end("parked", ["2026-03-01"], NOON + timedelta(seconds=2))
+
+    raised, ended = ServiceEvents(ledger).after(0)
+    assert (raised.type, ended.type) == ("alert.raised", "alert.ended")
+    assert ended.timestamp_us - raised.timestamp_us == 1_000_000
+    payload = '{"kind": "parked", "cause": "2026-03-01", "title": "title", "text": "text"}'
+    assert (raised.payload, raised.organization_id) == (payload, None)
+
+
+def test_old_events_are_swept_and_the_oldest_kept_one_is_known(ledger: Ledger) -> None:
+    events, store = ServiceEvents(ledger), ScoreStore(ledger)
+    announced = Announcement("uuid", "evaluation.model_feedback", MARCH_1, "acme", "s", None, 1, "")
+    EventStore(ledger).record(MARCH_1, [announced], NOON)
+    score = started(ledger)
+    store.log_turn(
+        score.score_id, "me", turn(at=NOON + timedelta(days=2)), None, "identifying_missing_tools"
+    )
+    sweep = partial(events.sweep, NOON + timedelta(days=1))
+
+    assert events.oldest_id() == 2
+    assert [sweep(), sweep()] == [1, 0]
+    assert events.oldest_id() == 3
+    assert [each.type for each in events.after(0)] == [
+        *("evaluation.model_feedback", "scoring.progress", "scoring.progress"),
+    ]
+    # A rebuild announces nothing again.
+    assert EventStore(ledger).record(MARCH_1, [announced], NOON).events == ()
