@@ -91,7 +91,7 @@ def test_two_equally_good_models_stay_open() -> None:
     three = said([*rows, *named("elm", 85, 6)])
     assert three[QUALITY].endswith("; which of these is the best is not decided.")
     alike = said([row for row in rows if row["model"] != "birch"])
-    assert alike[QUALITY] == "Not decided: cedar and aspen may be equally good."
+    assert alike[QUALITY].startswith("Not decided: cedar and aspen may be equally good")
 
 
 def test_models_that_differ_by_less_than_what_matters_are_said_to() -> None:
