@@ -41,7 +41,7 @@ PAGES = {
 }
 """Name of each screenshot, its page, and the size of the window."""
 
-REPORT_SIZE = (1040, 642)
+REPORT_SIZE = (1040, 612)
 
 _CHROMIUM = [
     "chromium",

@@ -14,7 +14,13 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.evidence import Evidence, evidence
-from evaluation_pipelines.comparison.domain.findings import Finding, findings, model_of, name_of
+from evaluation_pipelines.comparison.domain.findings import (
+    Finding,
+    findings,
+    model_of,
+    name_of,
+    pairs_between,
+)
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.money_sentences import (
     apart,
@@ -22,7 +28,7 @@ from evaluation_pipelines.comparison.domain.money_sentences import (
     what_it_costs,
     which_for_money,
 )
-from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, SMALL
 from evaluation_pipelines.comparison.domain.people import FEW_SHARED_DAYS
 from evaluation_pipelines.comparison.domain.regression.rows import ALERT
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
@@ -166,11 +172,12 @@ def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str
     if not others:
         if len(first) == 2 and held:
             return "Not decided", f": {left_out.removeprefix('; ')}."
-        equal = _open(first) if refused else f"{listed(names)} may be equally good"
+        equal = f"{listed(names)} may be equally good{_how_far_apart(first, finding)}"
+        equal = _open(first) if refused else equal
         return "Not decided", f": {equal}{left_out}."
     worse = listed([_behind(row, first, Sides.of(finding.pairs)) for row in others])
     is_open = len(first) > 1 and not (len(first) == 2 and refused)
-    rest = f"; {_open(first)}" if is_open else ""
+    rest = f"; {_open(first)}{_how_far_apart(first, finding)}" if is_open else ""
     of_all = f", of the {len(compared)} that can be compared" if has_missing else ""
     return f"Take {listed(names, 'or')}{of_all}", f": {worse}{rest}{left_out}."
 
@@ -182,6 +189,12 @@ def _people_of(row: Row) -> str:
 def _open(first: list[Row]) -> str:
     which = "of the two is better" if len(first) == 2 else "of these is the best"
     return f"which {which} is not decided"
+
+
+def _how_far_apart(first: list[Row], finding: Finding) -> str:
+    """Say that some models differ by less than what matters, if that is shown of every two."""
+    pairs = pairs_between(first, finding.pairs)
+    return f"; {SMALL}" if pairs and all(pair["reason"] == SMALL for pair in pairs) else ""
 
 
 def _behind(row: Row, first: list[Row], sides: Sides) -> str:

@@ -91,12 +91,12 @@ class Finding:
 
     def disqualified_winners(self, among: list[Row]) -> list[str]:
         """Say which of some models score more, but are disqualified too often to be better."""
-        pairs = _between(among, self.tested)
+        pairs = pairs_between(among, self.tested)
         return [_disqualified(pair) for pair in pairs if pair["reason"] == MORE_DISQUALIFIED]
 
     def refused_pairs(self, among: list[Row]) -> list[str]:
         """Say which of some models cannot be compared with each other; many are only counted."""
-        pairs = [pair for pair in _between(among, self.pairs) if not is_tested(pair)]
+        pairs = [pair for pair in pairs_between(among, self.pairs) if not is_tested(pair)]
         if len(pairs) > MOST_REFUSED:
             return [f"{len(pairs)} pairs of them cannot be compared"]
         return [
@@ -166,7 +166,7 @@ def _finding(
     )
     ordered = sorted(rows, key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0)))
     ranked = [row for row in ordered if row["state"] == "ranked"]
-    pairs = _between(ranked, comparison.pairs.filter(same).rows(named=True))
+    pairs = pairs_between(ranked, comparison.pairs.filter(same).rows(named=True))
     decided = [pair for pair in pairs if pair["verdict"] in (A_BETTER, B_BETTER)]
     return Finding(
         group,
@@ -178,7 +178,7 @@ def _finding(
     )
 
 
-def _between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
+def pairs_between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
     """Return the pairs of ranked models."""
     names = {(row["model"], row["provider"]) for row in ranked}
     return [
@@ -220,7 +220,7 @@ def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
     first = [row for row in ranked if row["rank"] in (1, None)]
     return [
         _not_decided(pair)
-        for pair in _between(first, pairs)
+        for pair in pairs_between(first, pairs)
         if pair["verdict"] in (NOT_DECIDED, TOO_FEW)
     ]
 

@@ -47,6 +47,8 @@ from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
 TOO_FEW = "too few people"
 
+SMALL = f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
+
 MORE_DISQUALIFIED = "the model with higher scores is disqualified more"
 
 _WHOLE_SCALE = 100.0
@@ -324,7 +326,7 @@ def _are_too_few(row: Row, needed: int | None) -> bool:
 def _may_be_chance(row: Row, needed: int | None) -> str:
     """Explain what more runs would show."""
     if _is_small(row):
-        return f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
+        return SMALL
     if _are_too_few(row, needed):
         return f"may be chance: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
     return "may be chance"
