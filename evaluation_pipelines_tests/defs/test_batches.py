@@ -46,7 +46,11 @@ def test_a_batch_is_polled_collected_and_continued(
     assert location.request_count(POLL) == 0  # polled: the second batch is in progress
     judge.batches.finish()
     in_batches.shift(TEN_MINUTES)
-    assert location.run_requested(POLL).success
+    collected = location.run_requested(POLL)
+    assert collected.success
+    lines = [each.user_message for each in location.instance.all_logs(collected.run_id)]
+    assert any(each.startswith("collecting replies: 1 of 1") for each in lines)
+    assert any(each.startswith("scoring.completed a#baseline-1: ") for each in lines)
     assert BatchStore(location.workplace.ledger).unfinished() == []
     assert location.workplace.lake.read(JUDGE_SCORES, [day(0)])["status"].to_list() == ["completed"]
     in_batches.shift(TEN_MINUTES)

@@ -8,11 +8,12 @@ import pytest
 
 from evaluation_pipelines.judging.batch import submit
 from evaluation_pipelines.judging.judge import judge as run_judge
-from evaluation_pipelines.judging.judge import judge_session
+from evaluation_pipelines.judging.judge import continue_batches, judge_session
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.progress import Silent
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
@@ -269,3 +270,29 @@ def test_after_a_change_to_direct_mode_batches_are_still_collected(
     report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
     assert (len(report.totals), report.submitted) == (2, 0)
     assert BatchStore(stores.ledger).unfinished() == []
+
+
+class Steps(Silent):
+    """Progress that records its steps and the units of each."""
+
+    def __init__(self) -> None:
+        self.steps: list[list[object]] = []
+
+    def begin(self, what: str, total: int) -> None:
+        """Record a step."""
+        self.steps.append([what, total, 0])
+
+    def advance(self, units: int) -> None:
+        """Add units to the last step."""
+        self.steps[-1][2] += units  # type: ignore[operator]
+
+
+def test_collection_and_submission_show_their_progress(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.batches.finish()
+    steps = Steps()
+    continue_batches(batched.workplace.stores, "tests", steps, lambda: batched.now)
+    assert steps.steps == [["collecting replies", 2, 2], ["writing requests", 2, 2]]
