@@ -4,10 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import polars as pl
+import sqlalchemy as sa
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
@@ -25,8 +29,10 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
@@ -103,12 +109,33 @@ class Workplace:
         return self.lake.read(table, self.lake.partitions(table))
 
 
+def _opened_ledger(url: str) -> Ledger:
+    """Open a ledger; a new one in SQLite is a copy, which takes far less time than its tables."""
+    path = Path(str(sa.make_url(url).database))
+    if not url.startswith("sqlite") or path.exists():
+        return open_ledger(url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_empty_ledger())
+    ledger = open_ledger(url)
+    with writing(ledger.engine) as connection:
+        connection.execute(sa.update(LEDGER_IDS).values(ledger_id=uuid4().hex))
+    return ledger
+
+
+@cache
+def _empty_ledger() -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        open_ledger(f"sqlite:///{path}").close()
+        return path.read_bytes()
+
+
 @contextmanager
 def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
     """Open the stores under a folder; settings by name as in ``Settings``."""
     chosen = Settings(_env_file=None, data_dir=folder, **settings)
     chosen.landing_dir.mkdir(parents=True, exist_ok=True)
-    ledger = open_ledger(chosen.ledger_url)
+    ledger = _opened_ledger(chosen.ledger_url)
     try:
         yield Workplace(
             chosen, Landing(chosen.landing_dir), Lake(chosen.lake_dir, Manifest(ledger)), ledger

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable
 from datetime import date, datetime
+from functools import lru_cache
 
 import sqlalchemy as sa
 
@@ -93,7 +94,7 @@ def _registry(connection: sa.Connection) -> Registry:
     rows = connection.execute(sa.select(JUDGE_PROFILES)).mappings()
     return Registry.of(
         Registered(
-            JudgeProfile.model_validate(json.loads(row["definition"])),
+            _parsed(row["definition"]),
             row["registered_at"],
             row["rescore_history"],
             row["frozen_until"],
@@ -101,6 +102,12 @@ def _registry(connection: sa.Connection) -> Registry:
         )
         for row in rows
     )
+
+
+@lru_cache(maxsize=256)
+def _parsed(definition: str) -> JudgeProfile:
+    """Return a profile; a build reads the registry for each of its dates."""
+    return JudgeProfile.model_validate(json.loads(definition))
 
 
 def _store(connection: sa.Connection, registered: Registered) -> None:

@@ -110,8 +110,9 @@ def keys_are_unique(frame: pl.DataFrame, table: Table) -> CheckResult:
     """No two rows share the table's key."""
     keys = frame.select(table.key)
     if keys.n_unique() == keys.height:  # to find out which ones repeat takes far longer
-        keys = keys.clear()
-    repeated = keys.group_by(table.key).len("rows").filter(pl.col("rows") > 1).sort(table.key)
+        repeated = keys.clear()
+    else:
+        repeated = keys.group_by(table.key).len("rows").filter(pl.col("rows") > 1).sort(table.key)
     return CheckResult(
         table.name,
         "keys_are_unique",
@@ -124,6 +125,8 @@ def keys_are_unique(frame: pl.DataFrame, table: Table) -> CheckResult:
 
 def examples_of(rows: pl.DataFrame) -> tuple[str, ...]:
     """Return the first rows as texts."""
+    if rows.is_empty():
+        return ()
     shown = (
         ", ".join(each.hex() if isinstance(each, bytes) else str(each) for each in row)
         for row in rows.head(EXAMPLES).iter_rows()

@@ -7,7 +7,8 @@ its place. Readers take the list of files from the manifest, never from the fold
 
 import hashlib
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -27,6 +28,9 @@ from evaluation_pipelines.storage.store import LinkError, LocalStore
 _LOCKS = "_locks"
 _LANDED_GROUP_ROWS = 32_768
 """Rows of landed parts that are read together: a shard needs few of a large part."""
+
+_READ_TOGETHER_BYTES = 8 * 1024 * 1024
+"""Parquet that is read by one statement."""
 
 
 class LakeError(UserError):
@@ -185,13 +189,11 @@ class Lake:
             LakeError: a file cannot be read.
         """
         conditions = () if where is None else (where,)
-        frames = [self._read(part, table, columns, conditions) for part in self.parts(table, dates)]
-        return pl.concat([table.no_rows.select(columns or pl.all()), *frames])
+        return self._read_parts(self.parts(table, dates), table, columns, conditions)
 
     def select(self, table: Table, *conditions: pl.Expr) -> pl.DataFrame:
         """Return the rows of all partitions that meet every condition; raises as ``read``."""
-        frames = [self._read(part, table, None, conditions) for part in self.parts(table)]
-        return pl.concat([table.no_rows, *frames])
+        return self._read_parts(self.parts(table), table, None, conditions)
 
     def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
         """Replace a table without partitions; raises LakeError like ``write``."""
@@ -199,14 +201,54 @@ class Lake:
 
     def read_whole(self, table: Table) -> pl.DataFrame:
         """Read a table without partitions; empty if it was never written. Raises as ``read``."""
-        frames = [self._read(part, table, None) for part in self.parts(table, [None])]
-        return pl.concat([table.no_rows, *frames])
+        return self._read_parts(self.parts(table, [None]), table, None)
 
     def read_part(
         self, part: NewPart, table: Table, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
         """Read one part; raises as ``read``."""
         return self._read(part, table, columns)
+
+    def _read_parts(
+        self,
+        parts: Sequence[NewPart],
+        table: Table,
+        columns: Sequence[str] | None,
+        conditions: Sequence[pl.Expr] = (),
+    ) -> pl.DataFrame:
+        """Read parts in their order, small ones of this shard alone by one statement."""
+        frames = [table.no_rows.select(columns or pl.all())]
+        for group in self._groups(parts):
+            frames += self._read_group(group, table, columns, conditions)
+        return pl.concat(frames)
+
+    def _groups(self, parts: Sequence[NewPart]) -> Iterator[list[NewPart]]:
+        """Yield the parts in groups of a limited size: all their bytes are in memory."""
+        group: list[NewPart] = []
+        for part in parts:
+            size_bytes = sum(each.size_bytes for each in (*group, part))
+            if group and size_bytes > _READ_TOGETHER_BYTES:
+                yield group
+                group = []
+            group.append(part)
+        if group:
+            yield group
+
+    def _read_group(
+        self,
+        parts: Sequence[NewPart],
+        table: Table,
+        columns: Sequence[str] | None,
+        conditions: Sequence[pl.Expr],
+    ) -> list[pl.DataFrame]:
+        of_shard = all(self.shard.contains(each.first_bucket, each.last_bucket) for each in parts)
+        if len(parts) > 1 and of_shard:
+            sources = [self._verified(part) for part in parts]
+            # A panic of the reader is no Exception. Read alone, a file is named by its error.
+            with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+                rows = _scanned(sources, table).filter(*conditions)
+                return [rows.select(columns or pl.all()).collect()]
+        return [self._read(part, table, columns, conditions) for part in parts]
 
     def _read(
         self,
@@ -215,20 +257,9 @@ class Lake:
         columns: Sequence[str] | None,
         conditions: Sequence[pl.Expr] = (),
     ) -> pl.DataFrame:
-        """Read a part as the schema of its table says; missing columns are null.
-
-        Columns that the table has dropped since are left out.
-        """
-        source = BytesIO(self._verified(part))
+        source = self._verified(part)
         try:
-            rows = pl.scan_parquet(
-                source,
-                schema=table.schema,
-                missing_columns="insert",
-                extra_columns="ignore",
-                glob=False,
-            )
-            found = rows.filter(*conditions)
+            found = _scanned([source], table).filter(*conditions)
             if self.shard.contains(part.first_bucket, part.last_bucket):
                 return found.select(columns or pl.all()).collect()
             if BUCKET in table.schema:
@@ -326,6 +357,20 @@ class SnapshotLake(Lake):
             for part in self._parts
             if part.table_name == table.name and (dates is None or part.session_date in dates)
         ]
+
+
+def _scanned(files: list[bytes], table: Table) -> pl.LazyFrame:
+    """Return the rows of files as the schema of their table says; missing columns are null.
+
+    Columns that the table has dropped since are left out.
+    """
+    return pl.scan_parquet(
+        files,
+        schema=table.schema,
+        missing_columns="insert",
+        extra_columns="ignore",
+        glob=False,
+    )
 
 
 def what_to_do(part: NewPart) -> str:

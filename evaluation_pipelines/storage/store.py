@@ -124,9 +124,11 @@ class LocalStore:
 
     def refuse_links(self, path: Path) -> None:
         """Raise LinkError if a folder between the root and a path is a symbolic link."""
-        parts = path.relative_to(self.root).parts
-        for length in range(1, len(parts) + 1):
-            refuse_link(self.root.joinpath(*parts[:length]))
+        folder = str(self.root)
+        for part in path.relative_to(self.root).parts:
+            folder = f"{folder}{os.sep}{part}"
+            if os.path.islink(folder):  # noqa: PTH114 - run for each file that is read
+                refuse_link(Path(folder))
 
     def _make_folder(self, folder: Path, *, shared: bool) -> None:
         """Create a folder and those above it in the store; each survives a power cut."""

@@ -35,7 +35,7 @@ def read_events_with_texts(
     texts = [name for name in columns if name in TEXTS]
     figures = [name for name in AGENT_EVENTS.schema if name in columns or name in TEXT_KEY]
     events = lake.read(AGENT_EVENTS, [day], figures, where)
-    logged = lake.read(EVENT_TEXTS_LANDED, [day], [*TEXT_KEY, *texts], where)
-    logged = logged.unique(TEXT_KEY, keep="any")  # a line that was retried lands again
-    joined = events.join(logged, on=TEXT_KEY, how="left", maintain_order="left")
-    return joined.select(columns)
+    landed = lake.read(EVENT_TEXTS_LANDED, [day], [*TEXT_KEY, *texts], where)
+    logged = landed.lazy().unique(TEXT_KEY, keep="any")  # a line that was retried lands again
+    joined = events.lazy().join(logged, on=TEXT_KEY, how="left", maintain_order="left")
+    return joined.select(columns).collect()

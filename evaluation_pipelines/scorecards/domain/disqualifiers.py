@@ -60,20 +60,20 @@ def written_texts(
     reply = pl.when(pl.col("event_name") == "assistant_response").then(pl.col("content"))
     parameters = pl.col("tool_parameters").str.replace_many(_ESCAPES)
     texts = (
-        events.select(*_SESSION, "event_id", text=pl.concat_list(reply, parameters))
+        events.lazy()
+        .select(*_SESSION, "event_id", text=pl.concat_list(reply, parameters))
         .explode("text")
         .filter(pl.col("text").is_not_null())
     )
-    whole = sessions.group_by(_SESSION).agg(pl.len(), pl.first("session_key")).filter(len=1)
+    windows = sessions.lazy().group_by(_SESSION).agg(pl.len(), pl.first("session_key"))
+    whole = windows.filter(len=1)
     columns = [*SESSION_KEY, "text"]
-    return pl.concat(
-        [
-            texts.join(whole, on=_SESSION, how="inner").select(columns),
-            texts.join(window_events.select("event_id", "session_key"), on="event_id")
-            .join(whole, on=_SESSION, how="anti")
-            .select(columns),
-        ]
-    )
+    found = [texts.join(whole, on=_SESSION, how="inner").select(columns)]
+    if not window_events.is_empty():
+        of_event = window_events.lazy().select("event_id", "session_key")
+        cut = texts.join(of_event, on="event_id").join(whole, on=_SESSION, how="anti")
+        found.append(cut.select(columns))
+    return pl.concat(found).collect()
 
 
 def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
@@ -95,7 +95,8 @@ def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
     )
     names = dict(enumerate(patterns))
     return (
-        texts.with_columns(first.alias("first"))
+        texts.lazy()
+        .with_columns(first.alias("first"))
         .group_by(SESSION_KEY)
         .agg(pl.col("first").min())
         .select(
@@ -107,4 +108,5 @@ def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
         )
         .cast(TRIGGERED)
         .sort(SESSION_KEY)
+        .collect()
     )

@@ -26,15 +26,20 @@ def every_score_has_its_session(
 ) -> CheckResult:
     """Every score has a session window, and every session window has a score."""
     keys = list(table.key)
-    orphans = scores.join(sessions, on=keys, how="anti").select(keys)
-    unscored = sessions.join(scores, on=keys, how="anti").select(keys)
+    scored, known = scores.lazy().select(keys), sessions.lazy().select(keys)
+    orphans, unscored = pl.collect_all(
+        [
+            scored.join(known, on=keys, how="anti").sort(keys),
+            known.join(scored, on=keys, how="anti").sort(keys),
+        ]
+    )
     return CheckResult(
         table.name,
         "every_score_has_its_session",
         orphans.is_empty() and unscored.is_empty(),
         f"{sessions.height} scores, one for each session window",
         f"{orphans.height} scores without a session, {unscored.height} sessions without a score",
-        examples_of(pl.concat([orphans.sort(keys), unscored.sort(keys)])),
+        examples_of(pl.concat([orphans, unscored])),
     )
 
 

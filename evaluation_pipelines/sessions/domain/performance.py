@@ -177,10 +177,10 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
     """
     ranked = pl.concat(
         [
-            performance.select(*RANKED, is_new=pl.lit(value=True)),
-            history.filter(pl.col("composite").is_not_null()).select(
-                *RANKED, is_new=pl.lit(value=False)
-            ),
+            performance.lazy().select(*RANKED, is_new=pl.lit(value=True)),
+            history.lazy()
+            .filter(pl.col("composite").is_not_null())
+            .select(*RANKED, is_new=pl.lit(value=False)),
         ]
     ).with_columns(
         lower=_rank("min").over(_CLASS) - _rank("min").over([*_CLASS, "is_new"]),
@@ -189,11 +189,10 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
     )
     # lower + equal / 2 is the mean of lower and lower_or_equal.
     percentile = 100 * (pl.col("lower") + pl.col("lower_or_equal")) / 2 / pl.col("n")
-    return performance.with_columns(
-        ranked.filter("is_new").select(
-            percentile_in_class=pl.when(pl.col("n") >= SMALLEST_CLASS).then(percentile)
-        )["percentile_in_class"]
+    of_new = ranked.filter("is_new").select(
+        percentile_in_class=pl.when(pl.col("n") >= SMALLEST_CLASS).then(percentile)
     )
+    return performance.with_columns(of_new.collect()["percentile_in_class"])
 
 
 def _rank(method: Literal["min", "max"]) -> pl.Expr:

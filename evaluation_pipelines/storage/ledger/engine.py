@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from evaluation_pipelines.storage.ledger.errors import (
     LedgerConflictError,
@@ -28,6 +28,9 @@ from evaluation_pipelines.storage.ledger.errors import (
     NotALedgerError,
 )
 from evaluation_pipelines.storage.store import refuse_link
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 _Value = TypeVar("_Value")
 
@@ -130,10 +133,13 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
             yield connection
 
 
-def insert_into(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
+def insert_into(connection: sa.Connection, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
     """Return an INSERT that supports ``on_conflict_do_...``."""
-    is_postgresql = connection.dialect.name == "postgresql"
-    return postgresql.insert(table) if is_postgresql else sqlite.insert(table)
+    if connection.dialect.name != "postgresql":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # slow to import
+
+    return postgresql.insert(table)
 
 
 def chunks(values: Collection[_Value]) -> Iterator[list[_Value]]:

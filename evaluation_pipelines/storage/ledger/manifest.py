@@ -1,6 +1,6 @@
 """Manifest: the valid Parquet files of the lake."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -40,6 +40,14 @@ _SUPERSEDE = sa.update(PARTS).where(
 )
 """Supersedes what a new part replaces, see ``NewPart.replaces``."""
 
+_PARTS_IN_ORDER = sa.select(PARTS).order_by(_PART.slot, _PART.part_id)
+_CURRENT = _PARTS_IN_ORDER.where(
+    _PART.table_name == _of("table_name"),
+    _PART.session_date.is_not_distinct_from(_of("session_date")),
+    _IS_CURRENT,
+)
+"""Current parts of a partition; asked hundreds of times by a build."""
+
 
 class Manifest:
     """Operations on ``parts``; every method is one transaction."""
@@ -49,11 +57,8 @@ class Manifest:
 
     def current(self, table_name: str, session_date: date | None) -> list[Part]:
         """Return the current parts of one partition of a table, by slot or in the order added."""
-        return self._select(
-            _PART.table_name == table_name,
-            _PART.session_date.is_not_distinct_from(session_date),
-            _IS_CURRENT,
-        )
+        bound = {"of_table_name": table_name, "of_session_date": session_date}
+        return self._parts(_CURRENT, bound)
 
     def dates(self, table_name: str) -> list[PartDate]:
         """Return the dates of a table with current parts, oldest first, with their totals."""
@@ -188,9 +193,11 @@ class Manifest:
             return set(connection.scalars(query))
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[Part]:
-        query = sa.select(PARTS).where(*conditions).order_by(_PART.slot, _PART.part_id)
+        return self._parts(_PARTS_IN_ORDER.where(*conditions), {})
+
+    def _parts(self, query: sa.Select[Any], bound: Mapping[str, Any]) -> list[Part]:
         with reading(self._engine) as connection:
-            return [Part(**row) for row in connection.execute(query).mappings()]
+            return [Part(**row) for row in connection.execute(query, bound).mappings()]
 
 
 def _delete(connection: sa.Connection, part_ids: Collection[int]) -> int:

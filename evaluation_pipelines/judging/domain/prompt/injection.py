@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from evaluation_pipelines.judging.domain.prompt.characters import (
@@ -181,13 +182,22 @@ def _signs_of(name: str, language: _Language) -> _Signs:
     return _Signs(ignoring, rules, full_marks, near)
 
 
+@cache
+def _foreign() -> tuple[_Signs, ...]:
+    """Return the signs in all languages; compiled on first use."""
+    return tuple(_signs_of(*each) for each in _LANGUAGES.items())
+
+
 def _any_of(*lists: str) -> re.Pattern[str]:
     patterns = [line.strip() for text in lists for line in text.splitlines() if line.strip()]
     return re.compile("|".join(f"(?:{each})" for each in patterns), re.MULTILINE)
 
 
-_SIGNS = _any_of(_SCORE_LINES, _ORDERS, _CHAT_FORMATS)
-_FOREIGN = tuple(_signs_of(*each) for each in _LANGUAGES.items())
+@cache
+def _signs() -> re.Pattern[str]:
+    """Return the pattern of English signs; compiled on first use."""
+    return _any_of(_SCORE_LINES, _ORDERS, _CHAT_FORMATS)
+
 
 # The tag block repeats ASCII as invisible characters; only hidden text needs it.
 _HIDDEN_ASCII = re.compile("[\U000e0020-\U000e007f]{4}")
@@ -216,12 +226,13 @@ def is_injection_suspected(text: str) -> bool:
     """
     lower = text.lower() if text.isascii() else _folded(text)
     latin = lower.translate(LATIN_LOOK_ALIKES) if not lower.isascii() else lower
+    signs = _signs()
     return (
         _HIDDEN_ASCII.search(text) is not None
-        or _SIGNS.search(lower) is not None
-        or (latin != lower and _SIGNS.search(latin) is not None)
-        or any(language.are_in(lower) for language in _FOREIGN)
-        or any(_SIGNS.search(each) for each in _decoded(text, lower))
+        or signs.search(lower) is not None
+        or (latin != lower and signs.search(latin) is not None)
+        or any(language.are_in(lower) for language in _foreign())
+        or any(signs.search(each) for each in _decoded(text, lower))
         or any(_SQUASHED.search(re.sub(r"\W|_", "", run[0])) for run in _SPACED.finditer(lower))
     )
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from evaluation_pipelines.judging.domain.prompt.secrets.checks import CHECKS
 from evaluation_pipelines.judging.domain.prompt.secrets.forms import FORMS
@@ -56,12 +57,29 @@ def _rules(rows: Iterable[SecretPattern], flags: int = 0) -> tuple[_Rule, ...]:
     )
 
 
-_FORMS = _rules(FORMS)
-_PLACES = _rules(PLACES, re.IGNORECASE | re.MULTILINE)
-_SURROUNDINGS = _rules(SURROUNDINGS, re.IGNORECASE | re.MULTILINE)
-_WORDS = _rules(WORDS, re.IGNORECASE)
-_NUMBERS = _rules(NUMBERS)
-_PERSONAL = _rules(PERSONAL, re.MULTILINE)
+class _Tables(NamedTuple):
+    """The compiled tables."""
+
+    forms: tuple[_Rule, ...]
+    places: tuple[_Rule, ...]
+    surroundings: tuple[_Rule, ...]
+    words: tuple[_Rule, ...]
+    numbers: tuple[_Rule, ...]
+    personal: tuple[_Rule, ...]
+
+
+@cache
+def _tables() -> _Tables:
+    """Compile the tables when the first text is redacted: most processes never do."""
+    return _Tables(
+        _rules(FORMS),
+        _rules(PLACES, re.IGNORECASE | re.MULTILINE),
+        _rules(SURROUNDINGS, re.IGNORECASE | re.MULTILINE),
+        _rules(WORDS, re.IGNORECASE),
+        _rules(NUMBERS),
+        _rules(PERSONAL, re.MULTILINE),
+    )
+
 
 _LONG_WORD = re.compile(r"[^\s\"'`,;(){}\[\]<>|\\]{14,}")
 _NUMBER = re.compile(r"(?<![\w.])[+(]?\d[\d .()/-]{6,}")
@@ -94,20 +112,21 @@ def redact(text: str, *, personal: Collection[str], seal: str = "") -> Redacted:
 
 def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.Match[str]]]:
     """Yield all matches, those of specific rules first."""
+    tables = _tables()
     lower = text.lower()
     if len(lower) != len(text):  # a few capitals become two characters
         lower = text.translate(_ASCII_LOWER)
     yield from _matches_of_forms(text, lower)
-    for rule in _PLACES:
+    for rule in tables.places:
         for hint in rule.hints:
             yield from _matches_at(rule, text, _positions(lower, hint))
     yield from _headless_keys(text)
-    for rule in _SURROUNDINGS:
+    for rule in tables.surroundings:
         if any(hint in lower for hint in rule.hints):
             yield from ((rule, found) for found in rule.pattern.finditer(text))
-    for rule in (*_WORDS, *(each for each in _PERSONAL if each.kind in personal)):
+    for rule in (*tables.words, *(each for each in tables.personal if each.kind in personal)):
         yield from ((rule, found) for found in rule.pattern.finditer(text))
-    if numbers := [each for each in _NUMBERS if each.kind in personal]:
+    if numbers := [each for each in tables.numbers if each.kind in personal]:
         positions = [found.start() for found in _NUMBER.finditer(text)]
         for rule in numbers:
             yield from _matches_at(rule, text, positions)
@@ -115,7 +134,7 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
 
 def _matches_of_forms(text: str, lower: str) -> Iterator[tuple[_Rule, re.Match[str]]]:
     long_words = "\n".join(_LONG_WORD.findall(lower))
-    for rule in _FORMS:
+    for rule in _tables().forms:
         if any(hint in long_words for hint in rule.hints):
             matches = rule.pattern.finditer(text)
             yield from ((rule, found) for found in matches if _begins_word(text, found.start()))

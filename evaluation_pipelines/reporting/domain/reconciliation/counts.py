@@ -83,12 +83,14 @@ def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
     same request of its session is kept.
     """
     unique = landed.unique("event_id")
-    absent = unique.join(kept, on="event_id", how="anti")
-    known = pl.col("event_name") == "api_request", pl.col("request_id").is_not_null()
-    requests = kept.filter(*known)
-    again = absent.filter(*known).join(requests, on=_REQUEST, how="semi", nulls_equal=True)
+    absent, alien = pl.collect_all(
+        [
+            unique.lazy().join(kept.lazy(), on="event_id", how="anti"),
+            kept.lazy().join(unique.lazy(), on="event_id", how="anti"),
+        ]
+    )
+    again = _repeated_requests(absent, kept)
     lost = absent.join(again, on="event_id", how="anti")
-    alien = kept.join(unique, on="event_id", how="anti")
     return EventCounts(
         landed=landed.height,
         kept=kept.height,
@@ -98,6 +100,15 @@ def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
         examples_not_kept=_events(lost),
         examples_never_landed=_events(alien),
     )
+
+
+def _repeated_requests(absent: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """Return the API requests of ``absent`` that are in ``kept`` under another id."""
+    known = pl.col("event_name") == "api_request", pl.col("request_id").is_not_null()
+    requests = absent.filter(*known)
+    if requests.is_empty():
+        return requests
+    return requests.join(kept.filter(*known), on=_REQUEST, how="semi", nulls_equal=True)
 
 
 def count_sessions(
@@ -116,11 +127,16 @@ def count_sessions(
         evaluations: the same of ``session_evaluations``, with ``card_id``.
         card_ids: of all cards of the day.
     """
-    vanished = sent.join(windows, on=["organization_id", "session_id"], how="anti")
-    not_performed = windows.join(performance, on=_CONTENT, how="anti")
-    not_evaluated = windows.join(evaluations, on=_CONTENT, how="anti")
-    scored = pl.concat([performance.select(_CONTENT), evaluations.select(_CONTENT)])
-    strays = scored.join(windows, on=_CONTENT, how="anti")
+    of_session, performed, evaluated = windows.lazy(), performance.lazy(), evaluations.lazy()
+    scored = pl.concat([performed.select(_CONTENT), evaluated.select(_CONTENT)])
+    vanished, not_performed, not_evaluated, strays = pl.collect_all(
+        [
+            sent.lazy().join(of_session, on=["organization_id", "session_id"], how="anti"),
+            of_session.join(performed, on=_CONTENT, how="anti"),
+            of_session.join(evaluated, on=_CONTENT, how="anti"),
+            scored.join(of_session, on=_CONTENT, how="anti"),
+        ]
+    )
     carded = evaluations.filter(pl.col("card_id").is_not_null())
     without_card = carded.filter(~pl.col("card_id").is_in(list(card_ids)))
     return SessionCounts(
@@ -140,8 +156,12 @@ def count_sessions(
 
 
 def _events(events: pl.DataFrame) -> tuple[str, ...]:
+    if events.is_empty():
+        return ()
     return examples_of(events.select("event_id", "event_name", "session_id").sort("event_id"))
 
 
 def _keys(rows: pl.DataFrame) -> tuple[str, ...]:
+    if rows.is_empty():
+        return ()
     return examples_of(rows.select(_SESSION).unique().sort(_SESSION))

@@ -31,12 +31,13 @@ def book_rows(
     table = EVALUATION_BOOKS
     never = pl.col("scorings").is_null()
     return (
-        evaluations.with_columns(
+        evaluations.lazy()
+        .with_columns(
             pl.Series("state", [each.state for each in bookings], pl.String),
             pl.Series("reason", [each.reason for each in bookings], pl.String),
             pl.Series("what_next", [each.what_next for each in bookings], pl.String),
         )
-        .join(scorings, on=["organization_id", "session_key"], how="left", validate="1:1")
+        .join(scorings.lazy(), on=["organization_id", "session_key"], how="left", validate="1:1")
         .with_columns(
             judge_cost_usd=pl.when(never).then(0.0).otherwise("judge_cost_usd"),
             scorings=pl.col("scorings").fill_null(0),
@@ -44,4 +45,5 @@ def book_rows(
         .select(table.schema.names())
         .cast(table.schema)
         .sort(table.order)
+        .collect()
     )

@@ -24,7 +24,6 @@ ALERTS = sa.Table(
         "cause",
         unique=True,
         sqlite_where=_IS_OPEN,
-        postgresql_where=_IS_OPEN,
     ),
     sqlite_autoincrement=True,
 )

@@ -95,9 +95,7 @@ def _scorings(name: str, *indexes: sa.Index) -> sa.Table:
 def _one_open(name: str, *columns: str) -> sa.Index:
     """Return a unique index: at most one unfinished scoring has the same values."""
     is_open = sa.text("status IN ('pending', 'in_progress')")
-    return sa.Index(
-        f"{name}_one_open", *columns, unique=True, sqlite_where=is_open, postgresql_where=is_open
-    )
+    return sa.Index(f"{name}_one_open", *columns, unique=True, sqlite_where=is_open)
 
 
 # Scorings of sessions: one row each, from the request to its end.
