@@ -1,6 +1,6 @@
 """Coverage of corrected means, calibration and lift where the truth is known.
 
-Writes the table of ``docs/scorecards.md``.
+Writes the table of ``estimators.md`` next to it.
 """
 
 import multiprocessing
@@ -25,7 +25,7 @@ from evaluation_pipelines_tests.simulation.people import (
     lifts,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "scorecards.md"
+DOCUMENT = Path(__file__).with_name("estimators.md")
 BEGIN, END = "<!-- estimators:begin -->\n", "<!-- estimators:end -->"
 
 _HEADINGS = ("figure", "scenario", "covered", "refused", "width")

@@ -1,4 +1,4 @@
-"""``docs/operations.md``: what it tells people to install and to write is accepted as it stands."""
+"""``docs/operations.md`` and its files: what people are to install is accepted as it stands."""
 
 import configparser
 import re
@@ -10,15 +10,12 @@ import yaml
 from dagster._core.instance.config import dagster_instance_config
 from dagster._core.instance.ref import InstanceRef
 
-from evaluation_pipelines_tests.docs.documents import ROOT, blocks, named
+from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT, blocks, named
 
 TEXT = named("operations.md")
-CONFIGURATION = next(
-    each.body for each in blocks(TEXT) if each.body.startswith("# /srv/evaluation/dagster.yaml")
-)
-UNITS = [
-    each.body for each in blocks(TEXT) if each.language == "ini" and each.body.startswith("[Unit]")
-]
+FILES = FOLDER / "systemd"
+CONFIGURATION = (FILES / "dagster.yaml").read_text("utf-8")
+UNITS = sorted(FILES.glob("*.service"))
 ENVIRONMENT = next(each.body for each in blocks(TEXT) if each.body.startswith("DAGSTER_HOME="))
 
 
@@ -42,10 +39,10 @@ def test_the_configuration_leaves_out_nothing_that_the_one_of_the_checkout_has()
     assert yaml.safe_load(CONFIGURATION).keys() >= ours.keys()
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=["daemon", "webserver"])
-def test_a_service_starts_a_program_that_is_installed_with_files_that_exist(unit: str) -> None:
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_service_starts_a_program_that_is_installed_with_files_that_exist(unit: Path) -> None:
     parser = configparser.ConfigParser()
-    parser.read_string(unit)
+    parser.read_string(unit.read_text("utf-8"))
     program, *arguments = parser["Service"]["ExecStart"].split()
     checkout = "/opt/evaluation_pipelines/"
 

@@ -25,7 +25,7 @@ from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.sql_files import clickhouse_migrations
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
-from evaluation_pipelines_tests.docs.documents import Block, blocks, named, table_rows
+from evaluation_pipelines_tests.docs.documents import FOLDER, Block, blocks, named, table_rows
 
 TEXT = named("reputation.md")
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -118,9 +118,13 @@ def test_the_examples_of_retractions_are_some() -> None:
     assert evaluation_retraction(evaluation.encode()) is not None
 
 
-def statements(info: str) -> list[str]:
-    """The statements of a block of SQL, without the semicolons between them."""
-    return [each for each in block(info).body.strip().split(";") if each.strip()]
+SERVER = block("sql server").body
+CLUSTER = (FOLDER / "clickhouse-cluster.sql").read_text("utf-8")
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, without the semicolons between them."""
+    return [each for each in text.strip().split(";") if each.strip()]
 
 
 def parse(clickhouse: ClickHouse, statement: str) -> None:
@@ -128,17 +132,17 @@ def parse(clickhouse: ClickHouse, statement: str) -> None:
     clickhouse.run(f"explain ast {statement.strip()}")
 
 
-@pytest.mark.parametrize("info", ["sql server", "sql cluster"])
+@pytest.mark.parametrize("text", [SERVER, CLUSTER], ids=["server", "cluster"])
 def test_the_statements_for_servers_and_clusters_are_understood_by_the_engine(
-    one_clickhouse_dsn: str, info: str
+    one_clickhouse_dsn: str, text: str
 ) -> None:
     with open_clickhouse(one_clickhouse_dsn, patience_s=0) as clickhouse:
-        for each in statements(info):
+        for each in statements(text):
             parse(clickhouse, each)
 
 
 def test_a_mistake_in_such_a_statement_would_be_found(one_clickhouse_dsn: str) -> None:
-    broken = statements("sql cluster")[0].replace("order by name", "order name")
+    broken = statements(CLUSTER)[0].replace("order by name", "order name")
     with (
         open_clickhouse(one_clickhouse_dsn, patience_s=0) as clickhouse,
         pytest.raises(Exception, match="Syntax error"),
@@ -149,7 +153,7 @@ def test_a_mistake_in_such_a_statement_would_be_found(one_clickhouse_dsn: str) -
 def test_tables_of_a_cluster_have_the_columns_and_keys_of_the_migrations() -> None:
     migrations = [text for _, text in clickhouse_migrations()]
     compared = 0
-    for each in statements("sql cluster"):
+    for each in statements(CLUSTER):
         made = re.search(r"create table evaluation\.(\w+?)(?:_local)? on cluster", each)
         if made is None or "Distributed(" in each or made[1] == "schema_migrations":
             continue

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.judging.batch import submit
-from evaluation_pipelines.judging.judge import judge as run_judge
 from evaluation_pipelines.judging.judge import continue_batches, judge_session
+from evaluation_pipelines.judging.judge import judge as run_judge
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest

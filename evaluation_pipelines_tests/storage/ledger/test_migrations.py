@@ -77,7 +77,13 @@ NEW_COLUMNS = {
 }
 NEW_TABLES = [
     *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),
-    *("judge_validations", "judge_batches", "access_keys", "submitted_evaluations", "service_events"),
+    *(
+        "judge_validations",
+        "judge_batches",
+        "access_keys",
+        "submitted_evaluations",
+        "service_events",
+    ),
 ]
 
 
