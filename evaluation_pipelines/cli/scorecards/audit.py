@@ -83,7 +83,8 @@ def audit(
         draw_samples(stores, undrawn_dates(stores, now.date()), now)
         samples = open_samples(stores, which)
         if not samples:
-            print_line("The audit sample has no session to review.")
+            chosen = "" if which.is_empty else " among these sessions"
+            print_line(f"The audit sample has no session to review{chosen}.")
         elif only_list:
             rows = [
                 (each.session_key, each.profile_id, each.session_date, each.organization_id)

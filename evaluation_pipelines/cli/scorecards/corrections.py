@@ -136,7 +136,9 @@ def list_overrides(
         found = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
     found = found.filter(pl.col("state") == "stale") if stale else found
     if found.is_empty():
-        print_line("There are no stale overrides." if stale else "There are no overrides yet.")
+        which_ones = "stale overrides" if stale else "overrides"
+        yet = " yet" if which.is_empty and not stale else ""
+        print_line(f"There are no {which_ones}{yet}{_of_these(which)}.")
         return
     shown = found if limit is None else found.tail(limit)
     rounded = shown.with_columns(printed(pl.col(_SCORES)))
@@ -168,6 +170,10 @@ def list_overrides(
     print_table("Overrides (scores as 0-100)", columns, rows, essential=4)
 
 
+def _of_these(which: SessionFilter) -> str:
+    return "" if which.is_empty else " of these sessions"
+
+
 @with_session_filter
 def calibration(
     as_of: Annotated[str | None, AS_OF] = None, which: SessionFilter = ALL_SESSIONS
@@ -176,7 +182,9 @@ def calibration(
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         agreements, leans = compute_calibration(stores, which), profile_leans(stores, which)
     if not agreements:
-        print_line("No score has been corrected or confirmed yet: see scorecards audit.")
+        print_line(
+            f"No score{_of_these(which)} has been corrected or confirmed yet: see scorecards audit."
+        )
         return
     columns = ("profile", "sample", "n #", "off by > 10", "bias", "mean error", "Spearman", "kappa")
     rows = [_agreement_line(each) for each in agreements]

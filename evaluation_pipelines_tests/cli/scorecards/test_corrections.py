@@ -254,3 +254,13 @@ def test_only_plain_decimal_numbers_are_scores(scored: Program, score: str) -> N
     assert ran.code == 2
     assert "is not a plain decimal number" in " ".join(ran.err.replace("│", " ").split())
     assert scored("scorecards", "overrides").out == "There are no overrides yet.\n"
+
+
+def test_an_empty_list_says_so_of_the_chosen_sessions(scored: Program) -> None:
+    by = ("--annotator", "Ada", "--reason", "r")
+    scored("scorecards", "override", "a", "--score", "10", *by)
+    other = ("--team", "elsewhere")
+    listed = scored("scorecards", "overrides", *other).out
+    assert listed == "There are no overrides of these sessions.\n"
+    measured = scored("scorecards", "calibration", *other).out
+    assert measured.startswith("No score of these sessions has been corrected or confirmed yet")
