@@ -15,8 +15,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluation_pipelines.service.addresses import client_address, is_known_host, is_same_origin
+from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, MAX_BODY_SECONDS, limited
 from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
+from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS
 
 ACCESS_LOG = logging.getLogger("evaluation_pipelines.service.access")
 
@@ -50,7 +52,7 @@ class Guard:
             if refusal := self._refusal(scope):
                 await error_response(refusal)(scope, receive, answer.send)
             else:
-                await self._app(scope, receive, answer.send)
+                await self._app(scope, _within_limits(scope, receive), answer.send)
         except Exception:  # noqa: BLE001 - logged; the client gets a number by which the log can be searched
             await self._answer_failure(scope, receive, answer)
         finally:
@@ -114,6 +116,12 @@ class Guard:
             answer.sent_bytes,
             seconds * 1000,
         )
+
+
+def _within_limits(scope: Scope, receive: Receive) -> Receive:
+    if scope["type"] != "http" or scope["path"] in RECEIVER_PATHS:
+        return receive
+    return limited(receive, MAX_BODY_BYTES, MAX_BODY_SECONDS)
 
 
 @dataclass(slots=True)

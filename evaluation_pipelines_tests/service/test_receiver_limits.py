@@ -1,5 +1,6 @@
 """Slow, cut and too many requests, a full disk: the service answers, and goes on."""
 
+import asyncio
 import errno
 import resource
 import socket
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
+from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.receiver.in_flight import InFlight
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
@@ -83,6 +86,39 @@ def test_a_body_that_is_cut_is_stored_nowhere(impatient: tuple[Service, int]) ->
         client.sendall(HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
         assert status_of(everything(client)) == 200
     assert list(service.workplace.landing.root.rglob("*.jsonl")) == []
+
+
+def test_other_bodies_are_limited_too() -> None:
+    async def received(messages: list[Message], **limits: float) -> bytes:
+        async def receive() -> Message:
+            return messages.pop(0) if messages else await asyncio.sleep(60, {})
+
+        receive_within = limited(receive, 4, limits.get("seconds", 60))
+        content, has_more = b"", True
+        while has_more:
+            message = await receive_within()
+            content, has_more = content + message["body"], message["more_body"]
+        return content
+
+    def pieces(*contents: bytes) -> list[Message]:
+        last = len(contents) - 1
+        return [
+            {"type": "http.request", "body": each, "more_body": number < last}
+            for number, each in enumerate(contents)
+        ]
+
+    assert asyncio.run(received(pieces(b"ab", b"cd"))) == b"abcd"
+    with pytest.raises(ServiceError) as refusal:
+        asyncio.run(received(pieces(b"ab", b"cde")))
+    assert refusal.value.status_code == 413
+    with pytest.raises(ServiceError) as refusal:
+        asyncio.run(received(pieces(b"ab", b"cd")[:1], seconds=0.01))
+    assert refusal.value.status_code == 408
+
+
+def test_a_route_answers_a_body_over_the_limit_by_413(service: Service) -> None:
+    response = service.client().post("/api/v1/gateway", content=b" " * (MAX_BODY_BYTES + 1))
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
 
 
 # -- too many --------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ class Signal(StrEnum):
     METRICS = "metrics"
 
 
+RECEIVER_PATHS = frozenset(f"/v1/{signal}" for signal in Signal)
+"""Where requests of the signals are posted."""
+
 _MESSAGES: dict[Signal, Any] = {  # protobuf ships no types
     Signal.LOGS: ExportLogsServiceRequest,
     Signal.TRACES: ExportTraceServiceRequest,
