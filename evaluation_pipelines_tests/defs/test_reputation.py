@@ -10,6 +10,8 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
+from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
 from evaluation_pipelines_tests.defs.code_location import (
@@ -117,6 +119,10 @@ def test_files_of_other_systems_are_loaded_when_they_change_and_bad_lines_warn(
     location: CodeLocation,
 ) -> None:
     assert location.tick("outside_signals_sensor").run_requests == []
+    sent = SubmittedEvaluation("acme", "scout", passed=True)
+    SubmittedEvaluations(location.workplace.ledger).add(sent, "ci", datetime.now(UTC))
+    (request,) = location.tick("outside_signals_sensor").run_requests or []
+    assert str(request.run_key).startswith("submitted ")
     location.workplace.land("evaluations/a.jsonl", GATE + b"<script>\n")
     (request,) = location.tick("outside_signals_sensor").run_requests or []
     (again,) = location.tick("outside_signals_sensor").run_requests or []
@@ -127,6 +133,7 @@ def test_files_of_other_systems_are_loaded_when_they_change_and_bad_lines_warn(
     result = location.execute_asset("external_signals")
     shown = metadata(result, "external_signals")
     assert (shown["accepted lines"], shown["rejected lines"]) == (1, 1)
+    assert shown["evaluations that programs submitted"] == 1
     assert "| 2 | 1 | 0 | 1 |" in str(shown["files, those loaded last first"])
     (check,) = result.get_asset_check_evaluations()
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)

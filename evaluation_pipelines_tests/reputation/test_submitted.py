@@ -61,6 +61,25 @@ def test_an_id_belongs_to_one_agent_of_one_organization(ledger: Ledger) -> None:
     assert submitted.waiting() == 3
 
 
+def test_they_are_loaded_in_parts_and_again_into_a_new_clickhouse(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.reputation.submitted._ROWS_AT_A_TIME", 2)
+    submitted = SubmittedEvaluations(ledger)
+    for number in range(5):
+        submitted.add(replace(SENT, evaluation_id=f"run-{number}"), "ci", NOW)
+    parts = list(submitted.to_load(NOW))
+    assert [[row["evaluation_id"] for row in rows] for rows in parts] == [
+        ["run-0", "run-1"],
+        ["run-2", "run-3"],
+        ["run-4"],
+    ]
+    for rows in parts[:2]:
+        submitted.mark_loaded(rows, NOW)
+    assert [len(rows) for rows in submitted.to_load(NOW)] == [1]
+    assert [len(rows) for rows in submitted.to_load(LATER)] == [2, 2, 1]
+
+
 def test_without_an_id_each_is_a_new_one(ledger: Ledger) -> None:
     submitted, sent = SubmittedEvaluations(ledger), replace(SENT, evaluation_id=None)
     assert submitted.add(sent, "ci", NOW) != submitted.add(sent, "ci", NOW)

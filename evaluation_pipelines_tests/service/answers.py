@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from evaluation_pipelines.access.domain.caller import Role
@@ -12,21 +13,20 @@ from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import open_workplace
 
 A1, A2, B1 = "a1#baseline-1", "a2#baseline-1", "b1#baseline-1"
-SAME = "same#baseline-1"
-"""Both organizations have a session of this key."""
+C1, SAME = "c1#baseline-1", "same#baseline-1"
+"""c1 waits for its score; both organizations have a session ``same``."""
 
 
-LABEL = {"classification__label": "simple"}
 COMMAND = '{"command": "cat secret-plan.txt"}'
 
 
 @contextmanager
-def answering(folder: Path) -> Iterator[Service]:
+def answering(folder: Path, **settings: Any) -> Iterator[Service]:
     """Open a service: acme has a1, a2 (a day later) and same; beta has b1 and same.
 
     Each made one shell call of ten, so that the profile ``calls`` gives 90.
     """
-    with open_workplace(folder) as workplace:
+    with open_workplace(folder, **settings) as workplace:
         profile_file(workplace)
         parts = [
             _work("acme", "a1", 0, success="false", error="no such file"),
@@ -40,21 +40,39 @@ def answering(folder: Path) -> Iterator[Service]:
         yield Service(workplace)
 
 
+@contextmanager
+def judging(folder: Path) -> Iterator[Service]:
+    """Open the same service with a judge, and a session c1 of acme that waits for its score."""
+    judge = {"judge_model": "judge-1", "openai_base_url": "http://127.0.0.1:9/v1"}
+    with answering(folder, **judge) as service:
+        service.workplace.land("more.jsonl", _work("acme", "c1", 240, "code"))
+        build(service.workplace)
+        path = f"/api/v1/scoring/sessions/{path_of(C1)}/score"
+        assert service.client().post(path).status_code == 202
+        yield service
+
+
 def keys_of(service: Service) -> dict[str, str]:
     """Make a key of every role for acme, and one of all organizations for operators."""
     keys = {str(role): service.key(role, "acme") for role in Role}
     return {**keys, "all": service.key(Role.OPERATOR)}
 
 
-def _work(organization: str, session: str, second: float, **call: object) -> bytes:
+def _work(
+    organization: str, session: str, second: float, label: str = "simple", **call: object
+) -> bytes:
     """Return a prompt, a shell call and an answered request."""
-    of = {"session__id": session, "organization__id": organization}
+    of = {
+        "session__id": session,
+        "organization__id": organization,
+        "classification__label": label,
+    }
     given = {"tool_name": "Bash", "success": "true", "tool_parameters": COMMAND, **call}
     return line(
-        claude("user_prompt", second, prompt="Read the plan", **LABEL, **of),
-        claude("tool_result", second + 10, **given, **LABEL, **of),
+        claude("user_prompt", second, prompt="Read the plan", **of),
+        claude("tool_result", second + 10, **given, **of),
         claude("api_request", second + 20, input_tokens=100, output_tokens=200, cost_usd=0.01,
-               model="model-a", **LABEL, **of),
+               model="model-a", **of),
     )  # fmt: skip
 
 

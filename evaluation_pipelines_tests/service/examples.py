@@ -6,7 +6,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines_tests.service.answers import A1, path_of
+from evaluation_pipelines_tests.service.answers import A1, C1, path_of
 
 _SPAN = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
 _SPAN_QUERY = "from=2026-06-01T00:00:00Z&to=2026-07-01T00:00:00Z"
@@ -70,6 +70,18 @@ EXAMPLES = (
     _call("judges.set", Role.OPERATOR, params=_PROFILE, of_all=True),
     _call("model_comparison", params={"classificationLabel": "simple", **_SPAN}),
     _call("tool_report", params={"runId": A1}),
+    Example(
+        "POST /api/v1/scoring/sessions/{session_id}/score",
+        f"/api/v1/scoring/sessions/{path_of(C1)}/score",
+        {"force_rescore": False},
+        Role.OPERATOR,
+        names_session=True,
+    ),
+    _get(
+        "/api/v1/scoring/sessions/{session_id}/score",
+        f"/api/v1/scoring/sessions/{path_of(C1)}/score",
+        names_session=True,
+    ),
     Example(
         "POST /v1/evaluate",
         "/v1/evaluate",

@@ -10,7 +10,7 @@ from schemathesis.core.failures import FailureGroup
 from schemathesis.core.result import Ok
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines_tests.service.answers import answering
+from evaluation_pipelines_tests.service.answers import judging
 from evaluation_pipelines_tests.service.clients import Service
 
 HOST = {"Host": "localhost:8400"}
@@ -20,7 +20,7 @@ NOT_IN_THE_DOCUMENT = [schemathesis.checks.positive_data_acceptance]
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with answering(tmp_path_factory.mktemp("service")) as service:
+    with judging(tmp_path_factory.mktemp("service")) as service:
         yield service
 
 
