@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE
 from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.reputation.domain.submitted import (
+    AmbiguousAgentError,
     EvaluationConflictError,
     SubmittedEvaluation,
     inline_record,
@@ -70,6 +71,12 @@ class SubmittedEvaluations:
         with reading(self._engine) as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
         return pl.DataFrame(rows, schema=AGENT_WINDOWS.schema)
+
+    def organizations(self, agent_id: str) -> set[str]:
+        """Return the organizations that submitted evaluations of an agent."""
+        query = sa.select(_ROW.organization_id).where(_ROW.agent_id == agent_id).distinct()
+        with reading(self._engine) as connection:
+            return set(connection.scalars(query))
 
     def waiting(self) -> int:
         """Return the number of evaluations that no ClickHouse has yet."""
@@ -146,6 +153,22 @@ def reputation_record(
     submitted = SubmittedEvaluations(stores.ledger).newest(organization_id, agent_id, now)
     counted = _not_retracted(stores.ledger, submitted)
     return inline_record(exported, counted, (organization_id, agent_id), now)
+
+
+def organization_of_agent(stores: Stores, agent_id: str) -> str | None:
+    """Return the one organization that has an agent of this id; None if no one has.
+
+    Raises:
+        AmbiguousAgentError: Several have one.
+        LakeError: The export cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    exported = stores.lake.select(AGENT_WINDOWS, pl.col("agent_id") == agent_id)
+    submitted = SubmittedEvaluations(stores.ledger).organizations(agent_id)
+    found = sorted({*exported["organization_id"], *submitted})
+    if len(found) > 1:
+        raise AmbiguousAgentError(agent_id, found)
+    return found[0] if found else None
 
 
 def _frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:

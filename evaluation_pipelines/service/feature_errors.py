@@ -7,6 +7,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileHeldError, ProfileRefusedError
 from evaluation_pipelines.reputation.domain.submitted import (
+    AmbiguousAgentError,
     EvaluationConflictError,
     EvaluationError,
 )
@@ -50,6 +51,9 @@ def as_answer(error: UserError) -> ServiceError:
     match error:
         case AmbiguousSessionError():
             return _ambiguous(error)
+        case AmbiguousAgentError():
+            named = f"Add ?organization=, one of: {', '.join(error.organizations)}"
+            return ServiceError(400, "ambiguous_agent", f"{error}.", named)
         case SessionNotFoundError():
             return not_found("The session", "GET /api/v1/sessions lists them.")
         case QueryTooWideError():

@@ -64,6 +64,15 @@ def test_an_evaluation_belongs_to_the_organization_of_its_key(service: Service) 
         for name in ("acme", "beta", "default")
     ]
     assert [(each["eval_count"], each["streak"]) for each in records] == [(1, 1), (1, 0), (0, 0)]
+    ambiguous = reader.get("/v1/reputation/scout")
+    assert ambiguous.status_code == 400
+    assert ambiguous.json()["error"] == {
+        "code": "ambiguous_agent",
+        "message": "scout is an agent of several organizations.",
+        "help": "Add ?organization=, one of: acme, beta",
+    }
+    assert acme.post("/v1/evaluate", json={**SENT, "agent_id": "lone"}).status_code == 200
+    assert reader.get("/v1/reputation/lone").json()["organization_id"] == "acme"
 
 
 @pytest.mark.parametrize(

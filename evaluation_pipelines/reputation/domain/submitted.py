@@ -1,6 +1,6 @@
 """Evaluations of agents that programs send to the service one by one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -30,6 +30,14 @@ class EvaluationError(UserError, ValueError):
 
 class EvaluationConflictError(EvaluationError):
     """The agent has another evaluation with this id."""
+
+
+class AmbiguousAgentError(UserError):
+    """Agents of several organizations have this id; ``organizations`` names them."""
+
+    def __init__(self, agent_id: str, organizations: Sequence[str]) -> None:
+        self.organizations = tuple(organizations)
+        super().__init__(f"{agent_id} is an agent of several organizations")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,11 @@ from fastapi import APIRouter, Path
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from evaluation_pipelines.reputation.domain.submitted import Source, SubmittedEvaluation
-from evaluation_pipelines.reputation.submitted import SubmittedEvaluations, reputation_record
+from evaluation_pipelines.reputation.submitted import (
+    SubmittedEvaluations,
+    organization_of_agent,
+    reputation_record,
+)
 from evaluation_pipelines.service.routes.common import (
     Here,
     Organization,
@@ -94,7 +98,11 @@ def reputation(
     agent_id: Annotated[str, Path(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")],
     organization: Organization = None,
 ) -> Reputation:
-    """Return the reputation of an agent, with all evaluations until now."""
-    owner = organization_of(caller, organization) or _DEFAULT_ORGANIZATION
+    """Return the reputation of an agent, with all evaluations until now.
+
+    A key of all organizations names one if several have an agent of this id.
+    """
+    named = organization_of(caller, organization)
+    owner = named or organization_of_agent(here.stores, agent_id) or _DEFAULT_ORGANIZATION
     record: dict[str, Any] = reputation_record(here.stores, owner, agent_id, here.clock())
     return Reputation.model_validate(record)
