@@ -13,11 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import sqlalchemy as sa
 
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import Workplace
+
+_Key: TypeAlias = tuple[bytes | str, ...]
 
 _LANDED = "logs.jsonl"
 _OF_A_TEST = {"data_dir", "openai_base_url", "openai_api_key"}
@@ -28,7 +31,11 @@ _OF_EVERY_LEDGER = {"ledger_ids", "ledger_version"}
 def build_from(workplace: Workplace, content: bytes) -> None:
     """Append ``content`` to the landing file, ingest it and build all dates."""
     settings = workplace.settings.model_dump_json(exclude=_OF_A_TEST)
-    key = (content, settings.replace(str(workplace.settings.data_dir), ""), *_profiles(workplace))
+    key: _Key = (
+        content,
+        settings.replace(str(workplace.settings.data_dir), ""),
+        *_profiles(workplace),
+    )
     is_new = _is_new(workplace)
     stores = _Stores(workplace.landing.root, workplace.lake.root, _database(workplace))
     if is_new and key in _kept():
@@ -45,7 +52,7 @@ def build_by(program: Program, content: bytes) -> None:
     """Land ``content`` in an empty folder, ingest and build it with the program."""
     data = program.folder / "data"
     stores = _Stores(data / "landing", data / "lake", data / "ledger.db")
-    key = (content, "program")
+    key: _Key = (content, "program")
     if key in _kept():
         stores.landing.mkdir(parents=True)
         _kept()[key].restore(stores)
@@ -56,10 +63,10 @@ def build_by(program: Program, content: bytes) -> None:
     _kept()[key] = _Filled.of(stores, content)
 
 
-def _profiles(workplace: Workplace) -> list[str]:
+def _profiles(workplace: Workplace) -> tuple[str, ...]:
     """The profile files of a workplace, and their texts."""
     files = sorted(workplace.settings.profiles_dir.glob("*"))
-    return [text for each in files for text in (each.name, each.read_text())]
+    return tuple(text for each in files for text in (each.name, each.read_text()))
 
 
 def _is_new(workplace: Workplace) -> bool:
@@ -111,7 +118,7 @@ class _Filled:
 
 
 @cache
-def _kept() -> dict[tuple[bytes | str, ...], _Filled]:
+def _kept() -> dict[_Key, _Filled]:
     return {}
 
 
