@@ -2,6 +2,7 @@
 
 import pytest
 
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import Program
@@ -37,9 +38,7 @@ def resumed(program: Program) -> Program:
     """A session of 2025-02-06 that was resumed a day later; all of it is scored today."""
     second = LONG_AGO_S + DAY_S
     more = line(claude("tool_result", second, session__id="s1", tool_name="Bash", success="true"))
-    program.land("logs.jsonl", session_with_texts("s1", LONG_AGO_S) + more)
-    program("ingest")
-    program("build")
+    build_by(program, session_with_texts("s1", LONG_AGO_S) + more)
     return program
 
 

@@ -9,6 +9,7 @@ import pytest
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
@@ -18,9 +19,7 @@ from evaluation_pipelines_tests.program import Program
 def closed(program: Program) -> Program:
     """Two scored sessions of June 1 and one without text that only a judge could score."""
     silent = line(claude("user_prompt", 5, session__id="=s3"), classification__label="incident")
-    program.land("logs.jsonl", session("s1") + session("s2", 60) + silent)
-    program("ingest")
-    program("build")
+    build_by(program, session("s1") + session("s2", 60) + silent)
     return program
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program
 
@@ -27,9 +28,7 @@ def lake(program: Program) -> Program:
     failures = [0, 1, 0, 0, 1]
     sessions = [session_of(f"scout-{n}", "Scout", failures[n], f"u{n}") for n in range(5)]
     sessions += [session_of(f"none-{n}", None, 2, f"u{n}") for n in range(5)]
-    program.land("logs.jsonl", b"".join((*sessions, session_of("critic", "Critic", 0, "u0"))))
-    program("ingest")
-    program("build")
+    build_by(program, b"".join((*sessions, session_of("critic", "Critic", 0, "u0"))))
     return program
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import Program, Ran
 
@@ -40,14 +41,12 @@ def built(program: Program) -> Program:
     """Ada in two repositories by two ids, and a hash that belongs to no person."""
     engine = {"vcs.repository.name": "engine", "branch": "main"}
     shop = {"vcs.repository.name": "shop", "deployment.environment.name": "laptop"}
-    program.land(
-        "logs.jsonl",
+    build_by(
+        program,
         work("a", 0, engine, user__id=HASH, user__email="ada@x")
         + work("b", 1, shop, user__id=HASH)
         + work("c", 2, {**shop, "team.id": "search"}, user__id="cd" * 32),
     )
-    program("ingest")
-    program("build")
     return program
 
 

@@ -14,6 +14,7 @@ from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.people import IDENTITIES
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -33,12 +34,9 @@ def prompt(name: str, day: int, **said: object) -> bytes:
 def built(tmp_path: Path) -> Iterator[Workplace]:
     """Ada by e-mail on June 1, by the hash of her machine on June 2, someone else on June 3."""
     with open_workplace(tmp_path) as workplace:
-        workplace.land("logs.jsonl", prompt("a", 0, user__id=HASH, user__email="ada@x"))
-        workplace.land("logs.jsonl", prompt("b", 1, user__id=HASH), "ab")
-        workplace.land("logs.jsonl", prompt("c", 2, user__id="eve"), "ab")
-        workplace.ingest()
+        ada = prompt("a", 0, user__id=HASH, user__email="ada@x") + prompt("b", 1, user__id=HASH)
+        build_from(workplace, ada + prompt("c", 2, user__id="eve"))
         sync_identities(workplace.stores, NOW)
-        workplace.build()
         yield workplace
 
 

@@ -26,6 +26,7 @@ from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, PARTS
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -36,9 +37,7 @@ DAY = date(2026, 6, 1)
 @pytest.fixture
 def built(workplace: Workplace) -> Workplace:
     """Two sessions of two events each."""
-    workplace.land("logs.jsonl", session("s1") + session("s2", 60))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("s1") + session("s2", 60))
     return workplace
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file, work
+from evaluation_pipelines_tests.built_before import build_from
+from evaluation_pipelines_tests.scorecards.calls_profile import profile_file, work
 from evaluation_pipelines_tests.workplace import Workplace
 
 
@@ -10,6 +11,5 @@ from evaluation_pipelines_tests.workplace import Workplace
 def scored(workplace: Workplace) -> Workplace:
     """One session under a user profile and the shipped profiles."""
     profile_file(workplace)
-    workplace.land("logs.jsonl", work())
-    build(workplace)
+    build_from(workplace, work())
     return workplace

@@ -11,6 +11,7 @@ from evaluation_pipelines.scorecards.overrides import (
     plain_number,
 )
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
@@ -19,9 +20,7 @@ HEADING = "session,score,annotator,reason,profile\n"
 
 @pytest.fixture
 def two_sessions(workplace: Workplace) -> Workplace:
-    workplace.land("logs.jsonl", session("s1") + session("s2", 60))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("s1") + session("s2", 60))
     return workplace
 
 

@@ -269,6 +269,13 @@ def test_a_file_of_other_types_is_not_taken_for_the_tables(lake: Lake) -> None:
         lake.read(NUMBERS, [DAY])
 
 
+def test_of_files_that_are_read_together_the_one_at_fault_is_named(lake: Lake) -> None:
+    lake.write(rows(1), NUMBERS, DAY)
+    wrong = put_file(lake, rows(1).with_columns(n=pl.lit("one")), NUMBERS, NEXT_DAY)
+    with pytest.raises(LakeError, match=wrong.name):
+        lake.read(NUMBERS, [DAY, NEXT_DAY])
+
+
 def test_a_lake_that_cannot_be_written_says_so_and_keeps_nothing_staged(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, DAY)
     lake.folder(NUMBERS, NEXT_DAY).write_text("a file in the place of the folder")

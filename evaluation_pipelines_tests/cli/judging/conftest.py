@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
@@ -16,9 +17,7 @@ LONG_AGO_S = -480 * DAY_S
 def judge(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
     """A judge endpoint and three sessions."""
     lines = [session_with_texts(f"s{n}", LONG_AGO_S + 60 * n) for n in range(1, 4)]
-    program.land("logs.jsonl", b"".join(lines))
-    program("ingest")
-    program("build")
+    build_by(program, b"".join(lines))
     with open_judge_endpoint() as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
 from evaluation_pipelines_tests.program import SCRIPT, Program, Ran
@@ -37,9 +38,7 @@ def yesterday() -> float:
 def sampled(program: Program) -> Program:
     """Seven sessions of yesterday, five of which are drawn."""
     second = yesterday()
-    program.land("logs.jsonl", b"".join(session(f"s{n}", second + n) for n in range(7)))
-    program("ingest")
-    program("build")
+    build_by(program, b"".join(session(f"s{n}", second + n) for n in range(7)))
     return program
 
 

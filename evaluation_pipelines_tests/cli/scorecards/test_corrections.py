@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from evaluation_pipelines.profiles.profile_files import SHIPPED
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
 from evaluation_pipelines_tests.program import Program
 
@@ -184,9 +185,7 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
     program: Program,
 ) -> None:
     """There is no judge: general-performance counts until incident-llm has scored the session."""
-    program.land("logs.jsonl", work("d", 0, "incident"))
-    program("ingest")
-    program("build")
+    build_by(program, work("d", 0, "incident"))
     by = ("--annotator", "Ada", "--reason", "seen")
     assert "general-performance" in program("scorecards", "override", "d", *by, "--confirm").out
     corrected = program("scorecards", "override", "d", *by, "--score", "12.5")

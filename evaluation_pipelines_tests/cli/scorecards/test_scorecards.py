@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import SCRIPT, Program
@@ -175,9 +176,7 @@ def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
 
 
 def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -> None:
-    program.land("logs.jsonl", work("d", 0, "incident"))
-    program("ingest")
-    program("build")
+    build_by(program, work("d", 0, "incident"))
     ran = program("scorecards", "query", "--from", "2026-06-02", "--to", "2026-06-01")
     assert (ran.code, ran.out) == (1, "")
     assert "from 2026-06-02 00:00 to 2026-06-01 00:00 is empty" in ran.err
@@ -199,9 +198,7 @@ def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -
 def test_a_misspelled_name_is_an_error(
     program: Program, options: tuple[str, ...], message: str
 ) -> None:
-    program.land("logs.jsonl", work("d", 0, "incident"))
-    program("ingest")
-    program("build")
+    build_by(program, work("d", 0, "incident"))
 
     ran = program("scorecards", "query", *options)
 

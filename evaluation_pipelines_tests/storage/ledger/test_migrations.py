@@ -50,6 +50,14 @@ def test_migrated_tables_are_the_tables_in_the_code(ledger: Ledger) -> None:
     assert table_names(ledger.engine) == {*METADATA.tables, VERSION_TABLE}
 
 
+def test_an_index_has_its_condition_in_either_database(ledger: Ledger) -> None:
+    dialect = ledger.engine.dialect.name
+    with reading(ledger.engine) as connection:
+        indexes = sa.inspect(connection).get_indexes("alerts")
+    (index,) = (each for each in indexes if each["name"] == "alerts_one_open")
+    assert "over_at IS NULL" in str(index["dialect_options"][f"{dialect}_where"])
+
+
 def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
     with reading(ledger.engine) as connection:
         inspector = sa.inspect(connection)
