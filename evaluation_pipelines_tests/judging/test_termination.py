@@ -82,6 +82,18 @@ def test_a_validation_is_interrupted(judged: Judged) -> None:
 
 
 @pytest.mark.usefixtures("_terminated_call")
+def test_a_background_command_that_ignores_sigint_is_interrupted(judged: Judged) -> None:
+    stores = judged.workplace.stores
+    plan = load_plans(stores, judged.now).default
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ended = validate(stores, plan, load_labelled(None)[:1])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.stop_reason == INTERRUPTED
+
+
+@pytest.mark.usefixtures("_terminated_call")
 def test_a_question_about_priorities_is_interrupted(judged: Judged) -> None:
     row = {
         "organization_id": "default",

@@ -27,7 +27,7 @@ def test_batches_of_killed_processes_lose_and_repeat_nothing(
     left = Counter[str]()
     batch_mode = {"judge_mode": "batch", "judge_max_sessions": 2}
     with (
-        site(tmp_path, monkeypatch, 6 * ROUNDS, **batch_mode) as place,
+        site(tmp_path, monkeypatch, 2 * ROUNDS, **batch_mode) as place,
         sequential_workers(ROUNDS, "judge", tmp_path, **place.settings) as workers,
     ):
         for worker in workers:
@@ -48,7 +48,7 @@ def test_batches_of_killed_processes_lose_and_repeat_nothing(
         assert len({each.session_key for each in scores}) == len(scores) == place.sessions
         turns = {tuple(turn.turn for turn in each.turn_log) for each in scores}
         assert turns == {("score-1", "missing-tools")}
-        assert place.endpoint.requests == []
+        assert len(place.endpoint.requests) == 2 * place.sessions  # each answered once
 
 
 def states(place: Site) -> dict[str, str]:
