@@ -76,9 +76,22 @@ def test_batches_leave_no_transcript_and_are_not_sent_twice(
 def test_a_validation_is_interrupted(judged: Judged) -> None:
     stores = judged.workplace.stores
     plan = load_plans(stores, judged.now).default
+    before = signal.getsignal(signal.SIGTERM)
     ended = validate(stores, plan, load_labelled(None)[:1])
     assert ended.stop_reason == INTERRUPTED  # with the verdicts that arrived
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("_terminated_call")
+def test_a_background_command_that_ignores_sigint_is_interrupted(judged: Judged) -> None:
+    stores = judged.workplace.stores
+    plan = load_plans(stores, judged.now).default
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ended = validate(stores, plan, load_labelled(None)[:1])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.stop_reason == INTERRUPTED
 
 
 @pytest.mark.usefixtures("_terminated_call")
