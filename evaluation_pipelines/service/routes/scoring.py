@@ -167,7 +167,8 @@ def _record(stores: Stores, score: Score, caller: Caller) -> dict[str, Any]:
     record = reader_record(score, prompt_hashes(stores.settings).get(score.rubric))
     if not sees_texts(caller):
         record |= dict.fromkeys(_TEXTS)
-    encoded: dict[str, Any] = jsonable_encoder(record)
+    first = {name: record[name] for name in ScoreRecord.model_fields}
+    encoded: dict[str, Any] = jsonable_encoder(first | record)
     return encoded
 
 
