@@ -18,7 +18,7 @@ from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
-from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, name_one_of
+from evaluation_pipelines.sessions.domain.find_session import AmbiguousSessionError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
@@ -75,7 +75,7 @@ def request_score(
             scoring is under way.
 
     Raises:
-        SessionNotFoundError: Several windows match.
+        AmbiguousSessionError: Several windows match.
         JudgeNotReadyError: No judge profile matches the session.
         LedgerError: The ledger failed twice.
         LakeError: A file cannot be read.
@@ -97,7 +97,7 @@ def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult
     """Return the newest scoring of a session by any profile.
 
     Raises:
-        SessionNotFoundError: Several windows match.
+        AmbiguousSessionError: Several windows match.
         LedgerError: The ledger failed twice.
         LakeError: A file cannot be read.
     """
@@ -123,7 +123,7 @@ def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window
     """Return the session window of a request; ``None`` if it does not exist.
 
     Raises:
-        SessionNotFoundError: Several windows match; the message names them.
+        AmbiguousSessionError: Several windows match.
     """
     name = query.session
     session_ids = {name, name.rpartition("#")[0]}
@@ -141,7 +141,7 @@ def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window
     ):
         if len(matches) > 1:
             keys = [(each.session_key, each.organization_id) for each in matches]
-            raise SessionNotFoundError(name_one_of(name, keys))
+            raise AmbiguousSessionError(name, keys)
         if matches:
             return matches[0]
     return None

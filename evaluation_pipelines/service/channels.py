@@ -16,6 +16,7 @@ _ALL_SESSIONS = ("scoring.started", "scoring.completed", "scoring.failed")
 _ONE_SESSION = (*_ALL_SESSIONS, "scoring.progress")
 _EVALUATIONS = ("evaluation.model_feedback", "evaluation.quality_risk")
 _ALERTS = ("alert.raised", "alert.ended")
+_NAME_CHARACTERS = 1024
 _ALWAYS = ("event_id", "type", "timestamp_us")
 _SUBJECT = ("score_id", "session_id", "session_key", "organization_id")
 _WHERE_THEY_APPLY = ("phase", "total_score", "error_message")
@@ -67,6 +68,8 @@ def parse_channel(name: str, organization: str | None) -> Channel:
         UnknownChannelError: No channel has this name.
     """
     kind, separator, session = name.partition(":")
+    if "\0" in name or len(name) > _NAME_CHARACTERS:  # no session has such a name
+        kind = ""
     match kind:
         case "sessions" if not separator:
             return Channel(_ALL_SESSIONS, None, organization)

@@ -39,6 +39,7 @@ service. `/openapi.json` has all fields and parameters for programs, `/api` a pa
 * Lists are pages: pass `next_cursor` as `cursor` until it is null.
 * A session is named by its key (`#` is `%23` in a path), or by its id if it has one window. An id
   of several is 400, and `help` lists the candidates.
+* Events come over a WebSocket: [the service](service.md#events).
 * Below, `...` stands for what is left out: further fields, rows and lines.
 """
 

@@ -169,6 +169,7 @@ def test_an_organization_sees_its_own_events_alone(service: Service, workplace: 
         ("", 400, "unknown_channel"),
         ("?channel=session:", 400, "unknown_channel"),
         ("?channel=sessions:x", 400, "unknown_channel"),
+        ("?channel=session:%00", 400, "unknown_channel"),
         ("?channel=sessions&after=-1", 400, "invalid_request"),
         ("?channel=sessions&after=x", 400, "invalid_request"),
         ("?channel=sessions&after=9223372036854775808", 400, "invalid_request"),

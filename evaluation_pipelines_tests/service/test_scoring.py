@@ -127,8 +127,9 @@ def test_an_invalid_body_is_400(service: ScoringService, body: str) -> None:
 
 def test_what_is_unknown_is_404(service: ScoringService) -> None:
     client = service.client()
-    unknown = PATH.format("unknown")
-    for response in (client.post(unknown), client.get(unknown)):
+    names = ("unknown", "s1%00", "%FF")
+    answers = [send(PATH.format(name)) for send in (client.post, client.get) for name in names]
+    for response in answers:
         assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
     response = client.get(S1)
     assert (response.status_code, response.json()["error"]["code"]) == (404, "not_scored")
@@ -176,10 +177,14 @@ def test_an_organization_scores_its_own_sessions_alone(tmp_path: Path) -> None:
         ambiguous = everything.post(PATH.format("both"))
         assert ambiguous.status_code == 400
         assert ambiguous.json()["error"]["code"] == "ambiguous_session"
-        assert "acme, default" in ambiguous.json()["error"]["message"]
+        assert "both#baseline-1 of acme" in ambiguous.json()["error"]["help"]
+        named = PATH.format("both") + "?organization=default"
+        assert (acme.post(named).status_code, acme.get(named).status_code) == (404, 404)
         assert acme.post(PATH.format("both")).status_code == 202
         assert service.score("both#baseline-1", "acme").score_triggered_by == "operator-acme"
         assert service.scores.by_session("default", "both#baseline-1") == []
+        assert everything.post(named).status_code == 202
+        assert len(service.scores.by_session("default", "both#baseline-1")) == 1
         assert acme.get(PATH.format("both%23baseline-1")).json()["session_id"] == "both"
 
 

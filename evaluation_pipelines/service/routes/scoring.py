@@ -20,10 +20,11 @@ from evaluation_pipelines.judging.score_requests import (
     retry_once,
 )
 from evaluation_pipelines.service.caller import caller_with
-from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
-from evaluation_pipelines.service.installation import LOG, Installation, installation_of
+from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
+from evaluation_pipelines.service.installation import LOG
 from evaluation_pipelines.service.live import Live, live_of
-from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.service.routes.common import Here, Organization, Reader, SessionPath
+from evaluation_pipelines.service.scope import organization_of, sees_texts
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
@@ -105,17 +106,15 @@ _STORE_FAILED = "the store failed twice"
     },
 )
 def score_session(
-    session_id: str,
-    installation: Annotated[Installation, Depends(installation_of)],
+    session_id: SessionPath,
+    installation: Here,
     live: Annotated[Live, Depends(live_of)],
     caller: Annotated[Caller, Depends(caller_with(Role.OPERATOR))],
     body: ScoreRequest | None = None,
+    organization: Organization = None,
 ) -> Response:
-    """Request the score of a session, and return at once; the work follows.
-
-    `session_id` is a session id, or a session key with `%23` for `#`.
-    """
-    stores = installation.stores
+    """Request the score of a session, and return at once; the work follows."""
+    stores, query = installation.stores, _query(caller, session_id, organization)
     if (why_not := stores.settings.why_no_judge) is not None:
         raise _no_judge(why_not)
     force = body is not None and body.force_rescore
@@ -123,13 +122,12 @@ def score_session(
     def request() -> RequestResult:
         now = installation.clock()
         plans = retry_once(lambda: load_plans(stores, now))
-        query = SessionQuery(session_id, caller.organization)
         return request_score(stores, plans, query, caller.name, now, force=force, is_served=True)
 
     result = _explained(request)
     score = result.score
     if score is None or result.answer.http_status >= 400:
-        raise _refusal(result, session_id)
+        raise _refusal(result)
     if result.answer.http_status == 200:
         return JSONResponse(_record(stores, score, caller))
     live.notify()
@@ -149,24 +147,28 @@ def score_session(
     ),
 )
 def get_score(
-    session_id: str,
-    installation: Annotated[Installation, Depends(installation_of)],
-    caller: Annotated[Caller, Depends(caller_with(Role.READER))],
+    session_id: SessionPath, installation: Here, caller: Reader, organization: Organization = None
 ) -> Response:
     """Return the newest scoring of a session in any status."""
-    stores = installation.stores
-    query = SessionQuery(session_id, caller.organization)
+    stores, query = installation.stores, _query(caller, session_id, organization)
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:
-        raise _refusal(result, session_id)
+        raise _refusal(result)
     return JSONResponse(_record(stores, result.score, caller))
+
+
+def _query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
+    if "\0" in session_id:  # a database refuses it, and no session has one
+        raise _unknown_session()
+    return SessionQuery(session_id, organization_of(caller, organization))
 
 
 def _record(stores: Stores, score: Score, caller: Caller) -> dict[str, Any]:
     record = reader_record(score, prompt_hashes(stores.settings).get(score.rubric))
-    if not caller.role.includes(Role.REVIEWER):
+    if not sees_texts(caller):
         record |= dict.fromkeys(_TEXTS)
-    encoded: dict[str, Any] = jsonable_encoder(record)
+    first = {name: record[name] for name in ScoreRecord.model_fields}
+    encoded: dict[str, Any] = jsonable_encoder(first | record)
     return encoded
 
 
@@ -174,8 +176,6 @@ def _explained(step: Callable[[], _Result]) -> _Result:
     """Run a step whose errors become answers."""
     try:
         return step()
-    except SessionNotFoundError as error:
-        raise ServiceError(400, "ambiguous_session", str(error)) from error
     except (JudgeNotReadyError, RubricError) as error:
         raise _no_judge(str(error)) from error
     except (LedgerError, LakeError) as error:
@@ -192,27 +192,31 @@ def _no_judge(reason: str) -> ServiceError:
     return ServiceError(503, "no_judge", f"Nothing can be scored: {reason}.")
 
 
-def _refusal(result: RequestResult, session_id: str) -> ServiceError:
+def _refusal(result: RequestResult) -> ServiceError:
     match result.answer.action:
         case "conflict":
             return ServiceError(
                 409,
                 "scoring_under_way",
-                f"The session {session_id} is being scored.",
+                "The session is being scored.",
                 "Wait for the result, or do not force.",
             )
         case "not_terminal":
             return ServiceError(
                 400,
                 "session_not_ended",
-                f"The session {session_id} has not ended.",
+                "The session has not ended.",
                 "Try again when it has.",
             )
     if result.window is not None:
         return ServiceError(
             404,
             "not_scored",
-            f"The session {session_id} is not scored.",
+            "The session is not scored.",
             "Request its score by POST.",
         )
-    return ServiceError(404, "not_found", f"The session {session_id} does not exist.")
+    return _unknown_session()
+
+
+def _unknown_session() -> ServiceError:
+    return not_found("The session", "GET /api/v1/sessions lists them.")
