@@ -189,8 +189,9 @@ def test_a_key_is_needed_and_the_right_role(service: Service) -> None:
     assert refusal(service, key, ALL) == (403, "role_lacking")
 
 
-def test_a_page_of_another_site_may_not_listen(service: Service) -> None:
-    headers = {"Origin": "http://evil.example"}
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:9999"])
+def test_a_page_of_another_site_may_not_listen(service: Service, origin: str) -> None:
+    headers = {"Origin": origin}
     assert refusal(service, None, ALL, headers) == (403, "foreign_origin")
 
 
