@@ -13,6 +13,11 @@ from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines_tests.service.answers import judging
 from evaluation_pipelines_tests.service.clients import Service
 
+pytestmark = pytest.mark.filterwarnings(
+    # Threads of the service use `random` meanwhile, which is no part of the strategies.
+    "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+)
+
 HOST = {"Host": "localhost:8400"}
 # What several fields say together, such as an empty time range, is refused, too.
 NOT_IN_THE_DOCUMENT = [schemathesis.checks.positive_data_acceptance]

@@ -62,7 +62,8 @@ def harmless_text() -> str:
         ),
         *sorted((ROOT / "evaluation_pipelines").rglob("*.md")),
         *sorted((ROOT / "sql").rglob("*.sql")),
-        *sorted((ROOT / "docs").glob("*.md")),
+        # A cursor of the API is random text: it is rightly removed.
+        *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs/api.md"}),
         ROOT / "pyproject.toml",
         ROOT / "requirements.lock",
     ]
