@@ -34,5 +34,5 @@ def serve(
     from evaluation_pipelines.service.serve import serve as run  # slow to import
 
     with open_stores(load_settings()) as stores:
-        print_error(f"http://{host}:{port} (Ctrl-C stops it)")
-        run(stores, host, [port, OTLP_PORT] if otlp else [port])
+        ports = [port, OTLP_PORT] if otlp else [port]
+        run(stores, host, ports, lambda url: print_error(f"{url} (Ctrl-C stops it)"))

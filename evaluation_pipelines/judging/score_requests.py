@@ -111,6 +111,30 @@ def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult
     return RequestResult(answer_lookup(None if newest is None else newest.status), window, newest)
 
 
+def answer_without_judge(
+    stores: Stores, query: SessionQuery, now: datetime, *, force: bool
+) -> RequestResult:
+    """Answer a request for a score where nothing can be scored.
+
+    The caller refuses the action ``create``.
+
+    Raises:
+        AmbiguousSessionError: Several windows match.
+        LedgerError: The ledger failed twice.
+        LakeError: A file cannot be read.
+    """
+    found = look_up(stores, query, now)
+    window, score = found.window, found.score
+    if window is None:
+        return RequestResult(answer_request(None, force=force, is_known=False), None, None)
+    if score is not None and not score.is_open and score.content_hash != window.content_hash:
+        score = None
+    answer = answer_request(
+        None if score is None else score.status, force=force, is_terminal=window.is_terminal
+    )
+    return RequestResult(answer, window, score)
+
+
 def retry_once(step: Callable[[], _Result]) -> _Result:
     """Run an operation on the stores and repeat it once if it fails."""
     try:

@@ -94,7 +94,10 @@ class EventHub:
     async def _first_kept(self, after: int) -> int | None:
         """Return the id of the oldest event if older ones after ``after`` are deleted."""
         oldest = await asyncio.to_thread(self._events.oldest_id)
-        return oldest if oldest is not None and after < oldest - 1 else None
+        if oldest is None:
+            return None
+        is_missing = await asyncio.to_thread(self._events.is_missing_any, after, oldest)
+        return oldest if is_missing else None
 
     async def _read_on(self, listener: _Listener) -> AsyncIterator[str]:
         """Yield events from the ledger until the listener is where the poller is."""

@@ -61,6 +61,8 @@ class Guard:
     def _refusal(self, scope: Scope) -> ServiceError | None:
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
+        if len(headers.getlist("host")) > 1:
+            return ServiceError(400, "invalid_request", "The request has several Host headers.")
         if not is_known_host(host, self._installation.settings.service_hosts):
             return ServiceError(
                 403,

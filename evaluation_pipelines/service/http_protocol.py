@@ -35,7 +35,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Wait for the rest of a head that has begun."""
         super().data_received(data)
-        if self._is_between_requests and self.timeout_keep_alive_task is None:
+        is_ours = self.transport.get_protocol() is self  # a WebSocket has another one
+        if is_ours and self._is_between_requests and self.timeout_keep_alive_task is None:
             self._await_head()
 
     def on_headers_complete(self) -> None:

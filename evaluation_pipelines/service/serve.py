@@ -3,7 +3,7 @@
 import logging
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import uvicorn
@@ -26,8 +26,16 @@ class ListenError(UserError):
     """An address that cannot be listened on."""
 
 
-def serve(stores: Stores, host: str, ports: Sequence[int]) -> None:
+def serve(
+    stores: Stores, host: str, ports: Sequence[int], when_listening: Callable[[str], None]
+) -> None:
     """Answer requests until the process is told to stop.
+
+    Args:
+        stores: The stores of the installation.
+        host: A name or address of this machine.
+        ports: The ports to listen on.
+        when_listening: Gets the URL of each port.
 
     Raises:
         ListenError: the address is open to other machines and there is no key, or is in use.
@@ -35,6 +43,8 @@ def serve(stores: Stores, host: str, ports: Sequence[int]) -> None:
     keys = KeyRing(stores.ledger)
     check_address(host, keys)
     sockets = [_listen(host, port) for port in ports]
+    for port in ports:
+        when_listening(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)

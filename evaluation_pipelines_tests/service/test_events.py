@@ -298,6 +298,19 @@ def test_a_listener_hears_that_older_events_are_deleted(ledger: Ledger) -> None:
     assert asyncio.run(first(4))["session_id"] == "s2"
 
 
+def test_nothing_is_missed_behind_evaluations(ledger: Ledger) -> None:
+    announced = Announcement("i", "evaluation.quality_risk", MARCH_1, "acme", "s", None, 1, "{}")
+    EventStore(ledger).record(MARCH_1, [announced], NOON)
+    score(ledger, "s1")
+
+    async def first() -> dict[str, Any]:
+        hub = EventHub(ledger)
+        async with hub.running():
+            return dict(json.loads(await anext(hub.messages(parse_channel("sessions", None), 0))))
+
+    assert asyncio.run(first())["type"] == "scoring.started"
+
+
 def test_the_poller_goes_on_after_a_failure_of_the_ledger(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

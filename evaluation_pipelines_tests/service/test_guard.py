@@ -91,6 +91,12 @@ def test_another_name_is_refused_whatever_is_asked(service: Service, host: str) 
     assert (response.status_code, code(response)) == (403, "unknown_host")
 
 
+def test_of_two_hosts_neither_counts(service: Service) -> None:
+    hosts = [("Host", "localhost"), ("Host", "evil.example")]
+    response = service.client().get("/health", headers=hosts)
+    assert (response.status_code, code(response)) == (400, "invalid_request")
+
+
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:8400", "127.0.0.1:8400", "[::1]:8400", "10.1.2.3"]
 )

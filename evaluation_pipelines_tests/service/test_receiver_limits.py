@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from starlette.types import Message
+from websockets.sync.client import connect
 
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
 from evaluation_pipelines.service.errors import ServiceError
@@ -48,6 +49,14 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Servic
 def connected(port: int) -> Iterator[socket.socket]:
     with socket.create_connection(("127.0.0.1", port), 10) as client:
         yield client
+
+
+def test_a_websocket_is_no_head_that_never_ends(impatient: tuple[Service, int]) -> None:
+    with (
+        connect(f"ws://localhost:{impatient[1]}/api/v1/events?channel=sessions") as listener,
+        pytest.raises(TimeoutError),
+    ):
+        listener.recv(timeout=0.4)
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/lo", HEAD])

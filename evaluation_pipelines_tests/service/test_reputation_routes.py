@@ -80,7 +80,8 @@ def test_an_evaluation_belongs_to_the_organization_of_its_key(service: Service) 
     [
         {"agent_id": ""},
         {"agent_id": "a\0"},
-        {"passed": "perhaps"},
+        {"passed": "no"},
+        {"passed": 1},
         {"latency_ms": -1},
         {"latency_budget_ms": 0},
         {"evaluated_at": "2026-06-01T00:00:00"},

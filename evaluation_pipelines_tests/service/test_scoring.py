@@ -202,9 +202,22 @@ def test_a_forwarded_user_is_who_asked(tmp_path: Path) -> None:
 
 def test_without_a_judge_nothing_is_scored_and_scores_are_shown(tmp_path: Path) -> None:
     with open_service(tmp_path, judge_model=None) as service:
-        response = service.client().post(S1)
+        client = service.client()
+        response = client.post(S1)
         assert (response.status_code, response.json()["error"]["code"]) == (503, "no_judge")
-        assert service.client().get(S1).status_code == 404
+        assert client.get(S1).status_code == 404
+        assert client.post(PATH.format("unknown")).status_code == 404
+
+
+def test_what_is_known_is_answered_without_a_judge(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        reach(service, "completed")
+        record = service.client().get(S1).json()
+    with open_service(tmp_path, judge_model=None) as service:
+        client = service.client()
+        assert (client.post(S1).status_code, client.post(S1).json()) == (200, record)
+        forced = client.post(S1, json={"force_rescore": True})
+        assert (forced.status_code, forced.json()["error"]["code"]) == (503, "no_judge")
 
 
 @pytest.mark.parametrize("store", [ScoreStore, SessionIndex])
@@ -236,5 +249,5 @@ def test_the_document_describes_every_answer(service: ScoringService) -> None:
     paths = service.client().get("/openapi.json").json()["paths"]
     operations = paths[PATH.format("{session_id}")]
     assert set(operations["post"]["responses"]) == {
-        *("200", "202", "400", "401", "403", "404", "409", "500", "503", "422")
+        *("200", "202", "400", "401", "403", "404", "409", "500", "503")
     }

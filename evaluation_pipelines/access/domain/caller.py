@@ -29,7 +29,7 @@ ROLE_MEANINGS = {
     Role.INGEST: "write telemetry and evaluations",
     Role.READER: "read figures, no texts",
     Role.REVIEWER: "read figures and texts, override scores",
-    Role.OPERATOR: "everything: also score sessions, set profiles, make keys",
+    Role.OPERATOR: "everything: also score sessions, set profiles",
 }
 
 

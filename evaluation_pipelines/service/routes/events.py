@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
-from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.caller import caller_with, check_all_organizations
 from evaluation_pipelines.service.channels import Channel, UnknownChannelError, parse_channel
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
@@ -40,6 +40,8 @@ async def events(
         chosen = parse_channel(channel, caller.organization)
     except UnknownChannelError as error:
         raise ServiceError(400, "unknown_channel", str(error)) from error
+    if channel == "alerts":  # they are not kept by organization
+        check_all_organizations(caller)
     position = _position(after)
     await websocket.accept()
     steps = (

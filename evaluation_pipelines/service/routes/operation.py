@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.service.caller import caller_of_everything
-from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.access import ACCESS_KEYS
@@ -36,7 +36,10 @@ def health() -> Health:
     return Health()
 
 
-@ROUTER.get("/ready")
+@ROUTER.get(
+    "/ready",
+    responses={503: {"model": ErrorEnvelope, "description": "telemetry cannot be stored now"}},
+)
 def ready(installation: Annotated[Installation, Depends(installation_of)]) -> Readiness:
     """Say whether telemetry could be received now: 503 if not. Needs no key."""
     landing = installation.stores.landing.root

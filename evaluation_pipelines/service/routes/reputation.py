@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
 from evaluation_pipelines.reputation.domain.submitted import Source, SubmittedEvaluation
 from evaluation_pipelines.reputation.submitted import (
@@ -34,7 +34,7 @@ class NewEvaluation(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     agent_id: Agent
-    passed: bool
+    passed: StrictBool
     latency_ms: Annotated[float | None, Field(ge=0)] = None
     latency_budget_ms: Annotated[float | None, Field(gt=0)] = None
     evaluation_id: Agent | None = None

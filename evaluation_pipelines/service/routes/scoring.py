@@ -15,6 +15,7 @@ from evaluation_pipelines.judging.rubric_files import RubricError
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     SessionQuery,
+    answer_without_judge,
     look_up,
     request_score,
     retry_once,
@@ -115,16 +116,19 @@ def score_session(
 ) -> Response:
     """Request the score of a session, and return at once; the work follows."""
     stores, query = installation.stores, _query(caller, session_id, organization)
-    if (why_not := stores.settings.why_no_judge) is not None:
-        raise _no_judge(why_not)
+    why_not = stores.settings.why_no_judge
     force = body is not None and body.force_rescore
 
     def request() -> RequestResult:
         now = installation.clock()
+        if why_not is not None:
+            return answer_without_judge(stores, query, now, force=force)
         plans = retry_once(lambda: load_plans(stores, now))
         return request_score(stores, plans, query, caller.name, now, force=force, is_served=True)
 
     result = _explained(request)
+    if why_not is not None and result.answer.action == "create":
+        raise _no_judge(why_not)
     score = result.score
     if score is None or result.answer.http_status >= 400:
         raise _refusal(result)

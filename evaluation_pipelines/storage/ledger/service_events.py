@@ -78,6 +78,16 @@ class ServiceEvents:
         with reading(self._engine) as connection:
             return connection.scalar(query.order_by(_EVENT.event_id).limit(1))
 
+    def is_missing_any(self, after: int, until: int) -> bool:
+        """Return True if ids between two events are unused: events may have been deleted.
+
+        On PostgreSQL a transaction that was rolled back leaves such ids, too.
+        """
+        between = sa.and_(_EVENT.event_id > after, _EVENT.event_id < until)
+        with reading(self._engine) as connection:
+            kept = connection.scalar(sa.select(sa.func.count()).where(between)) or 0
+        return kept < until - after - 1
+
     def after(
         self,
         event_id: int,
