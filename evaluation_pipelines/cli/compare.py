@@ -39,7 +39,12 @@ from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison,
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
 from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
-from evaluation_pipelines.comparison.run_file import compare_file
+from evaluation_pipelines.comparison.run_file import (
+    OPTIONAL,
+    REQUIRED,
+    compare_file,
+    ignored_columns,
+)
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
@@ -126,6 +131,10 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         }
         _check_runs_options(others, which, form)
         found = compare_file(runs, now, min_runs, alone=alone, margin=points, within=within)
+        if ignored := ignored_columns(runs):
+            print_error(
+                f"{runs}: not used: {', '.join(ignored)}; what is: {', '.join(REQUIRED + OPTIONAL)}"
+            )
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
         _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
         return

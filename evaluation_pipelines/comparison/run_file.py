@@ -47,6 +47,15 @@ def compare_file(
     return compare(runs, AUDITS.to_frame(), question, now, watches=False)
 
 
+def ignored_columns(path: Path) -> list[str]:
+    """Return the columns of a file that ``read_runs`` does not use.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    return [name for name in _read(path).columns if name not in (*REQUIRED, *OPTIONAL)]
+
+
 def read_runs(path: Path) -> pl.DataFrame:
     """Return RUNS from a file with one row per run.
 

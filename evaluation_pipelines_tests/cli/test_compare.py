@@ -152,6 +152,11 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
     assert [row["model"] for row in found["models"]] == ["a", "b"]
     assert [row["verdict"] for row in found["pairs"]] == ["a_better"]
 
+    others = pl.DataFrame(rows).rename({"user_id": "person"})
+    others.write_csv("others.csv")
+    said = program("compare", "--runs", "others.csv", "--format", "json").err
+    assert said.startswith("others.csv: not used: person; what is: model, score, provider, user_id")
+
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")
     assert "Which model for quality? Take a: b scores " in shown
