@@ -10,11 +10,13 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from evaluation_pipelines.judging.domain.budget.pricing import Price
 from evaluation_pipelines.judging.domain.conversation import (
@@ -41,17 +43,21 @@ _TIMEOUT_S = 3_000
 
 def conversations() -> Iterator[tuple[str, Conversation]]:
     """Yield a conversation about each genuine session with text, agents in turn."""
-    rubric = shipped_rubric()
     named = [
         [(f"{agent}-{n}", each) for n, each in enumerate(sessions_of(agent))] for agent in AGENTS
     ]
     for name, events in filter(None, chain.from_iterable(zip_longest(*named))):
-        if not events["content"].drop_nulls().str.len_chars().sum():
-            continue
-        without_emails = partial(redact, personal=("email",), seal=SEAL)
-        transcript = build_transcript(events, "full", MAX_TRANSCRIPT_TOKENS, without_emails)
-        prompts = render_prompts(rubric, rubric.criteria, transcript, BOUNDARY)
-        yield name, Conversation(prompts, rubric.criteria, samples=1)
+        if events["content"].drop_nulls().str.len_chars().sum():
+            yield name, conversation_about(events, BOUNDARY)
+
+
+def conversation_about(events: pl.DataFrame, boundary: str) -> Conversation:
+    """Return a conversation about a session before its first turn."""
+    rubric = shipped_rubric()
+    without_emails = partial(redact, personal=("email",), seal=SEAL)
+    transcript = build_transcript(events, "full", MAX_TRANSCRIPT_TOKENS, without_emails)
+    prompts = render_prompts(rubric, rubric.criteria, transcript, boundary)
+    return Conversation(prompts, rubric.criteria, samples=1)
 
 
 def shipped_rubric() -> Rubric:
@@ -106,44 +112,69 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     return " | ".join(str(each) for each in counts)
 
 
-async def measure(
-    model: LocalModel, path: Path, done: Collection[str], sessions: int, max_tokens: int
+async def keep_replies(
+    model: LocalModel, path: Path, named: Iterable[tuple[str, Conversation]], max_tokens: int
 ) -> None:
-    """Append the replies about the first sessions to a file, without those that are ``done``."""
+    """Append the replies in each conversation to a file, but for those that it has already.
+
+    A failed call is told and not kept, so that it is made again the next time.
+    """
     limits = CallLimits(
         max_output_tokens=max_tokens, timeout_s=_TIMEOUT_S, concurrency=1, attempts=1
     )
     endpoint = Endpoint(model.base_url, model.name)
+    done = {row["session"] for row in read_rows(path)}
     async with JudgeClient(endpoint, limits, Price(1, 1)) as client:
-        for name, conversation in list(conversations())[:sessions]:
-            if name not in done:
-                row = {"session": name, "replies": await ask(client, conversation)}
-                with path.open("a") as kept:
-                    kept.write(f"{json.dumps(row)}\n")
+        for name, conversation in named:
+            if name in done:
+                continue
+            replies = await ask(client, conversation)
+            if replies[-1]["finish_reason"] == "error":
+                sys.stderr.write(f"{name}: {replies[-1]['text']}\n")
+                continue
+            with path.open("a") as kept:
+                kept.write(f"{json.dumps({'session': name, 'replies': replies})}\n")
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return what a file of replies holds; nothing if there is none."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+    return [json.loads(line) for line in lines]
+
+
+def rows_of(
+    named: Iterable[tuple[str, Conversation]], chosen: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Ask the local model and return all replies, as the options ``--keep`` and ``--read`` say."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = chosen.read or chosen.keep or Path(folder) / "replies.jsonl"
+        if chosen.read is None:
+            model_folder = Path(folder) / "model"
+            model_folder.mkdir()
+            with open_local_model(model_folder) as model:
+                asyncio.run(keep_replies(model, path, named, chosen.max_tokens))
+        return read_rows(path)
+
+
+def options(description: str) -> argparse.ArgumentParser:
+    """Return a parser of the options of a measurement."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--max-tokens", type=int, default=700)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--read", type=Path)
+    return parser
 
 
 def main() -> None:
     """Judge genuine sessions with a local model and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=30)
-    parser.add_argument("--max-tokens", type=int, default=700)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--read", type=Path)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = chosen.read or chosen.keep or Path(folder) / "replies.jsonl"
-        if chosen.read is None:
-            path.touch()
-            done = {json.loads(line)["session"] for line in path.read_text().splitlines()}
-            model_folder = Path(folder) / "model"
-            model_folder.mkdir()
-            with open_local_model(model_folder) as model:
-                asyncio.run(measure(model, path, done, chosen.sessions, chosen.max_tokens))
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        sys.stdout.write(
-            "sessions | verdicts | confirmed | after a reminder | all criteria | short | totals\n"
-            f"{summary(rows)}\n"
-        )
+    rows = rows_of(islice(conversations(), chosen.sessions), chosen)
+    sys.stdout.write(
+        "sessions | verdicts | confirmed | after a reminder | all criteria | short | totals\n"
+        f"{summary(rows)}\n"
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from uuid import uuid4
 
 from evaluation_pipelines.judging.domain.due import (
     NIGHTLY,
@@ -46,6 +47,10 @@ class Candidate:
     def is_request(self) -> bool:
         """Whether a person has asked for the score: it was created without a run."""
         return self.unfinished is not None and self.unfinished.status == "pending"
+
+    def score_id(self) -> str:
+        """Return the id of the unfinished scoring; a new one if there is none."""
+        return str(uuid4()) if self.unfinished is None else self.unfinished.score_id
 
     def new_score(self, score_id: str, triggered_by: str) -> NewScore:
         """Return a new scoring of the session."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Literal
-from uuid import uuid4
 
 import polars as pl
 
@@ -87,7 +86,7 @@ async def produce_prompts(
 def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> PromptInput:
     """Build the conversation of a window, including the replies that it has already."""
     unfinished = candidate.unfinished
-    score_id = str(uuid4()) if unfinished is None else unfinished.score_id
+    score_id = candidate.score_id()
     transcript = build_transcript(
         events,
         candidate.window.content_level,

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import uuid4
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit
@@ -48,11 +47,10 @@ class Starter:
 
     def fail(self, failed: PromptFailure, lease: Lease, now: datetime) -> Score:
         """Start the scoring of a session without a prompt, and mark it as failed."""
-        unfinished = failed.candidate.unfinished
-        score_id = str(uuid4()) if unfinished is None else unfinished.score_id
+        score_id = failed.candidate.score_id()
         self.start(failed.candidate, score_id, lease, now)
         # Another version of this program may be able to resume a scoring that it started.
-        failure = Failure(failed.reason, retriable=unfinished is not None)
+        failure = Failure(failed.reason, retriable=failed.candidate.unfinished is not None)
         return self.store.fail(score_id, lease.owner, failure, now)
 
 

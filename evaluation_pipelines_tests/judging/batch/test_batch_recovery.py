@@ -62,45 +62,41 @@ def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
     batched.finish_all()
 
 
-@pytest.mark.parametrize(
-    "expires_at", [..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)]
-)
+@pytest.fixture(params=[..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)])
+def submitted(batched: Batched, judge: JudgeEndpoint, request: pytest.FixtureRequest) -> Batched:
+    """Stores with a batch whose provider reports a time, none, or milliseconds as its end."""
+    judge.batches.created_at = int(batched.now.timestamp())
+    judge.batches.expires_at = request.param
+    batched.land("s1")
+    batched.advance()
+    return batched
+
+
 def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired(
-    batched: Batched, judge: JudgeEndpoint, expires_at: object
+    submitted: Batched, judge: JudgeEndpoint
 ) -> None:
-    judge.batches.created_at = int(batched.now.timestamp())
-    judge.batches.expires_at = expires_at
-    batched.land("s1")
-    batched.advance()
     judge.batches.batches.clear()  # another key is set
-    report = batched.advance()
+    report = submitted.advance()
     assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in report.summary()
-    assert (report.submitted, batched.states()) == (0, ["submitted"])
-    batched.now += timedelta(hours=25)
-    assert batched.advance().submitted == 1
-    assert batched.states() == ["discarded", "submitted"]
+    assert (report.submitted, submitted.states()) == (0, ["submitted"])
+    submitted.now += timedelta(hours=25)
+    assert submitted.advance().submitted == 1
+    assert submitted.states() == ["discarded", "submitted"]
 
 
-@pytest.mark.parametrize(
-    "expires_at", [..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)]
-)
 def test_a_file_of_results_that_cannot_be_read_is_read_again_and_nothing_is_sent_twice(
-    batched: Batched, judge: JudgeEndpoint, expires_at: object
+    submitted: Batched, judge: JudgeEndpoint
 ) -> None:
-    judge.batches.created_at = int(batched.now.timestamp())
-    judge.batches.expires_at = expires_at
-    batched.land("s1")
-    batched.advance()
     judge.batches.finish()
     (batch,) = judge.batches.batches.values()
     output = judge.batches.files[batch["output_file_id"]]
     judge.batches.files[batch["output_file_id"]] = b"<html>try again</html>\n"
-    report = batched.advance()
+    report = submitted.advance()
     assert "its files have 0 of 1 results" in report.summary()
-    assert (report.submitted, batched.states()) == (0, ["submitted"])
+    assert (report.submitted, submitted.states()) == (0, ["submitted"])
     judge.batches.files[batch["output_file_id"]] = output
-    assert batched.advance().collected == 1
-    batched.finish_all()
+    assert submitted.advance().collected == 1
+    submitted.finish_all()
 
 
 def test_results_that_belong_to_no_waiting_request_are_ignored(

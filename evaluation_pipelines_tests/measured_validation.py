@@ -1,0 +1,103 @@
+"""Measurement of ``judge validate`` with a local model that is too slow for all of it.
+
+``python -m evaluation_pipelines_tests.measured_validation --attacks 19 --keep FILE`` asks about a
+part of the sessions of ``judge validate`` and appends each to a file, which is not asked again:
+for each task that is attacked its severely flawed session and the same with hostile texts, then
+all of them again without. The other sessions follow with ``--all``. ``--read FILE`` only prints the
+figures.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN, ATTACKS
+from evaluation_pipelines.judging.domain.validation.figures import Figure, JudgedSession, figures
+from evaluation_pipelines.judging.domain.validation.labelled import LabelledSession
+from evaluation_pipelines.judging.validation.labelled_files import load_labelled
+from evaluation_pipelines.judging.validation.validate import with_attacks
+from evaluation_pipelines_tests.measured_models import (
+    conversation_about,
+    options,
+    outcome_of,
+    rows_of,
+)
+
+_STEP = 4
+"""Every fourth attack: since nine tasks are attacked in turn, they take each task, and some attacks
+of each family."""
+
+
+def chosen(attacks: int) -> list[LabelledSession]:
+    """Return the sessions of a part of the attacks: by task without and with, then without again."""
+    everything = with_attacks(load_labelled(None))
+    again = [each for each in everything if each.attack == ASKED_AGAIN]
+    plain = {each.name: each for each in everything if each.attack is None}
+    names = {*sampled([each.name for each in ATTACKS])[:attacks]}
+    attacked = [each for each in everything if each.attack in names]
+    severe = [plain[each.name.removesuffix(" again")] for each in again]
+    with_texts = [
+        session
+        for each in severe
+        for session in (each, *(other for other in attacked if other.task == each.task))
+    ]
+    return [*with_texts, *again]
+
+
+def sampled(names: Sequence[str]) -> list[str]:
+    """Return all names in an order of which each beginning is spread over the whole list."""
+    return [name for first in (0, 2, 1, 3) for name in names[first::_STEP]]
+
+
+def conversations(sessions: Iterable[LabelledSession]) -> Iterator[tuple[str, Conversation]]:
+    """Yield a conversation about each session.
+
+    A session with and without hostile text has the same random words, so that nothing else differs.
+    Asked again it has others, as any session has in a real run.
+    """
+    for each in sessions:
+        words = each.name if each.attack == ASKED_AGAIN else each.task
+        boundary = hashlib.sha256(words.encode()).hexdigest()[:32]
+        yield each.name, conversation_about(each.events(), boundary)
+
+
+def judged(rows: Iterable[Mapping[str, Any]]) -> list[JudgedSession]:
+    """Return what the replies of a file say about its sessions."""
+    by_name = {each.name: each for each in with_attacks(load_labelled(None))}
+    return [_judged(by_name[row["session"]], row["replies"]) for row in rows]
+
+
+def table(found: Iterable[Figure]) -> str:
+    """Return the figures that have data as the lines of a table."""
+    rows = [
+        (each.name, f"{value:.2f}", f"{low:.2f} to {high:.2f}", str(each.number))
+        for each in found
+        for value, low, high in [(each.estimate.value, each.estimate.low, each.estimate.high)]
+        if value is not None and low is not None and high is not None
+    ]
+    return "".join(f"{a:<33}{b:>9}   {c:<14}{d:>5}\n" for a, b, c, d in rows)
+
+
+def _judged(session: LabelledSession, replies: Sequence[dict[str, str]]) -> JudgedSession:
+    facts = (session.task, session.name, session.kind, session.severity, session.attack)
+    outcome = outcome_of(replies)
+    if outcome is None:
+        return JudgedSession(*facts, problem="no verdict")
+    return JudgedSession(*facts, total=outcome.verdict.total, tags=outcome.verdict.failure_tags)
+
+
+def main() -> None:
+    """Judge labelled sessions with a local model and print its figures."""
+    parser = options(__doc__.splitlines()[0])
+    parser.add_argument("--attacks", type=int, default=len(ATTACKS))
+    parser.add_argument("--all", action="store_true", help="Also all sessions without attacks.")
+    given = parser.parse_args()
+    sessions = [*chosen(given.attacks), *(load_labelled(None) if given.all else ())]
+    rows = rows_of(conversations(sessions), given)
+    sys.stdout.write(table(figures(judged(rows))))
+
+
+if __name__ == "__main__":
+    main()
