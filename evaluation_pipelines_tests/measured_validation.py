@@ -31,7 +31,7 @@ of each family."""
 
 
 def chosen(attacks: int) -> list[LabelledSession]:
-    """Return the sessions of a part of the attacks: by task without and with, then without again."""
+    """Return the sessions of a part of the attacks: without and with them by task, then again."""
     everything = with_attacks(load_labelled(None))
     again = [each for each in everything if each.attack == ASKED_AGAIN]
     plain = {each.name: each for each in everything if each.attack is None}
