@@ -2,9 +2,8 @@
 
 ``python -m evaluation_pipelines_tests.measured_validation --attacks 19 --keep FILE`` asks about a
 part of the sessions of ``judge validate`` and appends each to a file, which is not asked again:
-for each task that is attacked its severely flawed session and the same with hostile texts, then
-all of them again without. The other sessions follow with ``--all``. ``--read FILE`` only prints the
-figures.
+the severely flawed session of each task that is attacked, without and with hostile texts, then
+again without, and the clean twins. ``--read FILE`` only prints the figures.
 """
 
 import hashlib
@@ -31,10 +30,11 @@ of each family."""
 
 
 def chosen(attacks: int) -> list[LabelledSession]:
-    """Return the sessions of a part of the attacks: without and with them by task, then again."""
+    """Return the sessions of a part of the attacks, those of one task together."""
     everything = with_attacks(load_labelled(None))
     again = [each for each in everything if each.attack == ASKED_AGAIN]
     plain = {each.name: each for each in everything if each.attack is None}
+    clean = [plain[each.task] for each in again]
     names = {*sampled([each.name for each in ATTACKS])[:attacks]}
     attacked = [each for each in everything if each.attack in names]
     severe = [plain[each.name.removesuffix(" again")] for each in again]
@@ -43,7 +43,7 @@ def chosen(attacks: int) -> list[LabelledSession]:
         for each in severe
         for session in (each, *(other for other in attacked if other.task == each.task))
     ]
-    return [*with_texts, *again]
+    return [*with_texts, *again, *clean]
 
 
 def sampled(names: Sequence[str]) -> list[str]:
@@ -69,15 +69,14 @@ def judged(rows: Iterable[Mapping[str, Any]]) -> list[JudgedSession]:
     return [_judged(by_name[row["session"]], row["replies"]) for row in rows]
 
 
-def table(found: Iterable[Figure]) -> str:
-    """Return the figures that have data as the lines of a table."""
-    rows = [
-        (each.name, f"{value:.2f}", f"{low:.2f} to {high:.2f}", str(each.number))
+def cells(found: Iterable[Figure]) -> dict[str, str]:
+    """Return the figures that have data as cells of a table: value, 95 % interval and number."""
+    return {
+        each.name: f"{value:.2f} ({low:.2f} to {high:.2f}) of {each.number}"
         for each in found
         for value, low, high in [(each.estimate.value, each.estimate.low, each.estimate.high)]
         if value is not None and low is not None and high is not None
-    ]
-    return "".join(f"{a:<33}{b:>9}   {c:<14}{d:>5}\n" for a, b, c, d in rows)
+    }
 
 
 def _judged(session: LabelledSession, replies: Sequence[dict[str, str]]) -> JudgedSession:
@@ -92,11 +91,10 @@ def main() -> None:
     """Judge labelled sessions with a local model and print its figures."""
     parser = options(__doc__.splitlines()[0])
     parser.add_argument("--attacks", type=int, default=len(ATTACKS))
-    parser.add_argument("--all", action="store_true", help="Also all sessions without attacks.")
     given = parser.parse_args()
-    sessions = [*chosen(given.attacks), *(load_labelled(None) if given.all else ())]
-    rows = rows_of(conversations(sessions), given)
-    sys.stdout.write(table(figures(judged(rows))))
+    rows = rows_of(conversations(chosen(given.attacks)), given)
+    for name, cell in cells(figures(judged(rows))).items():
+        sys.stdout.write(f"{name} | {cell}\n")
 
 
 if __name__ == "__main__":
