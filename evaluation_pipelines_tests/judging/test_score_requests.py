@@ -12,6 +12,7 @@ from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     SessionQuery,
@@ -22,7 +23,7 @@ from evaluation_pipelines.judging.score_requests import (
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.errors import LedgerError, LedgerLockedError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import http_error
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW
@@ -219,25 +220,27 @@ def test_a_session_is_judged_immediately_for_a_waiting_caller(
     assert judge.turns() == ["score", "missing-tools"] * 2
 
 
-def test_a_waiting_caller_gets_a_report_if_the_session_cannot_be_judged(
+def test_a_waiting_caller_gets_a_report_if_the_session_cannot_be_judged_and_a_score_later(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     judge.always(http_error(401))
     stores = judged.workplace.stores
 
-    requested, report = judge_session(
-        stores,
-        load_plans(stores, judged.now),
-        SessionQuery("s1"),
-        RunRequest("reviewer"),
-        force=False,
-        clock=lambda: judged.now,
-    )
+    def wait() -> tuple[RequestResult, JudgeReport | None]:
+        plans, run_request = load_plans(stores, judged.now), RunRequest("reviewer")
+        query, now = SessionQuery("s1"), judged.now
+        return judge_session(stores, plans, query, run_request, force=False, clock=lambda: now)
+
+    requested, report = wait()
     assert requested.score is not None
     assert requested.score.is_open
     assert report is not None
     assert report.is_endpoint_down
+    judge.always(Scripted())
+    requested, _ = wait()  # not the old failure
+    assert requested.score is not None
+    assert (requested.score.status, requested.score.attempt) == ("completed", 1)
 
 
 def test_a_waiting_caller_takes_over_an_expired_scoring(
