@@ -243,8 +243,8 @@ class Build:
             each.failed = self._failed(each.day, daily, each.queued, result)
         else:
             before = each.staged.get(name)
-            # Only `announce` needs all rows: those of all shards together would take much memory.
-            made = result.preview_rows() if daily.is_large else result
+            # Only `announce` needs all columns: those of all shards would take much memory.
+            made = result.only(daily.preview) if daily.is_large else result
             each.staged[name] = before.joined(made) if before else made
 
     def _publish(
@@ -339,8 +339,10 @@ class _StartedDates:
         for day, result in results:
             key = daily.table.name, day
             before = self.built.get(key)
-            # Only previews are kept: many groups are started before the first is reported.
-            made = result.preview_rows() if isinstance(result, BuiltPartition) else result
+            made = result
+            if isinstance(result, BuiltPartition):
+                # Only first rows are kept: many groups are started before the first is reported.
+                made = result.only(daily.preview).first_rows()
             if isinstance(before, BuiltPartition) and isinstance(made, BuiltPartition):
                 made = before.joined(made)
             self.built[key] = made

@@ -63,10 +63,12 @@ class BuiltPartition:
             self, frame=frame, checks=checks, facts=sums, parts={}, total_rows=total_rows
         )
 
-    def preview_rows(self) -> "BuiltPartition":
-        """Return a copy with only a few rows, for logging."""
-        if self.total_rows is not None:
-            return self
+    def only(self, columns: Sequence[str]) -> "BuiltPartition":
+        """Return the partition with some columns of its rows, without its files."""
+        return replace(self, frame=self.frame.select(columns), parts={})
+
+    def first_rows(self) -> "BuiltPartition":
+        """Return the partition with a copy of its first rows only, without its files."""
         first = self.frame.head(_PREVIEW_ROWS)
         # A slice would keep the whole frame in memory.
         copied = pl.DataFrame(first.rows(), first.schema, orient="row")
@@ -131,7 +133,8 @@ class DailyTable:
 
     ``make`` returns a partition for each date of a batch. A table that is ``alone`` reads only
     landed events of its own date, so it can be prefetched; then only its first rows are logged.
-    ``upstream`` has the assets it is made from, ``preview`` the columns for a first look.
+    ``upstream`` has the assets it is made from, ``preview`` the columns for a first look: those
+    that are reported.
     ``code_version`` changes with its SQL or formula: the interface then marks older dates.
     A table with an ``own_step`` is a separate asset: new telemetry alone does not rebuild it.
     A table that is not built ``by_shard`` is built from all sessions of a date at once.
@@ -153,7 +156,7 @@ class DailyTable:
 
     @property
     def is_large(self) -> bool:
-        """True if only its first rows are reported: nothing else about it needs all of them."""
+        """True if only its preview is reported: no other column is needed after it was written."""
         return self.by_shard and self.announce is None
 
     def check_descriptions(self) -> dict[str, str]:

@@ -128,16 +128,20 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     days = [FIRST + timedelta(days=number) for number in range(5)]
-    workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(5)))
+    more = [session(f"more {n}") for n in range(20)]
+    workplace.land("logs.jsonl", b"".join([session(f"s{n}", n * DAY_S) for n in range(5)] + more))
     workplace.ingest()
     build(workplace, *days)
     tables = [each.table for each in DAILY_TABLES]
     before = contents(workplace.lake, *tables)
     reported: dict[str, list[date]] = defaultdict(list)
+    scores: list[int] = []
 
     def report(published: Mapping[date, BuiltPartition]) -> None:
         for day, each in published.items():
             reported[each.table.name].append(day)
+            if each.table is SESSION_PERFORMANCE:
+                scores.append(len(each.frame["composite"]))
 
     for limit, value in limits.items():
         monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
@@ -148,6 +152,7 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
     assert [type(each) is DateBuilt for each in results] == [day != days[2] for day in days]
     good = [day for day in days if day != days[2]]
     assert dict(reported) == {table.table.name: good for table in DAILY_TABLES}
+    assert scores == [21, 1, 1, 1]
     assert contents(workplace.lake, *tables) == before
 
 
@@ -186,14 +191,14 @@ def test_rows_of_a_session_on_another_date_do_not_count_for_it(
         session_evaluations(Batch(two_dates.stores, [FIRST, SECOND], NOW))
 
 
-def test_a_preview_does_not_keep_all_rows_in_memory() -> None:
+def test_first_rows_do_not_keep_all_rows_in_memory() -> None:
     frame = pl.DataFrame({"n": range(100), "text": ["longer than what Polars stores inline"] * 100})
     made = BuiltPartition(AGENT_EVENTS, frame, (), {"landed": 100})
-    preview = made.preview_rows()
-    assert preview.frame.equals(frame.head(8))
-    assert preview.frame.estimated_size() < frame.estimated_size() / 10
-    assert (preview.row_count, preview.preview_rows().row_count) == (100, 100)
-    assert (made.row_count, preview.facts) == (100, made.facts)
+    first = made.first_rows()
+    assert first.frame.equals(frame.head(8))
+    assert first.frame.estimated_size() < frame.estimated_size() / 10
+    assert (first.row_count, first.first_rows().row_count) == (100, 100)
+    assert (made.row_count, first.facts) == (100, made.facts)
 
 
 def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
