@@ -6,7 +6,7 @@ the old file, and no session can lock the pipeline.
 
 import glob
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,6 @@ SCHEMA_VERSION = 4
 _READABLE_FROM = "v1.0.0"
 """Oldest DuckDB that can open the file: shells of analysts lag behind."""
 
-_KEPT_FILES = 2
 _SQL_TYPES = {
     "String": "varchar",
     "Int64": "bigint",
@@ -125,16 +124,19 @@ def publish(
         share(file, group_id)
         file.chmod(file.stat().st_mode & 0o444)
         before_swap(file)
+        before = link.resolve()
+        size = file.stat().st_size
         _swap(link, file)
-        _tidy(folder, file)
-        return Published(link, file, rows, file.stat().st_size)
     except (OSError, duckdb.Error) as error:
-        with suppress(OSError):
-            file.unlink(missing_ok=True)
+        for each in (file, file.with_name(f"{file.name}.wal")):
+            with suppress(OSError):
+                each.unlink(missing_ok=True)
         raise AnalyticsError(
             f"{link} was not published: {error}. Fix the cause and publish again; "
             "the database of before is still there."
         ) from error
+    _tidy(folder, {file.name, before.name})
+    return Published(link, file, rows, size)
 
 
 def _build(
@@ -282,15 +284,14 @@ def _swap(link: Path, file: Path) -> None:
     waiting.replace(link)
 
 
-def _tidy(folder: Path, current: Path) -> None:
-    """Delete older files; open connections keep theirs.
+def _tidy(folder: Path, kept: Collection[str]) -> None:
+    """Delete databases with other names than ``kept``, and their logs; open connections keep them.
 
-    By the time they were made: names of one second are in no order, and the file of before must
-    stay for those who have just followed the link to it.
+    The database of before stays for those who have just followed the link to it, whatever a killed
+    publish has left since. What cannot be deleted is tried again by the next publish.
     """
-    others = [path for path in folder.glob("*.duckdb") if path != current]
-    older = sorted(others, key=lambda path: (path.stat().st_mtime_ns, path.name))
-    for path in older[: -(_KEPT_FILES - 1)]:
-        path.unlink()
-        # The write-ahead log of a user who opened that file for writing; no other file needs it.
-        path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+    for path in folder.glob("*.duckdb*"):
+        # The write-ahead log of a user who opened the file for writing, or of a full disk.
+        if path.name.removesuffix(".wal") not in kept:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)

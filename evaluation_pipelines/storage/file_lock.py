@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -37,7 +37,8 @@ def file_lock(path: Path, timeout_s: float) -> Iterator[None]:
             "Check whether it hangs, end it, and try again."
         ) from error
     try:
-        path.write_text(str(os.getpid()), encoding="utf-8")  # for the message of who waits
+        with suppress(OSError):  # only for the message of who waits: a full disk has no place
+            path.write_text(str(os.getpid()), encoding="utf-8")
         yield
     finally:
         lock.release()

@@ -1,5 +1,6 @@
 """The analysts' database: complete, described, read-only, and never locked."""
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATABASES
+from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
@@ -244,6 +246,41 @@ def test_a_damaged_partition_leaves_the_database_of_before(
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
     assert published.resolve() == before
     assert list((published.parent / "analytics_files").iterdir()) == [before]
+
+
+def test_a_publish_that_fails_on_a_full_disk_leaves_no_file(
+    workplace: Workplace, published: Path
+) -> None:
+    """The write-ahead log is a file of its own: each attempt would take more of the disk."""
+    before = published.resolve()
+    with (
+        files_of_at_most(50_000),
+        pytest.raises(AnalyticsError, match="he database of before is still there"),
+    ):
+        publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
+    assert list((published.parent / "analytics_files").iterdir()) == [before]
+
+
+def test_a_leftover_that_cannot_be_deleted_does_not_take_the_new_database(
+    workplace: Workplace, published: Path
+) -> None:
+    leftover = published.parent / "analytics_files" / "analytics-old.duckdb"
+    leftover.mkdir()
+    os.utime(leftover, (0, 0))
+    publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
+    assert ask(published, "select count(*) from agent_events") == [(2,)]
+
+
+def test_the_database_of_before_outlives_what_a_killed_publish_left(
+    workplace: Workplace, published: Path
+) -> None:
+    """A reader who has just followed the link still opens it."""
+    before = published.resolve()
+    half = before.with_name("analytics-20260603T120000-killed.duckdb")
+    for left in (half, half.with_name(f"{half.name}.wal")):
+        left.write_bytes(b"half")
+    after = publish_analytics(workplace.stores, NOW + timedelta(seconds=1)).file
+    assert set((published.parent / "analytics_files").iterdir()) == {before, after}
 
 
 def test_a_lake_with_odd_characters_in_its_path_is_no_problem(tmp_path: Path) -> None:

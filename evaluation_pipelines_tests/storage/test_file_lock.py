@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines_tests.full_disk import files_of_at_most
 
 HOLD = """
 import sys, time
@@ -62,3 +63,15 @@ def test_a_process_that_is_killed_holds_it_no_more(tmp_path: Path) -> None:
         holder.wait()
         with file_lock(path, 5):
             assert path.read_text() == str(os.getpid())
+
+
+def test_a_full_disk_has_no_place_for_the_holder_and_the_lock_holds(tmp_path: Path) -> None:
+    """What then fails names its own file and what to do."""
+    path = tmp_path / "a.lock"
+    with (
+        files_of_at_most(0),
+        file_lock(path, 0),
+        pytest.raises(LockTimeoutError, match="process another one has kept"),
+        file_lock(path, 0),
+    ):
+        pass
