@@ -23,7 +23,7 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port.")] = 8400,
     otlp: Annotated[
         bool,
-        typer.Option("--otlp", help=f"Also listen on {OTLP_PORT}, the usual port of OTLP/HTTP."),
+        typer.Option("--otlp", help=f"Also receive on {OTLP_PORT}, the usual port of OTLP/HTTP."),
     ] = False,
 ) -> None:
     """Run the service: receive telemetry, answer programs. Ctrl-C stops it."""
@@ -34,5 +34,5 @@ def serve(
     from evaluation_pipelines.service.serve import serve as run  # slow to import
 
     with open_stores(load_settings()) as stores:
-        ports = [port, OTLP_PORT] if otlp else [port]
-        run(stores, host, ports, lambda url: print_error(f"{url} (Ctrl-C stops it)"))
+        otlp_port = OTLP_PORT if otlp else None
+        run(stores, host, port, otlp_port, lambda url: print_error(f"{url} (Ctrl-C stops it)"))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE
 from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.reputation.domain.submitted import (
+    MAX_AHEAD,
     AmbiguousAgentError,
     EvaluationConflictError,
     SubmittedEvaluation,
@@ -150,7 +151,8 @@ def reputation_record(
     """
     is_agent = (pl.col("organization_id") == organization_id, pl.col("agent_id") == agent_id)
     exported = stores.lake.select(AGENT_WINDOWS, *is_agent)
-    submitted = SubmittedEvaluations(stores.ledger).newest(organization_id, agent_id, now)
+    until = now + MAX_AHEAD  # the clock of a sender may be ahead
+    submitted = SubmittedEvaluations(stores.ledger).newest(organization_id, agent_id, until)
     counted = _not_retracted(stores.ledger, submitted)
     return inline_record(exported, counted, (organization_id, agent_id), now)
 

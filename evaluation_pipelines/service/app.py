@@ -3,15 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI
 
-from evaluation_pipelines.service.errors import ErrorEnvelope, add_error_handlers
+from evaluation_pipelines.access.domain.groups import parse_grants
+from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
+from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.routes import (
     api_page,
@@ -36,16 +38,14 @@ _ROUTERS = (
 )
 """Routers of all groups of routes."""
 
-_ERRORS = {
-    400: "the request cannot be understood",
-    401: "no accepted key",
-    403: "the key's role does not allow it",
-}
 
+def create_app(installation: Installation, otlp_port: int | None = None) -> FastAPI:
+    """Return the application of an installation, whose stores stay open while it runs.
 
-def create_app(installation: Installation) -> FastAPI:
-    """Return the application of an installation, whose stores stay open while it runs."""
-    receiver, live = Receiver(installation), Live(installation)
+    On ``otlp_port`` it only receives telemetry.
+    """
+    settings, receiver, live = installation.settings, Receiver(installation), Live(installation)
+    limits = Limits(settings.service_requests_per_second)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -59,26 +59,15 @@ def create_app(installation: Installation) -> FastAPI:
         version=version("evaluation-pipelines"),
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
-        responses={
-            status: {"model": ErrorEnvelope, "description": meaning}
-            for status, meaning in _ERRORS.items()
-        },
+        responses=COMMON_ERRORS,
     )
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.state.installation, app.state.live = installation, live
+    app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
     app.router.routes.extend(receiver.routes())
     for router in _ROUTERS:
         app.include_router(router)
     add_error_handlers(app)
     add_feature_error_handlers(app)
-    app.add_middleware(Guard, installation=installation)
+    app.add_middleware(Guard, installation=installation, limits=limits, otlp_port=otlp_port)
     return app
-
-
-def _described(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document; invalid requests get 400 here, not the 422 of the framework."""
-    document = FastAPI.openapi(app)
-    for path in document["paths"].values():
-        for described in path.values():
-            described["responses"].pop("422", None)
-    return document

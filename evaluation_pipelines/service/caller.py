@@ -6,9 +6,11 @@ from dataclasses import replace
 from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, ROLE_MEANINGS, Caller, Role
+from evaluation_pipelines.access.domain.groups import narrowed
 from evaluation_pipelines.service.addresses import is_loopback, is_trusted
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.limits import Limits
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _MAX_USER_CHARACTERS = 200
@@ -67,22 +69,43 @@ def identify(connection: HTTPConnection) -> Caller:
     """Return who sends a request; name and role also go to the access log.
 
     Raises:
-        ServiceError: 401, no accepted key.
+        ServiceError: 401, no accepted key; 403, no group that may anything; 429, too many requests.
         LedgerError: the keys cannot be read.
     """
     installation = installation_of(connection)
     caller = _caller(connection, installation)
-    user = connection.headers.get("x-forwarded-user")
-    if user and is_trusted(_peer(connection), installation.settings.trusted_proxies):
-        caller = replace(caller, name=user[:_MAX_USER_CHARACTERS])
+    if is_trusted(_peer(connection), installation.settings.trusted_proxies):
+        caller = _forwarded(caller, connection)
     connection.scope["caller"] = caller
     return caller
 
 
+def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
+    """Return whom a proxy says it has let in, with what the groups of that person allow."""
+    headers, grants = connection.headers, connection.app.state.grants
+    user = headers.get("x-forwarded-user", "")[:_MAX_USER_CHARACTERS]
+    groups = ",".join(headers.getlist("x-forwarded-groups"))
+    if grants and (user or groups):
+        found = narrowed(caller, grants, {each.strip() for each in groups.split(",")})
+        if found is None:
+            raise ServiceError(
+                403,
+                "group_lacking",
+                "None of the groups that the proxy names may do anything here.",
+                "Ask whoever runs the service to add one to EVAL_FORWARDED_GROUPS.",
+            )
+        caller = found
+    return replace(caller, name=user) if user else caller
+
+
 def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
+    limits: Limits = connection.app.state.limits
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and (found := installation.keys.caller(text.strip())):
+        limits.check_key(found.name)
         return found
+    if scheme:
+        limits.check_wrong_key(connection.scope["client_address"])
     if scheme or installation.keys.has_keys():
         raise _unknown("The request has no key that is accepted.")
     # The address of a proxy on this machine is loopback, too: whoever it lets in is not.

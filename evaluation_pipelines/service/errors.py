@@ -90,4 +90,7 @@ def _as_service_error(error: HTTPException) -> ServiceError:
     if isinstance(error, ServiceError):
         return error
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_").replace("-", "_")
-    return ServiceError(error.status_code, code, str(error.detail), None, error.headers)
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"
+    return ServiceError(error.status_code, code, str(error.detail), None, headers)

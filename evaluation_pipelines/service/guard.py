@@ -1,7 +1,8 @@
 """What every request passes first and every answer last.
 
-The ``Host`` and ``Origin`` of a request are checked, with and without keys; answers get headers
-that restrict browsers; each is counted and logged, without query, headers or body.
+The ``Host`` and ``Origin`` of a request are checked, with and without keys, and how many its
+address sends; answers get headers that restrict browsers; each is counted and logged, without
+query, headers or body.
 """
 
 import logging
@@ -12,12 +13,15 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluation_pipelines.service.addresses import client_address, is_known_host, is_same_origin
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, MAX_BODY_SECONDS, limited
 from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
+from evaluation_pipelines.service.limits import Limits
+from evaluation_pipelines.service.receiver.answers import media_type_of, refused
 from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS
 
 ACCESS_LOG = logging.getLogger("evaluation_pipelines.service.access")
@@ -32,33 +36,44 @@ _SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
+_OTLP_PATHS = RECEIVER_PATHS | {"/health"}
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _MAX_LOGGED_CHARACTERS = 300
 
 
 class Guard:
-    """ASGI middleware around all routes."""
+    """ASGI middleware around all routes; ``otlp_port`` is one that only receives telemetry."""
 
-    def __init__(self, app: ASGIApp, installation: Installation) -> None:
+    def __init__(
+        self, app: ASGIApp, installation: Installation, limits: Limits, otlp_port: int | None
+    ) -> None:
         self._app, self._installation = app, installation
+        self._limits, self._otlp_port = limits, otlp_port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on; let no error escape without an answer."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        # The server leaves the body of an answer to HEAD out.
+        routed = {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
+        routed["client_address"] = self._address(scope)
         answer = _Answer(scope, send)
         try:
-            if refusal := self._refusal(scope):
-                await error_response(refusal)(scope, receive, answer.send)
+            if refusal := self._refusal(routed):
+                await _refused(refusal, scope)(scope, receive, answer.send)
             else:
-                await self._app(scope, _within_limits(scope, receive), answer.send)
+                await self._app(routed, _within_limits(routed, receive), answer.send)
         except Exception:  # noqa: BLE001 - logged; the client gets a number by which the log can be searched
             await self._answer_failure(scope, receive, answer)
         finally:
-            self._record(scope, answer)
+            self._record(routed, answer, scope.get("method", "WEBSOCKET"))
 
     def _refusal(self, scope: Scope) -> ServiceError | None:
+        if self._is_elsewhere(scope):
+            return ServiceError(404, "not_found", "This port only receives telemetry.")
+        if too_many := self._limits.address_refusal(scope["client_address"]):
+            return too_many
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if len(headers.getlist("host")) > 1:
@@ -80,6 +95,17 @@ class Guard:
             )
         return None
 
+    def _address(self, scope: Scope) -> str:
+        """Return who sends a request, as far as trusted proxies know."""
+        peer = scope["client"][0] if scope.get("client") else ""
+        forwarded_for = Headers(scope=scope).get("x-forwarded-for")
+        return client_address(peer, forwarded_for, self._installation.settings.trusted_proxies)
+
+    def _is_elsewhere(self, scope: Scope) -> bool:
+        """Return True if the port of the request has no such route."""
+        port = scope["server"][1] if scope.get("server") else None
+        return port is not None and port == self._otlp_port and scope["path"] not in _OTLP_PATHS
+
     async def _answer_failure(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         number = uuid4().hex[:12]
         LOG.exception("error %s", number)
@@ -92,9 +118,8 @@ class Guard:
             )
             await error_response(failure)(scope, receive, answer.send)
 
-    def _record(self, scope: Scope, answer: "_Answer") -> None:
-        seconds = time.perf_counter() - answer.began
-        status, method = answer.status or 0, scope.get("method", "WEBSOCKET")
+    def _record(self, scope: Scope, answer: "_Answer", method: str) -> None:
+        seconds, status = time.perf_counter() - answer.began, answer.status or 0
         routine = scope.get("routine")  # the path of what agents do every few seconds
         route = routine or getattr(scope.get("route"), "path", "other")
         metrics = self._installation.metrics
@@ -102,15 +127,10 @@ class Guard:
         if scope["type"] == "http":
             metrics.seconds.labels(route).observe(seconds)
         caller = scope.get("caller")
-        peer = scope["client"][0] if scope.get("client") else "-"
         ACCESS_LOG.log(
             logging.DEBUG if routine and status < HTTPStatus.BAD_REQUEST else logging.INFO,
             "%s %s %s %s %d %d bytes %.1f ms",
-            client_address(
-                peer,
-                Headers(scope=scope).get("x-forwarded-for"),
-                self._installation.settings.trusted_proxies,
-            ),
+            scope["client_address"] or "-",
             quote(caller.name) if caller else "-",
             method if method.isalpha() else "?",
             quote(scope["path"])[:_MAX_LOGGED_CHARACTERS],
@@ -118,6 +138,13 @@ class Guard:
             answer.sent_bytes,
             seconds * 1000,
         )
+
+
+def _refused(error: ServiceError, scope: Scope) -> Response:
+    """Return a refusal in the form of its route."""
+    if scope["path"] not in RECEIVER_PATHS:
+        return error_response(error)
+    return refused(error, media_type_of(Headers(scope=scope)))
 
 
 def _within_limits(scope: Scope, receive: Receive) -> Receive:

@@ -8,8 +8,9 @@ from evaluation_pipelines.scorecards.session_lookup import (
     read_session_lookup,
 )
 from evaluation_pipelines.service.errors import not_found
-from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
 
 def organization_of(caller: Caller, wanted: str | None = None) -> str | None:
@@ -47,3 +48,15 @@ def find_window(
     """
     name = SessionName(session, organization_of(caller, organization))
     return lookup_of(stores, session).window(name)
+
+
+def check_known(stores: Stores, caller: Caller, session: str) -> None:
+    """Check that some window of a session that the caller sees may have this key or id.
+
+    Raises:
+        SessionNotFoundError: No telemetry of it has arrived, or only of other organizations.
+    """
+    session_ids = {session, session.rpartition("#")[0]}
+    known = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
+    if not any(caller.sees(owner) for pairs in known.values() for owner, _ in pairs):
+        raise SessionNotFoundError(session)

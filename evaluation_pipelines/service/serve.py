@@ -3,7 +3,7 @@
 import logging
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NoReturn
 
 import uvicorn
@@ -27,14 +27,19 @@ class ListenError(UserError):
 
 
 def serve(
-    stores: Stores, host: str, ports: Sequence[int], when_listening: Callable[[str], None]
+    stores: Stores,
+    host: str,
+    port: int,
+    otlp_port: int | None,
+    when_listening: Callable[[str], None],
 ) -> None:
     """Answer requests until the process is told to stop.
 
     Args:
         stores: The stores of the installation.
         host: A name or address of this machine.
-        ports: The ports to listen on.
+        port: The port to listen on.
+        otlp_port: Another one, which only receives telemetry; ``None`` for none.
         when_listening: Gets the URL of each port.
 
     Raises:
@@ -42,14 +47,15 @@ def serve(
     """
     keys = KeyRing(stores.ledger)
     check_address(host, keys)
-    sockets = [_listen(host, port) for port in ports]
-    for port in ports:
-        when_listening(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    ports = [port] if otlp_port is None else [port, otlp_port]
+    sockets = [_listen(host, each) for each in ports]
+    for each in ports:
+        when_listening(f"http://{f'[{host}]' if ':' in host else host}:{each}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     config = uvicorn.Config(
-        create_app(Installation(stores, keys)),
+        create_app(Installation(stores, keys), otlp_port),
         http=BoundedHttpProtocol,
         limit_concurrency=_MAX_CONNECTIONS,
         log_config=None,
@@ -62,8 +68,8 @@ def serve(
     try:
         uvicorn.Server(config).run(sockets)
     finally:
-        for each in sockets:
-            each.close()
+        for opened in sockets:
+            opened.close()
 
 
 def _end(*_: object) -> NoReturn:

@@ -31,7 +31,20 @@ class ServiceSettings(BaseSettings):
     ] = Field(
         default=(),
         description="IP addresses or networks, separated by commas, of proxies whose "
-        "`X-Forwarded-For` and `X-Forwarded-User` are believed",
+        "`X-Forwarded-For`, `X-Forwarded-User` and `X-Forwarded-Groups` are believed",
+    )
+    forwarded_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
+        default=(),
+        description="what people whom a proxy names may do, by group: `GROUP=ROLE` or "
+        "`GROUP=ROLE@ORGANIZATION`, separated by commas; the first one of a person counts, and "
+        "those without any are refused; empty: they may do what the proxy's key may",
+    )
+    service_requests_per_second: float = Field(
+        default=500,
+        gt=0,
+        allow_inf_nan=False,
+        description="requests per second that each key, and each address of another machine, may "
+        "send; more are answered by 429",
     )
     receive_max_body_bytes: ByteSize = Field(
         default=ByteSize(16 * _MIB),

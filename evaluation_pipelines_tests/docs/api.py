@@ -33,11 +33,13 @@ service. `/openapi.json` has all fields and parameters for programs, `/api` a pa
 {roles}
 * The key of an organization sees that organization alone; what belongs to another one is 404.
 * Errors are `{{"error": {{"code", "message", "help"}}}}`. Every route: 400 for what cannot be
-  understood, 401 without an accepted key, 403 for a role that lacks.
+  understood, 401 without an accepted key, 403 for a role that lacks, 429 with `Retry-After` for
+  [too many requests](service.md#limits). Bodies: 408 for a slow one, 413 for a large one.
+* Routes of `GET` also answer `HEAD`.
 * Times are RFC 3339 in UTC, or microseconds since 1970 where the name ends in `_us`. Unknown is
   null.
 * Lists are pages: pass `next_cursor` as `cursor` until it is null.
-* A session is named by its key (`#` is `%23` in a path), or by its id if it has one window. An id
+* A session is named by its key (`#` is `%23` in a path, `/` is `%2F`), or by its id if it has one window. An id
   of several is 400, and `help` lists the candidates.
 * Events come over a WebSocket: [the service](service.md#events).
 * Below, `...` stands for what is left out: further fields, rows and lines.
@@ -62,7 +64,7 @@ def _sections(service: Service) -> Iterator[str]:
 
 
 def _errors(operation: dict[str, Any]) -> str:
-    common = {"200", "202", "400", "401", "403", "422"}
+    common = {"200", "202", "400", "401", "403", "408", "413", "429"}
     found = {
         status: each["description"]
         for status, each in operation["responses"].items()

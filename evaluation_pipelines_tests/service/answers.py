@@ -29,11 +29,11 @@ def answering(folder: Path, **settings: Any) -> Iterator[Service]:
     with open_workplace(folder, **settings) as workplace:
         profile_file(workplace)
         parts = [
-            _work("acme", "a1", 0, success="false", error="no such file"),
-            _work("acme", "a2", DAY_S),
-            _work("acme", "same", 60),
-            _work("beta", "b1", 120),
-            _work("beta", "same", 180),
+            work("acme", "a1", 0, success="false", error="no such file"),
+            work("acme", "a2", DAY_S),
+            work("acme", "same", 60),
+            work("beta", "b1", 120),
+            work("beta", "same", 180),
         ]
         workplace.land("logs.jsonl", b"".join(parts))
         build(workplace)
@@ -45,7 +45,7 @@ def judging(folder: Path) -> Iterator[Service]:
     """Open the same service with a judge, and a session c1 of acme that waits for its score."""
     judge = {"judge_model": "judge-1", "openai_base_url": "http://127.0.0.1:9/v1"}
     with answering(folder, **judge) as service:
-        service.workplace.land("more.jsonl", _work("acme", "c1", 240, "code"))
+        service.workplace.land("more.jsonl", work("acme", "c1", 240, "code"))
         build(service.workplace)
         path = f"/api/v1/scoring/sessions/{path_of(C1)}/score"
         assert service.client().post(path).status_code == 202
@@ -58,7 +58,7 @@ def keys_of(service: Service) -> dict[str, str]:
     return {**keys, "all": service.key(Role.OPERATOR)}
 
 
-def _work(
+def work(
     organization: str, session: str, second: float, label: str = "simple", **call: object
 ) -> bytes:
     """Return a prompt, a shell call and an answered request."""

@@ -3,7 +3,8 @@
 from itertools import count
 from typing import Any
 
-from starlette.testclient import TestClient
+import pytest
+from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.access.key_ring import KeyRing, create_key
@@ -34,3 +35,13 @@ class Service:
         """Make a key that is named after its role and organization."""
         name = f"{role}-{organization or 'all'}".replace("/", "-")
         return create_key(self.workplace.ledger, name, role, organization, now=NOW, **options)
+
+
+def denial(client: TestClient, url: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    """Return status and code of the answer to a WebSocket that is refused."""
+    with (
+        pytest.raises(WebSocketDenialResponse) as refused,
+        client.websocket_connect(url, headers=headers or {}),
+    ):
+        pass
+    return refused.value.status_code, str(refused.value.json()["error"]["code"])

@@ -1,8 +1,11 @@
 """An example request for every route: for the document of the API, and for the walk over all."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
@@ -55,11 +58,26 @@ def _call(name: str, role: Role = Role.READER, **more: Any) -> Example:
     return Example(f"POST {url}", url, body, role, of_all, names_session="runId" in params)
 
 
+def _otlp(signal: str, resources: str, **content: Any) -> Example:
+    owner = {"key": "organization.id", "value": {"stringValue": "acme"}}
+    body = {resources: [{"resource": {"attributes": [owner]}, **content}]}
+    return Example(f"POST /v1/{signal}", f"/v1/{signal}", body, Role.INGEST)
+
+
+_PROMPT = {
+    "timeUnixNano": "1780315200000000000",
+    "body": {"stringValue": "claude_code.user_prompt"},
+    "attributes": [{"key": "session.id", "value": {"stringValue": "sent-1"}}],
+}
+
 EXAMPLES = (
     _get("/health", "/health", None),
     _get("/ready", "/ready", None),
     _get("/api", "/api", None),
     _get("/metrics", "/metrics", of_all=True),
+    _otlp("logs", "resourceLogs", scopeLogs=[{"logRecords": [_PROMPT]}]),
+    _otlp("traces", "resourceSpans", scopeSpans=[]),
+    _otlp("metrics", "resourceMetrics", scopeMetrics=[]),
     _call("scorecards.query", params={"runId": "a1"}),
     _call(
         "scorecards.override",
@@ -111,6 +129,26 @@ EXAMPLES = (
     _get("/api/v1/books/{session_date}", "/api/v1/books/2026-06-01?limit=1"),
     _get("/api/v1/alerts", "/api/v1/alerts", of_all=True),
 )
+
+
+EVENTS = "WEBSOCKET /api/v1/events"
+NOT_DESCRIBED = frozenset({"GET /openapi.json", EVENTS})
+"""Routes that the OpenAPI document does not have."""
+
+_RPC_CODES = {16: "no_key", 7: "role_lacking"}
+
+
+def code_of(response: Any) -> str:
+    """Return the code of an error; those of OTLP are numbers of gRPC."""
+    body = response.json()
+    return str(body["error"]["code"]) if "error" in body else _RPC_CODES[body["code"]]
+
+
+def route_table(app: FastAPI) -> Iterator[str]:
+    """Yield method and path of all routes of an application, whether described or not."""
+    for route in iter_route_contexts(app.routes):
+        methods = getattr(route, "methods", None) or {"WEBSOCKET"}
+        yield from (f"{method} {route.path_format}" for method in methods - {"HEAD"})
 
 
 def routes_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -29,12 +29,15 @@ from evaluation_pipelines.service import event_hub
 from evaluation_pipelines.service.channels import parse_channel
 from evaluation_pipelines.service.event_hub import EventHub
 from evaluation_pipelines.service.routes import events
+from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
+from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started, turn
 from evaluation_pipelines_tests.judging.ledger.score_workers import score_all
-from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.clients import Service, denial
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
@@ -53,6 +56,12 @@ def score(ledger: Ledger, name: str, organization: str = "acme", *, fails: bool 
     else:
         store.complete(score_id, "me", DONE, NOON)
     return score_id
+
+
+def arrived(ledger: Ledger, organization: str, session: str) -> None:
+    """Let telemetry of a session arrive."""
+    with writing(ledger.engine) as connection:
+        store_sessions(connection, [SessionStart(organization, session, MARCH_1, NOON)])
 
 
 def received(socket: WebSocketTestSession, number: int) -> list[dict[str, Any]]:
@@ -90,6 +99,7 @@ def test_all_sessions_have_started_completed_and_failed(
 @pytest.mark.parametrize("name", ["s1", "s1%23baseline-1"])
 def test_one_session_has_its_progress(service: Service, workplace: Workplace, name: str) -> None:
     channel = URL.format(f"session:{name}")
+    arrived(workplace.ledger, "default", "s1")
     with service.client() as client, client.websocket_connect(f"{channel}&after=0") as socket:
         score(workplace.ledger, "s2")
         score(workplace.ledger, "s1")
@@ -158,9 +168,34 @@ def test_an_organization_sees_its_own_events_alone(service: Service, workplace: 
             score(workplace.ledger, "ours-2", "acme")
             messages = received(socket, 4)
         assert [each["session_id"] for each in messages] == ["ours", "ours", "ours-2", "ours-2"]
-    for name in ("session:theirs", "alerts"):
-        channel = parse_channel(name, "acme")
-        assert ServiceEvents(workplace.ledger).after(0, *channel.conditions) == []
+    channel = parse_channel("alerts", "acme")
+    assert ServiceEvents(workplace.ledger).after(0, *channel.conditions) == []
+
+
+@pytest.mark.parametrize("name", ["theirs", "theirs%23baseline-1", "none", "none%23baseline-1"])
+def test_a_session_of_another_organization_is_as_unknown_as_one_that_is_not(
+    service: Service, workplace: Workplace, name: str
+) -> None:
+    arrived(workplace.ledger, "other", "theirs")
+    url, key = URL.format(f"session:{name}"), service.key(Role.READER, "acme")
+    with (
+        pytest.raises(WebSocketDenialResponse) as refused,
+        service.client(key).websocket_connect(url),
+    ):
+        pass
+    assert (refused.value.status_code, refused.value.json()) == (
+        404,
+        {
+            "error": {
+                "code": "not_found",
+                "message": "The session does not exist.",
+                "help": "GET /api/v1/sessions lists them.",
+            }
+        },
+    )
+    if name.startswith("theirs"):
+        with service.client(service.key(Role.READER, "other")).websocket_connect(url):
+            pass
 
 
 @pytest.mark.parametrize(
@@ -198,13 +233,7 @@ def test_a_page_of_another_site_may_not_listen(service: Service, origin: str) ->
 def refusal(
     service: Service, key: str | None, url: str, headers: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    with (
-        service.client(key) as client,
-        pytest.raises(WebSocketDenialResponse) as refused,
-        client.websocket_connect(url, headers=headers or {}),
-    ):
-        pass
-    return refused.value.status_code, str(refused.value.json()["error"]["code"])
+    return denial(service.client(key), url, headers)
 
 
 def test_a_revoked_key_stops_listening(

@@ -5,11 +5,22 @@ from collections.abc import Iterator
 import pytest
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines_tests.service.answers import judging
-from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, routes_of
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines_tests.service.answers import A1, judging, path_of
+from evaluation_pipelines_tests.service.clients import Service, denial
+from evaluation_pipelines_tests.service.examples import (
+    EVENTS,
+    EXAMPLES,
+    NOT_DESCRIBED,
+    Example,
+    code_of,
+    route_table,
+    routes_of,
+)
 
+FOREIGN = ("acme", "beta", "a1#", "b1#", "secret-plan", "model-a")
 PRIVATE = [each for each in EXAMPLES if each.role is not None]
+CHANNELS = ("sessions", f"session:{path_of(A1)}", "evaluations", "alerts")
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +41,28 @@ def named(example: Example) -> str:
     return f"{example.route} {method}".strip()
 
 
-def test_every_route_has_an_example(answered: Service) -> None:
-    assert {each.route for each in EXAMPLES} == routes_of(answered.app.openapi()).keys()
+def test_every_route_has_an_example_and_is_described(answered: Service) -> None:
+    examples = {each.route for each in EXAMPLES}
+    assert set(route_table(answered.app)) == examples | NOT_DESCRIBED
+    assert routes_of(answered.app.openapi()).keys() == examples
+
+
+def test_the_document_says_which_routes_need_a_key(answered: Service) -> None:
+    described = routes_of(answered.app.openapi())
+    for each in EXAMPLES:
+        statuses = described[each.route]["responses"].keys()
+        assert ("401" in statuses) == (each.role is not None)
+        assert {"400", "403", "429"} <= statuses
+        assert "422" not in statuses
 
 
 @pytest.mark.parametrize("example", PRIVATE, ids=named)
 @pytest.mark.usefixtures("keys")
 def test_a_wrong_key_is_401(answered: Service, example: Example) -> None:
-    for client in (answered.client("wrong"), answered.client()):
+    peer = f"10.0.0.{PRIVATE.index(example)}"  # too many wrong keys of one address are 429
+    for client in (answered.client("wrong", peer), answered.client()):
         response = example.send(client)
-        assert (response.status_code, response.json()["error"]["code"]) == (401, "no_key")
+        assert (response.status_code, code_of(response)) == (401, "no_key")
 
 
 @pytest.mark.parametrize("example", PRIVATE, ids=named)
@@ -53,7 +76,7 @@ def test_a_role_that_lacks_is_403_and_one_that_suffices_is_not(
             # Of all organizations: the example names a session that is in one of them.
             assert response.status_code in {200, 202}, response.text
         else:
-            assert (response.status_code, response.json()["error"]["code"]) == (403, "role_lacking")
+            assert (response.status_code, code_of(response)) == (403, "role_lacking")
 
 
 @pytest.mark.parametrize("example", PRIVATE, ids=named)
@@ -63,21 +86,53 @@ def test_another_organization_sees_nothing_of_it(
     assert example.role is not None
     response = example.send(answered.client(keys[example.role, "other"]))
     if example.of_all:
-        assert response.json()["error"]["code"] == "all_organizations_needed"
+        assert code_of(response) == "all_organizations_needed"
     elif example.names_session:
-        assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+        assert (response.status_code, code_of(response)) == (404, "not_found")
     else:
         assert response.status_code == 200
-    for word in ("acme", "beta", "a1#", "b1#", "secret-plan", "model-a"):
+    for word in FOREIGN:
         assert word not in response.text
 
 
-@pytest.mark.parametrize(
-    "example", [each for each in PRIVATE if not each.of_all and "?" in each.url], ids=named
-)
-def test_asking_for_another_organization_is_404(
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if each.body is None], ids=named)
+def test_head_has_the_headers_of_get_alone(
     answered: Service, keys: dict[tuple[Role, str | None], str], example: Example
 ) -> None:
-    assert example.role is not None
-    response = answered.client(keys[example.role, "acme"]).get(f"{example.url}&organization=beta")
-    assert response.status_code == 404
+    client = answered.client(keys[Role.OPERATOR, None if example.of_all else "acme"])
+    head, whole = client.head(example.url), client.get(example.url)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+def test_telemetry_of_a_key_is_its_organizations(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    (logs,) = (each for each in PRIVATE if each.route == "POST /v1/logs")
+    received = answered.workplace.landing.root / "received"
+    before = set(received.glob("acme/**/*"))
+    logs.send(answered.client(keys[Role.INGEST, "other"]))
+    assert set(received.glob("acme/**/*")) == before
+    assert list(received.glob("other/*/*.jsonl"))
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_events_need_a_key_and_are_of_its_organization(
+    answered: Service, keys: dict[tuple[Role, str | None], str], channel: str
+) -> None:
+    url = f"ws://localhost:8400{EVENTS.partition(' ')[2]}?channel={channel}&after=0"
+    assert denial(answered.client("wrong", "10.0.1.0"), url) == (401, "no_key")
+    assert denial(answered.client(), url) == (401, "no_key")
+    assert denial(answered.client(keys[Role.INGEST, None]), url) == (403, "role_lacking")
+    other = answered.client(keys[Role.READER, "other"])
+    if channel == "alerts":
+        assert denial(other, url) == (403, "all_organizations_needed")
+        return
+    if channel.startswith("session:"):
+        assert denial(other, url) == (404, "not_found")
+        return
+    kind = "scoring.started" if channel == "sessions" else "evaluation.quality_risk"
+    event = {"type": kind, "timestamp_us": 0, "organization_id": "other", "session_id": "o"}
+    ServiceEvents(answered.workplace.ledger).append([event])
+    with other as client, client.websocket_connect(url) as socket:
+        assert socket.receive_json()["organization_id"] == "other"

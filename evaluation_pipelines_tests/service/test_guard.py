@@ -2,21 +2,27 @@
 
 import logging
 from datetime import timedelta
+from http.client import HTTPConnection
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.service import limits
 from evaluation_pipelines.service.addresses import (
     client_address,
     is_known_host,
     is_loopback,
     is_same_origin,
 )
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.limits import TokenBuckets
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
-from evaluation_pipelines_tests.service.clients import ADDRESS, Service
+from evaluation_pipelines_tests.service.clients import ADDRESS, Service, denial
+from evaluation_pipelines_tests.service.live_service import server_in_thread
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 PROXY = "10.0.0.7"
@@ -26,9 +32,12 @@ def code(response: object) -> str:
     return str(response.json()["error"]["code"])  # type: ignore[attr-defined]
 
 
-def behind_proxy(workplace: Workplace) -> Service:
+def behind_proxy(workplace: Workplace, **options: Any) -> Service:
     settings = Settings(
-        data_dir=workplace.settings.data_dir, trusted_proxies=PROXY, service_hosts="eval.example"
+        data_dir=workplace.settings.data_dir,
+        trusted_proxies=PROXY,
+        service_hosts="eval.example",
+        **options,
     )
     return Service(Workplace(settings, workplace.landing, workplace.lake, workplace.ledger))
 
@@ -116,7 +125,8 @@ def test_names_of_the_settings_are_known() -> None:
 def test_a_page_of_another_site_may_change_nothing(service: Service, origin: str) -> None:
     client = service.client()
     response = client.post("/v1/logs", headers={"Origin": origin}, content=b"{}")
-    assert (response.status_code, code(response)) == (403, "foreign_origin")
+    assert (response.status_code, response.json()["code"]) == (403, 7)  # PERMISSION_DENIED
+    assert code(client.post("/v1/evaluate", headers={"Origin": origin})) == "foreign_origin"
     assert client.get("/health", headers={"Origin": origin}).status_code == 200
 
 
@@ -247,3 +257,135 @@ def test_a_ledger_that_fails_is_503_and_not_ready(service: Service) -> None:
         connection.execute(sa.text("DROP TABLE access_keys"))
     response = service.client().get("/ready")
     assert (response.status_code, code(response)) == (503, "ledger_unavailable")
+
+
+# -- methods and ports -----------------------------------------------------------------------------
+
+
+def test_head_is_get_without_a_body_on_one_connection(service: Service) -> None:
+    with server_in_thread(service.app) as port:
+        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        for method, body in (("HEAD", b""), ("GET", b'{"status":"ok"}'), ("HEAD", b"")):
+            connection.request(method, "/health")
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("content-length")) == (200, "15")
+            assert answer.read() == body
+        connection.close()
+
+
+def test_other_methods_are_405_with_those_there_are(service: Service) -> None:
+    client = service.client()
+    assert client.delete("/health").headers["allow"] == "GET, HEAD"
+    assert client.head("/v1/evaluate").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 200), ("/metrics", 404), ("/api", 404), ("/nothing", 404)]
+)
+def test_the_port_of_agents_only_receives(service: Service, path: str, status: int) -> None:
+    app = create_app(service.app.state.installation, otlp_port=4318)
+    client = TestClient(app, "http://localhost:4318", client=("127.0.0.1", 50_000))
+    assert client.post("/v1/logs", json={}).status_code == 200
+    assert client.get(path).status_code == status
+    listening = "ws://localhost:4318/api/v1/events?channel=sessions"
+    assert denial(client, listening) == (404, "not_found")
+    assert TestClient(app, ADDRESS, client=("127.0.0.1", 50_000)).get("/metrics").is_success
+
+
+# -- limits of requests ----------------------------------------------------------------------------
+
+
+def limited(workplace: Workplace) -> Service:
+    """Return a service that allows one request in 40 seconds."""
+    settings = Settings(
+        data_dir=workplace.settings.data_dir,
+        service_requests_per_second=0.025,
+        trusted_proxies=PROXY,
+    )
+    return Service(Workplace(settings, workplace.landing, workplace.lake, workplace.ledger))
+
+
+def test_an_address_that_asks_too_much_is_429(workplace: Workplace) -> None:
+    service = limited(workplace)
+    key = service.key(Role.INGEST)
+    assert service.client(peer="10.0.0.1").get("/health").status_code == 200
+    refused = service.client(key, "10.0.0.1").post("/v1/logs", json={})
+    assert (refused.status_code, refused.json()["code"]) == (429, 8)  # RESOURCE_EXHAUSTED
+    assert refused.headers["retry-after"] == "40"
+    assert code(service.client(peer="10.0.0.1").get("/health")) == "too_many_requests"
+    assert service.client(peer="10.0.0.2").get("/health").status_code == 200
+    for address in ("10.0.0.3", "10.0.0.4"):
+        headers = {"X-Forwarded-For": address}
+        assert service.client(peer=PROXY).get("/health", headers=headers).status_code == 200
+
+
+def test_a_key_that_asks_too_much_is_429_from_any_address(workplace: Workplace) -> None:
+    service = limited(workplace)
+    first, second = service.key(Role.READER), service.key(Role.OPERATOR)
+    assert service.client(first).get("/metrics").status_code == 200
+    refused = service.client(first, "10.0.0.1").get("/metrics")
+    assert (refused.status_code, code(refused)) == (429, "too_many_requests")
+    assert refused.headers["retry-after"] == "40"
+    assert service.client(second).get("/metrics").status_code == 200
+
+
+def test_this_machine_is_not_limited_without_keys(workplace: Workplace) -> None:
+    client = limited(workplace).client()
+    assert [client.get("/metrics").status_code for _ in range(3)] == [200] * 3
+
+
+def test_wrong_keys_are_slowed_down_and_right_ones_are_not(service: Service) -> None:
+    wrong = [service.client("wrong").get("/metrics").status_code for _ in range(30)]
+    assert wrong[:20] == [401] * 20
+    assert wrong[-1] == 429
+    assert service.client(service.key(Role.READER)).get("/metrics").status_code == 200
+    assert service.client("wrong", "10.0.0.1").get("/metrics").status_code == 401
+
+
+def test_a_bucket_fills_with_time_up_to_its_size() -> None:
+    times = iter([0.0, 0.0, 0.0, 0.25, 0.5, 9.0, 9.0, 9.0])
+    buckets = TokenBuckets(per_second=2, burst=2, monotonic=times.__next__)
+    assert [buckets.take("a") for _ in range(3)] == [0, 0, 0.5]
+    # Half a token after a quarter of a second, a whole one after half a second.
+    assert [buckets.take("a") for _ in range(2)] == [0.25, 0]
+    assert [buckets.take("a") for _ in range(3)] == [0, 0, 0.5]
+
+
+def test_names_that_ask_least_recently_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_MAX_BUCKETS", 2)
+    buckets = TokenBuckets(per_second=1, burst=1, monotonic=lambda: 0.0)
+    assert [buckets.take(name) for name in "aabac"] == [0, 1, 0, 1, 0]
+    assert [buckets.take(name) for name in "ab"] == [1, 0]
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+GROUPS = "admins=operator, acme/devs=reader@acme, staff=reviewer"
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "status"),
+    [
+        (PROXY, {"Groups": "admins"}, 200),
+        (PROXY, {"Groups": "others, admins", "User": "ada"}, 200),
+        (PROXY, {"Groups": "acme/devs"}, 403),  # not of all organizations
+        (PROXY, {"Groups": "others"}, 403),
+        (PROXY, {"User": "ada"}, 403),
+        (PROXY, {}, 200),  # a program with its own key
+        ("10.0.0.8", {"Groups": "others", "User": "ada"}, 200),  # not believed
+    ],
+)
+def test_groups_of_a_proxy_take_away_from_its_key(
+    workplace: Workplace, peer: str, headers: dict[str, str], status: int
+) -> None:
+    service = behind_proxy(workplace, forwarded_groups=GROUPS)
+    client = service.client(service.key(Role.OPERATOR), peer)
+    sent = {f"X-Forwarded-{name}": value for name, value in headers.items()}
+    assert client.get("/metrics", headers=sent).status_code == status
+
+
+def test_without_the_setting_groups_mean_nothing(workplace: Workplace) -> None:
+    service = behind_proxy(workplace)
+    client = service.client(service.key(Role.OPERATOR), PROXY)
+    headers = {"X-Forwarded-Groups": "others"}
+    assert client.get("/metrics", headers=headers).status_code == 200

@@ -86,6 +86,7 @@ def test_an_evaluation_belongs_to_the_organization_of_its_key(service: Service) 
         {"latency_budget_ms": 0},
         {"evaluated_at": "2026-06-01T00:00:00"},
         {"evaluated_at": "1999-01-01T00:00:00Z"},
+        {"evaluated_at": "2026-12-01T00:05:00.000001Z"},
         {"source": "session"},
         {"pased": True},
     ],
@@ -94,3 +95,17 @@ def test_what_cannot_be_used_is_400(service: Service, change: dict[str, Any]) ->
     client = service.client()
     assert client.post("/v1/evaluate", json={**SENT, **change}).status_code == 400
     assert client.get("/v1/reputation/scout").json()["eval_count"] == 0
+
+
+def test_a_clock_that_is_ahead_by_minutes_counts_at_once(service: Service) -> None:
+    # It is 2026-12-01T00:00:00Z here.
+    sent = {**SENT, "evaluated_at": "2026-12-01T00:05:00Z"}
+    answer = service.client().post("/v1/evaluate", json=sent).json()
+    assert answer["reputation"]["eval_count"] == 1
+
+
+def test_an_agent_id_may_have_slashes(service: Service) -> None:
+    client = service.client()
+    assert client.post("/v1/evaluate", json={**SENT, "agent_id": "team/scout"}).status_code == 200
+    record = client.get("/v1/reputation/team%2Fscout").json()
+    assert (record["agent_id"], record["eval_count"]) == ("team/scout", 1)

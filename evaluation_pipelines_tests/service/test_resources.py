@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines_tests.service.answers import A1, B1, answering, keys_of, path_of
+from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
+from evaluation_pipelines_tests.service.answers import A1, B1, C1, answering, keys_of, path_of, work
 from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, code_of
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 DAY = "2026-06-01"
 OVERRIDE = {"score": 40, "annotator": "ann", "reason": "Not done."}
@@ -148,9 +151,9 @@ def test_alerts_are_for_keys_of_all_organizations(
     assert clients["operator"].get("/api/v1/alerts").status_code == 403
     first = get(clients["all"], "alerts", limit=1)
     assert [each["cause"] for each in first["alerts"]] == ["2026-12-02"]
-    rest = get(clients["all"], "alerts", before=first["next_before"])
+    rest = get(clients["all"], "alerts", cursor=first["next_cursor"])
     assert [each["cause"] for each in rest["alerts"]] == ["2026-12-01"]
-    assert rest["next_before"] is None
+    assert rest["next_cursor"] is None
 
 
 @pytest.mark.parametrize(
@@ -188,3 +191,30 @@ def test_an_ambiguous_id_names_its_candidates(clients: dict[str, TestClient]) ->
 
 def test_a_day_without_sessions_has_empty_books(clients: dict[str, TestClient]) -> None:
     assert get(clients["reader"], "books/2020-01-01")["sessions"] == []
+
+
+@pytest.mark.parametrize(
+    "example",
+    [each for each in EXAMPLES if each.names_session and "{session" in each.route],
+    ids=lambda each: each.route,
+)
+def test_a_session_id_may_have_slashes(with_slashes: TestClient, example: Example) -> None:
+    """Every route that has a session in its path finds it, by its key and by its id."""
+    for name in ("a/b#baseline-1", "a/b"):
+        url = example.url.replace(path_of(A1), path_of(name)).replace(path_of(C1), path_of(name))
+        response = replace(example, url=url).send(with_slashes)
+        is_scoring = "scoring" in example.route
+        assert (response.status_code, code_of(response) if is_scoring else "") in {
+            (200, ""),
+            (404, "not_scored"),
+            (503, "no_judge"),
+        }
+
+
+@pytest.fixture(scope="module")
+def with_slashes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with open_workplace(tmp_path_factory.mktemp("slashes")) as workplace:
+        profile_file(workplace)
+        workplace.land("logs.jsonl", work("acme", "a/b", 0))
+        build(workplace)
+        yield Service(workplace).client()

@@ -28,7 +28,13 @@ from evaluation_pipelines.profiles.domain.profile import (
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
 from evaluation_pipelines.profiles.profile_files import read_profile, switch_profile
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.profiles.sync import Synced, preview_sync, set_profile, sync_profiles
+from evaluation_pipelines.profiles.sync import (
+    Synced,
+    preview_sync,
+    set_definition,
+    set_profile,
+    sync_profiles,
+)
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
 from evaluation_pipelines.settings import Settings, load_settings
@@ -128,7 +134,7 @@ def set_one(
 
 @app.command("disable")
 def disable(profile_id: Annotated[str, _ID]) -> None:
-    """Switch a profile off: its file gets ``enabled: false``."""
+    """Switch a profile off: ``enabled: false`` in its file, or in the ledger if it is the API's."""
     _switch(profile_id, enabled=False)
 
 
@@ -141,16 +147,27 @@ def enable(profile_id: Annotated[str, _ID]) -> None:
 def _switch(profile_id: str, *, enabled: bool) -> None:
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
-        path = switch_profile(stores.settings.profiles_dir, profile_id, enabled=enabled)
-        synced = sync_profiles(stores, now)
-        if synced.registry.find(profile_id).profile.enabled is not enabled:
-            raise ProfileError(
-                f"{one_line(profile_id)} stays as it is: "
-                f"{'; '.join(synced.faults) or f'{path} has an older version of it'}"
-            )
+        known = sync_profiles(stores, now).registry.history(profile_id)
+        if known and known[-1].origin == "api":
+            fields = {**known[-1].profile.model_dump(mode="json"), "enabled": enabled}
+            set_definition(stores, fields, now)
+            where = "set over the API"
+        else:
+            where = str(_switch_file(stores, profile_id, now, enabled=enabled))
         due = len(RebuildQueue(stores.ledger).pending(now))
     state = "on" if enabled else "off"
-    print_line(f"{one_line(profile_id)} is {state} ({path}): {pluralize(due, 'date')} due")
+    print_line(f"{one_line(profile_id)} is {state} ({where}): {pluralize(due, 'date')} due")
+
+
+def _switch_file(stores: Stores, profile_id: str, now: datetime, *, enabled: bool) -> Path:
+    path = switch_profile(stores.settings.profiles_dir, profile_id, enabled=enabled)
+    synced = sync_profiles(stores, now)
+    if synced.registry.find(profile_id).profile.enabled is not enabled:
+        raise ProfileError(
+            f"{one_line(profile_id)} stays as it is: "
+            f"{'; '.join(synced.faults) or f'{path} has an older version of it'}"
+        )
+    return path
 
 
 def _warn_of_unknown_labels(profile: JudgeProfile, stores: Stores) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import polars as pl
@@ -22,6 +22,8 @@ from evaluation_pipelines.schemas import AGENT_WINDOWS
 Source = Literal["sdk", "proxy", "rest"]
 
 MAX_NAME_CHARACTERS = 1024
+MAX_AHEAD = timedelta(minutes=5)
+"""How far a clock may be ahead; what lies further ahead would not count in any window yet."""
 
 
 class EvaluationError(UserError, ValueError):
@@ -66,8 +68,8 @@ class SubmittedEvaluation:
         for name in ("organization_id", "agent_id", "evaluation_id", "model"):
             _check_name(name, getattr(self, name))
         time = now if self.evaluated_at is None else self.evaluated_at.astimezone(UTC)
-        if not is_plausible(time, now):
-            raise EvaluationError("evaluated_at lies before 2000 or more than a year ahead")
+        if not is_plausible(time, now) or time > now + MAX_AHEAD:
+            raise EvaluationError("evaluated_at lies before 2000 or more than 5 minutes ahead")
         return {
             "evaluation_id": evaluation_id,
             "latency_budget_ms": GATE_BUDGET_MS,

@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 import msgspec
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from evaluation_pipelines.service.errors import ServiceError
@@ -20,6 +21,11 @@ _STATUS_CODES = {
     503: 14,  # UNAVAILABLE
 }
 """HTTP status -> code of google.rpc.Status; 2, UNKNOWN, for others."""
+
+
+def media_type_of(headers: Headers) -> str:
+    """Return the media type of a request, without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def accepted(checked: Checked, media_type: str, max_attributes: int) -> Response:

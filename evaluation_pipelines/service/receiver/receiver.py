@@ -17,6 +17,7 @@ from evaluation_pipelines.service.receiver.answers import (
     JSON,
     PROTOBUF,
     accepted,
+    media_type_of,
     refused,
     unavailable,
 )
@@ -68,7 +69,7 @@ class Receiver:
     def _endpoint(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             request.scope["routine"] = request.url.path
-            media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            media_type = media_type_of(request.headers)
             try:
                 checked = await self._receive(request, signal, media_type)
             except LedgerError:

@@ -21,6 +21,7 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_KEY,
     TOOL_REPORTS,
+    UTC_TIME,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.service.caller import caller_of_everything
@@ -46,6 +47,7 @@ from evaluation_pipelines.service.times import RequestDate
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
 _CARD_TEXTS = frozenset({"reasoning", "reason"})
+_LAST_ID = 2**63 - 1
 _EARLIEST = datetime.fromisoformat("0001-01-02T00:00:00Z")
 
 ToolReport = row_model(TOOL_REPORTS)
@@ -96,10 +98,10 @@ class AlertOut(BaseModel):
 
 
 class AlertPage(BaseModel):
-    """Alerts, the newest first; ``before`` of the next page is the last ``alert_id``."""
+    """Alerts, the newest first."""
 
     alerts: list[AlertOut]
-    next_before: int | None
+    next_cursor: str | None
 
 
 @ROUTER.get("/scorecards", responses=answers(ScorecardPage, 404))
@@ -168,7 +170,7 @@ def comparison(
     return as_json({table.name: json_rows(rows) for table, rows in tables_of(found)})
 
 
-@ROUTER.get("/tools/{session}", responses=answers(ToolReport, 404))
+@ROUTER.get("/tools/{session:path}", responses=answers(ToolReport, 404))
 def tools(
     here: Here, caller: Reader, session: SessionPath, organization: Organization = None
 ) -> JSONResponse:
@@ -214,15 +216,26 @@ def books(
 def alerts(
     here: Here,
     _caller: Annotated[Caller, Depends(caller_of_everything(Role.READER))],
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    page: Paged,
 ) -> JSONResponse:
     """List alerts, the newest first. They are about all organizations, as the key must be."""
-    every = reversed(AlertStore(here.stores.ledger).all())
-    older = [each for each in every if before is None or each.alert_id < before]
-    shown = older[:limit]
-    more = shown[-1].alert_id if len(older) > limit else None
-    return as_json({"alerts": [_alert(each) for each in shown], "next_before": more})
+    # Of those of one time, the last one first.
+    raised = {
+        f"{_LAST_ID - each.alert_id:019}": each for each in AlertStore(here.stores.ledger).all()
+    }
+    times = pl.Series([each.raised_at for each in raised.values()], dtype=UTC_TIME)
+    places = pl.DataFrame(
+        {"session_date": times.dt.date(), "started_at": times, "name": list(raised)},
+        schema_overrides={"name": pl.String},
+    )
+    rows, cursor = newest_page(
+        places["session_date"].unique(),
+        lambda day: places.filter(session_date=day),
+        ("name",),
+        page,
+    )
+    shown = [_alert(raised[row["name"]]) for row in rows.to_dicts()]
+    return as_json({"alerts": shown, "next_cursor": cursor})
 
 
 def _alert(raised: RaisedAlert) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import anyio
 from fastapi import APIRouter, Depends, WebSocket
+from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
@@ -15,6 +16,8 @@ from evaluation_pipelines.service.caller import caller_with, check_all_organizat
 from evaluation_pipelines.service.channels import Channel, UnknownChannelError, parse_channel
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
+from evaluation_pipelines.service.routes.common import Here
+from evaluation_pipelines.service.scope import check_known
 
 ROUTER = APIRouter(tags=["events"])
 
@@ -22,6 +25,7 @@ _CHECK_CALLER_S = 15.0
 """How long a listener whose key was revoked may still listen."""
 
 _NOT_ALLOWED = 1008
+_TOO_MANY = 429
 _LARGEST_ID = 2**63 - 1
 
 _listener = caller_with(Role.READER)
@@ -30,6 +34,7 @@ _listener = caller_with(Role.READER)
 @ROUTER.websocket("/api/v1/events")
 async def events(
     websocket: WebSocket,
+    here: Here,
     live: Annotated[Live, Depends(live_of)],
     caller: Annotated[Caller, Depends(_listener)],
     channel: str = "",
@@ -42,6 +47,8 @@ async def events(
         raise ServiceError(400, "unknown_channel", str(error)) from error
     if channel == "alerts":  # they are not kept by organization
         check_all_organizations(caller)
+    if chosen.session is not None:
+        await run_in_threadpool(check_known, here.stores, caller, chosen.session)
     position = _position(after)
     await websocket.accept()
     steps = (
@@ -87,6 +94,6 @@ async def _close_when_refused(websocket: WebSocket, caller: Caller) -> None:
         await asyncio.sleep(_CHECK_CALLER_S)
         try:
             is_same = await asyncio.to_thread(_listener, websocket) == caller
-        except ServiceError:
-            is_same = False
+        except ServiceError as error:
+            is_same = error.status_code == _TOO_MANY
     await websocket.close(_NOT_ALLOWED, "the key is no longer accepted")

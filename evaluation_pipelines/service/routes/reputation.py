@@ -91,7 +91,7 @@ def evaluate(
     )
 
 
-@ROUTER.get("/reputation/{agent_id}", responses=errors(404))
+@ROUTER.get("/reputation/{agent_id:path}", responses=errors(404))
 def reputation(
     here: Here,
     caller: Reader,

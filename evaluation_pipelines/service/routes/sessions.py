@@ -170,19 +170,7 @@ def sessions(  # noqa: PLR0913, PLR0917 - one parameter per condition
     return as_json({"sessions": json_rows(rows), "next_cursor": cursor})
 
 
-@ROUTER.get("/{session}", responses=answers(SessionOut, 404))
-def session(
-    here: Here, caller: Reader, session: SessionPath, organization: Organization = None
-) -> JSONResponse:
-    """Return everything about a session but its texts and tool calls."""
-    window = find_window(here.stores, caller, session, organization)
-    query = SessionQuery(window["session_key"], window["organization_id"])
-    found = session_view(here.stores, query, here.clock())
-    hidden = hidden_columns(here.settings.people_view)
-    return as_json(_view(found, hidden, texts=sees_texts(caller)))
-
-
-@ROUTER.get("/{session}/transcript", responses=answers(TranscriptOut, 404, 409))
+@ROUTER.get("/{session:path}/transcript", responses=answers(TranscriptOut, 404, 409))
 def transcript(
     here: Here, caller: Reviewer, session: SessionPath, organization: Organization = None
 ) -> JSONResponse:
@@ -198,7 +186,7 @@ def transcript(
     return as_json({**{name: window[name] for name in names}, **fields})
 
 
-@ROUTER.post("/{session}/override", responses=errors(404))
+@ROUTER.post("/{session:path}/override", responses=errors(404))
 def override(
     here: Here,
     caller: Reviewer,
@@ -214,6 +202,19 @@ def override(
     recorded = record_override(here.stores, caller, name, verdict, here.clock())
     fields = {name: getattr(recorded.new, name, None) for name in OverrideOut.model_fields}
     return OverrideOut.model_validate({**fields, "override_id": recorded.override_id})
+
+
+# The last one: it takes whatever follows.
+@ROUTER.get("/{session:path}", responses=answers(SessionOut, 404))
+def session(
+    here: Here, caller: Reader, session: SessionPath, organization: Organization = None
+) -> JSONResponse:
+    """Return everything about a session but its texts and tool calls."""
+    window = find_window(here.stores, caller, session, organization)
+    query = SessionQuery(window["session_key"], window["organization_id"])
+    found = session_view(here.stores, query, here.clock())
+    hidden = hidden_columns(here.settings.people_view)
+    return as_json(_view(found, hidden, texts=sees_texts(caller)))
 
 
 def _started(since: datetime | None, until: datetime | None) -> pl.Expr:

@@ -1,8 +1,9 @@
-"""Events that other programs follow, by ids in the order of commits.
+"""Events that other programs follow, by ids in the order of commits, without gaps.
 
-A sequence of a database gives ids in the order of inserts. A slow transaction would then commit an
-id that is smaller than one that a reader has seen already, and the reader would miss it. So events
-are inserted under a lock that is held until the transaction ends.
+A sequence of a database gives ids in the order of inserts, and uses those of transactions that are
+rolled back. A slow transaction would then commit an id that is smaller than one that a reader has
+seen already, and the reader would miss it; and a gap could not be told from deleted events. So an
+event gets the id after the newest one, under a lock that is held until the transaction ends.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import (
-    insert_into,
+    chunks,
     lock_for_events,
     reading,
     writing,
@@ -56,9 +57,25 @@ def append_events(connection: sa.Connection, events: Collection[Mapping[str, Any
     if not events:
         return
     lock_for_events(connection)
-    insert = insert_into(connection, SERVICE_EVENTS)
-    insert = insert.on_conflict_do_nothing(index_elements=[_EVENT.unique_id])
-    connection.execute(insert, list(events))
+    if new := _unknown(connection, events):
+        # The newest event is never deleted.
+        newest = connection.scalar(sa.select(sa.func.max(_EVENT.event_id))) or 0
+        rows = [{**each, "event_id": number} for number, each in enumerate(new, newest + 1)]
+        connection.execute(sa.insert(SERVICE_EVENTS), rows)
+
+
+def _unknown(
+    connection: sa.Connection, events: Iterable[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return the events whose ``unique_id`` is not stored, each once, and those without one."""
+    named = {each.get("unique_id"): each for each in events}
+    without = [each for each in events if each.get("unique_id") is None]
+    named.pop(None, None)
+    for some in chunks(list(named)):
+        query = sa.select(_EVENT.unique_id).where(_EVENT.unique_id.in_(some))
+        for known in connection.scalars(query):
+            del named[known]
+    return [*without, *named.values()]
 
 
 class ServiceEvents:
@@ -79,10 +96,7 @@ class ServiceEvents:
             return connection.scalar(query.order_by(_EVENT.event_id).limit(1))
 
     def is_missing_any(self, after: int, until: int) -> bool:
-        """Return True if ids between two events are unused: events may have been deleted.
-
-        On PostgreSQL a transaction that was rolled back leaves such ids, too.
-        """
+        """Return True if events between two ids are deleted."""
         between = sa.and_(_EVENT.event_id > after, _EVENT.event_id < until)
         with reading(self._engine) as connection:
             kept = connection.scalar(sa.select(sa.func.count()).where(between)) or 0

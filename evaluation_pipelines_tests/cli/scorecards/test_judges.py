@@ -1,11 +1,15 @@
 """``judges``: judge profiles."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from evaluation_pipelines.profiles.sync import set_definition
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.program import Program
 
 PROFILE = """\
@@ -204,6 +208,20 @@ def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program
     assert len(three_days("build").table()) == 3
     assert best_match() == {"general-performance"}
     assert three_days("build").out == "build: nothing new\n"
+
+
+def test_a_profile_that_a_program_has_set_is_switched_in_the_ledger(three_days: Program) -> None:
+    criteria = [{"id": "tool_count"}]
+    sent = {"id": "sent", "name": "Sent", "match_labels": ["general"], "criteria": criteria}
+    with open_stores(Settings(data_dir=three_days.folder / "data")) as stores:
+        set_definition(stores, sent, datetime(2026, 1, 1, tzinfo=UTC))
+    three_days("build")
+
+    off = three_days("judges", "disable", "sent").out
+    assert off == "sent is off (set over the API): 3 dates due\n"
+    assert yaml.safe_load(three_days("judges", "show", "sent").out)["enabled"] is False
+    assert not (three_days.folder / "data/profiles/sent.yaml").exists()
+    assert three_days("judges", "enable", "sent").out.startswith("sent is on (")
 
 
 def test_a_profile_without_a_file_cannot_be_switched(program: Program) -> None:

@@ -87,6 +87,21 @@ def test_a_reader_misses_none_of_many_concurrent_writers(url: str, ledger: Ledge
     assert [each for each, _ in seen] == sorted(each for each, _ in seen)
 
 
+def test_what_was_rolled_back_or_known_leaves_no_gap(ledger: Ledger) -> None:
+    once = {**event("once"), "unique_id": "u"}
+    ServiceEvents(ledger).append([once])
+    with writing(ledger.engine) as connection:
+        append_events(connection, [event("undone"), event("undone, too")])
+        connection.rollback()
+    ServiceEvents(ledger).append([once, {**event("new"), "unique_id": "v"}, once])
+
+    assert [(each.event_id, each.payload) for each in ServiceEvents(ledger).after(0)] == [
+        (1, "once"),
+        (2, "new"),
+    ]
+    assert not ServiceEvents(ledger).is_missing_any(0, 2)
+
+
 def test_an_event_is_written_in_the_transaction_of_its_change(ledger: Ledger) -> None:
     def end_of_process(_connection: sa.Connection) -> None:
         raise KeyboardInterrupt
@@ -120,7 +135,8 @@ def test_no_row_is_locked_after_the_lock_of_events(ledger: Ledger) -> None:
     assert ScoreStore(ledger).log_turns(replies) == [None, None]
 
     assert "INSERT INTO service_events" in statements[-1]
-    assert sum("service_events" in each for each in statements) == 1
+    assert sum("INSERT INTO service_events" in each for each in statements) == 1
+    assert "max(service_events.event_id)" in statements[-2]
     assert sum("UPDATE session_scores" in each for each in statements) == 2
 
 
