@@ -12,7 +12,10 @@ from evaluation_pipelines.service.feature_errors import add_feature_error_handle
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.live import Live
+from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
+from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
+from evaluation_pipelines.service.recent_comparison import RecentComparison
 from evaluation_pipelines.service.routes import (
     api_page,
     evaluation,
@@ -23,6 +26,7 @@ from evaluation_pipelines.service.routes import (
     scoring,
     sessions,
 )
+from evaluation_pipelines.service.session_table import SessionTable
 
 _ROUTERS = (
     operation.ROUTER,
@@ -66,12 +70,15 @@ def create_app(installation: Installation) -> FastAPI:
     )
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.state.installation, app.state.live = installation, live
+    app.state.session_table = SessionTable(installation.stores)
+    app.state.recent_comparison = RecentComparison(installation.stores)
     app.router.routes.extend(receiver.routes())
-    for router in _ROUTERS:
+    for router in (*_ROUTERS, *PAGE_ROUTERS):
         app.include_router(router)
     add_error_handlers(app)
     add_feature_error_handlers(app)
     app.add_middleware(Guard, installation=installation)
+    app.add_middleware(ErrorPages)
     return app
 
 
