@@ -1,9 +1,11 @@
-"""Format numbers for people: rounded half up, with their unit, unknown as a dash."""
+"""Format numbers and times for people: rounded half up, with their unit, unknown as a dash."""
 
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 
 DASH = "-"
 _LARGE = 1e15
+_HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
 def number(value: float | None, decimals: int = 1) -> str:
@@ -64,6 +66,17 @@ def duration(milliseconds: float | None) -> str:
     if milliseconds is None or milliseconds >= 60_000:
         return minutes(milliseconds)
     return f"{number(milliseconds / 1000, 1)} s"
+
+
+def age(time: datetime | None, now: datetime) -> str | None:
+    """Return the age of a time in minutes, hours or days, rounded down."""
+    if time is None:
+        return None
+    minutes = int((now - time).total_seconds() // 60)
+    hours = minutes // 60
+    if hours < _DAYS_FROM_HOURS:
+        return f"{minutes} min ago" if hours < _HOURS_FROM else f"{hours} h ago"
+    return f"{hours // 24} days ago"
 
 
 def whole(value: float | None) -> str:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
 from evaluation_pipelines.cli.why_not_built import why_not_built
+from evaluation_pipelines.formatting import age
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
@@ -23,7 +24,6 @@ from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _MAX_DEFECTS = 10
-_HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
 def status() -> None:
@@ -39,7 +39,7 @@ def _print_files(stores: Stores, now: datetime) -> None:
     lags, skipped = ingest_lags(stores)
     rows = [
         (
-            *(one_line(each.path), each.unread_bytes, _age(each.newest_event, now)),
+            *(one_line(each.path), each.unread_bytes, age(each.newest_event, now)),
             *(each.read_bytes, each.size_bytes),
         )
         for each in lags
@@ -111,14 +111,3 @@ def _print_quarantine(stores: Stores) -> None:
     for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):
         what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
         print_line(f"not stored: {pluralize(number, 'record')} {what}")
-
-
-def _age(time: datetime | None, now: datetime) -> str | None:
-    """Return the age of a time in minutes, hours or days, rounded down."""
-    if time is None:
-        return None
-    minutes = int((now - time).total_seconds() // 60)
-    hours = minutes // 60
-    if hours < _DAYS_FROM_HOURS:
-        return f"{minutes} min ago" if hours < _HOURS_FROM else f"{hours} h ago"
-    return f"{hours // 24} days ago"

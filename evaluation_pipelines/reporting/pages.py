@@ -20,7 +20,7 @@ def render_page(name: str, content: Mapping[str, object]) -> str:
     return (
         _environment()
         .get_template(f"{name}.html")
-        .render(content, css=_file("css"), script=_file("js"), policy=content_security_policy())
+        .render(content, css=style_sheet(), script=_file("js"), policy=content_security_policy())
     )
 
 
@@ -31,6 +31,11 @@ def content_security_policy() -> str:
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+
+
+def style_sheet() -> str:
+    """Return the style sheet of all reports; pages of the service add to it."""
+    return _file("css")
 
 
 def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:

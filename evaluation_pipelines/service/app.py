@@ -14,7 +14,10 @@ from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
+from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
+from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
+from evaluation_pipelines.service.recent_comparison import RecentComparison
 from evaluation_pipelines.service.routes import (
     api_page,
     evaluation,
@@ -25,6 +28,7 @@ from evaluation_pipelines.service.routes import (
     scoring,
     sessions,
 )
+from evaluation_pipelines.service.session_table import SessionTable
 
 _ROUTERS = (
     operation.ROUTER,
@@ -64,10 +68,13 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.state.installation, app.state.live = installation, live
     app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
+    app.state.session_table = SessionTable(installation.stores)
+    app.state.recent_comparison = RecentComparison(installation.stores)
     app.router.routes.extend(receiver.routes())
-    for router in _ROUTERS:
+    for router in (*_ROUTERS, *PAGE_ROUTERS):
         app.include_router(router)
     add_error_handlers(app)
     add_feature_error_handlers(app)
     app.add_middleware(Guard, installation=installation, limits=limits, otlp_port=otlp_port)
+    app.add_middleware(ErrorPages)
     return app

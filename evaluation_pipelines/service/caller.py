@@ -15,6 +15,9 @@ from evaluation_pipelines.service.limits import Limits
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _MAX_USER_CHARACTERS = 200
 
+KEY_COOKIE = "evaluation_pipelines_key"
+"""Cookie of a browser that has logged in: its key."""
+
 
 def caller_with(role: Role) -> Callable[[HTTPConnection], Caller]:
     """Return a dependency that gives the caller of a request or WebSocket.
@@ -101,10 +104,12 @@ def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
 def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
     limits: Limits = connection.app.state.limits
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and (found := installation.keys.caller(text.strip())):
+    if not scheme:
+        text = connection.cookies.get(KEY_COOKIE, "")
+    if scheme.lower() in {"", "bearer"} and (found := installation.keys.caller(text.strip())):
         limits.check_key(found.name)
         return found
-    if scheme:
+    if scheme or text:
         limits.check_wrong_key(connection.scope["client_address"])
     if scheme or installation.keys.has_keys():
         raise _unknown("The request has no key that is accepted.")

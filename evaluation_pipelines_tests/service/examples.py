@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 from starlette.testclient import TestClient
 
@@ -144,8 +144,8 @@ def code_of(response: Any) -> str:
     return str(body["error"]["code"]) if "error" in body else _RPC_CODES[body["code"]]
 
 
-def route_table(app: FastAPI) -> Iterator[str]:
-    """Yield method and path of all routes of an application, whether described or not."""
+def route_table(app: FastAPI | APIRouter) -> Iterator[str]:
+    """Yield method and path of all routes of an application or router, whether described or not."""
     for route in iter_route_contexts(app.routes):
         methods = getattr(route, "methods", None) or {"WEBSOCKET"}
         yield from (f"{method} {route.path_format}" for method in methods - {"HEAD"})

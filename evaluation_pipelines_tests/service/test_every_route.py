@@ -1,10 +1,11 @@
-"""A walk over all routes: with a wrong key, a lacking role, and a key of another organization."""
+"""A walk over all routes for programs: with a wrong key, a lacking role, and a key of another organization."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.service.answers import A1, judging, path_of
 from evaluation_pipelines_tests.service.clients import Service, denial
@@ -43,7 +44,8 @@ def named(example: Example) -> str:
 
 def test_every_route_has_an_example_and_is_described(answered: Service) -> None:
     examples = {each.route for each in EXAMPLES}
-    assert set(route_table(answered.app)) == examples | NOT_DESCRIBED
+    pages = {route for router in PAGE_ROUTERS for route in route_table(router)}
+    assert set(route_table(answered.app)) == examples | NOT_DESCRIBED | pages
     assert routes_of(answered.app.openapi()).keys() == examples
 
 

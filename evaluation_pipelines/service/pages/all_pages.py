@@ -1,0 +1,5 @@
+"""The routers of all pages."""
+
+from evaluation_pipelines.service.pages import login, overview, static_files
+
+PAGE_ROUTERS = (static_files.ROUTER, login.ROUTER, overview.ROUTER)

@@ -1,0 +1,161 @@
+"""How the last days went: sessions by the band of the score that counts."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.formatting import points, usd, whole
+from evaluation_pipelines.judging.domain.badge import GREEN_FROM, YELLOW_FROM
+from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
+    LINE,
+    MUTED,
+    WIDTH,
+    line,
+    svg,
+    text,
+)
+
+BANDS = ("green", "yellow", "red", "unscored")
+"""Bands of the effective score, and sessions without one."""
+
+_TOP, _BASE, _LEFT = 16.0, 170.0, 44.0
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """Sessions of a UTC day.
+
+    Attributes:
+        date: The day.
+        counts: Number of sessions by band.
+        mean_score: Mean effective score, 0-100; ``None`` without a score.
+        cost_usd: Sum of the known costs.
+    """
+
+    date: date
+    counts: dict[str, int]
+    mean_score: float | None
+    cost_usd: float
+
+    @property
+    def sessions(self) -> int:
+        """Number of all sessions."""
+        return sum(self.counts.values())
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Counts by band, mean score and cost, for a table."""
+        numbers = (whole(self.counts[band]) for band in BANDS)
+        return (*numbers, points(self.mean_score), usd(self.cost_usd))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Telemetry of an agent program: the newest of it, and sessions of the last 7 days."""
+
+    name: str
+    newest: datetime
+    sessions: int
+
+
+def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
+    """Return the last days, the oldest first; those without sessions are among them.
+
+    Args:
+        rows: Rows with ``session_date``, ``effective_100`` and ``cost_usd``.
+        today: The last day.
+        number: How many days.
+    """
+    first = today - timedelta(days=number - 1)
+    recent = rows.filter(pl.col("session_date").is_between(first, today))
+    found = {
+        row["session_date"]: row
+        for row in recent.group_by("session_date")
+        .agg(
+            *(_is_in(band).sum().alias(band) for band in BANDS),
+            mean=pl.col("effective_100").mean(),
+            cost=pl.col("cost_usd").sum(),
+        )
+        .iter_rows(named=True)
+    }
+    nothing = {**dict.fromkeys(BANDS, 0), "mean": None, "cost": 0.0}
+    days = (first + timedelta(days=place) for place in range(number))
+    return [_day(each, found.get(each, nothing)) for each in days]
+
+
+def sources(rows: pl.DataFrame, today: date) -> list[Source]:
+    """Return the agent programs that sent anything, the newest first.
+
+    Args:
+        rows: Rows with ``source_cli``, ``ended_at`` and ``session_date``.
+        today: The last of the 7 days.
+    """
+    recent = (pl.col("session_date") > today - timedelta(days=7)).sum()
+    found = rows.group_by("source_cli").agg(newest=pl.col("ended_at").max(), sessions=recent)
+    return [
+        Source(row["source_cli"] or "unknown", row["newest"], row["sessions"])
+        for row in found.sort("newest", "source_cli", descending=[True, False]).to_dicts()
+    ]
+
+
+def days_chart(days: Sequence[Day], urls: Sequence[str]) -> str:
+    """Return a chart of stacked bars, one for each day, that lead to ``urls``."""
+    tallest = max((each.sessions for each in days), default=0)
+    title = f"Sessions by day and score, {days[0].date} to {days[-1].date}"
+    step = (WIDTH - _LEFT) / len(days)
+    body = [
+        line((_LEFT, _BASE), (WIDTH, _BASE), LINE),
+        line((_LEFT, _TOP), (WIDTH, _TOP), LINE),
+        text(_LEFT - 6, _TOP + 5, whole(tallest), "end", MUTED),
+        text(_LEFT - 6, _BASE + 5, "0", "end", MUTED),
+    ]
+    for place, (day, url) in enumerate(zip(days, urls, strict=True)):
+        left = _LEFT + place * step
+        bars = "".join(_bars(day, tallest, left + step * 0.12, step * 0.76))
+        body.append(f'<a href="{html.escape(url)}"><title>{_told(day)}</title>{bars}</a>')
+        if (len(days) - 1 - place) % 2 == 0:  # there is no room for all
+            body.append(text(left + step / 2, _BASE + 20, f"{day.date:%m-%d}", fill=MUTED))
+    return svg(_BASE + 30, body, title, "days")
+
+
+def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
+    found, bottom = [], _BASE
+    for band in BANDS:
+        height = day.counts[band] / max(tallest, 1) * (_BASE - _TOP)
+        bottom -= height
+        if height:
+            found.append(
+                f'<rect class="{band}" x="{left:.1f}" y="{bottom:.1f}" width="{width:.1f}" '
+                f'height="{height:.1f}"/>'
+            )
+    # The whole column leads to the day, empty or not.
+    found.append(
+        f'<rect class="target" x="{left:.1f}" y="{_TOP}" width="{width:.1f}" '
+        f'height="{_BASE - _TOP}"/>'
+    )
+    return found
+
+
+def _told(day: Day) -> str:
+    counts = ", ".join(f"{day.counts[band]} {band}" for band in BANDS)
+    return f"{day.date}: {day.sessions} sessions: {counts}"
+
+
+def _day(day: date, row: dict[str, float | None]) -> Day:
+    counts = {band: int(row[band] or 0) for band in BANDS}
+    return Day(day, counts, row["mean"], row["cost"] or 0.0)
+
+
+def _is_in(band: str) -> pl.Expr:
+    score = pl.col("effective_100")
+    match band:
+        case "green":
+            return score >= GREEN_FROM
+        case "yellow":
+            return (score >= YELLOW_FROM) & (score < GREEN_FROM)
+        case "red":
+            return score < YELLOW_FROM
+    return score.is_null()

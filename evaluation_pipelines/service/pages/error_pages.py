@@ -1,0 +1,67 @@
+"""Errors for people: the envelope of an error becomes a page where a browser asks."""
+
+import json
+from urllib.parse import quote
+
+from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from evaluation_pipelines.service.pages.rendering import Frame, render
+
+_UNAUTHORIZED, _FIRST_ERROR = 401, 400
+
+
+class ErrorPages:
+    """ASGI middleware around everything, refusals of the guard included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; replace an error by a page if the client prefers pages."""
+        is_page = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
+        await self._app(scope, receive, _Replaced(scope, send).send if is_page else send)
+
+
+class _Replaced:
+    """An answer that is held back as long as it is an error."""
+
+    def __init__(self, scope: Scope, forward: Send) -> None:
+        self._scope, self._forward = scope, forward
+        self._start: Message | None = None
+        self._body = b""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_envelope(message):
+            self._start = message
+        elif self._start is None:
+            await self._forward(message)
+        else:
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._send_page(self._start)
+
+    async def _send_page(self, start: Message) -> None:
+        page = _page(self._scope, start["status"], json.loads(self._body)["error"])
+        headers = MutableHeaders(scope=start)
+        for name, value in page.headers.items():
+            headers[name] = value
+        await self._forward({**start, "status": page.status_code})
+        await self._forward({"type": "http.response.body", "body": page.body})
+
+
+def _is_envelope(start: Message) -> bool:
+    kind = Headers(raw=start["headers"]).get("content-type", "")
+    return start["status"] >= _FIRST_ERROR and kind == "application/json"
+
+
+def _page(scope: Scope, status: int, error: dict[str, str | None]) -> Response:
+    request = HTTPConnection(scope)
+    if status == _UNAUTHORIZED and scope["method"] == "GET":
+        url = request.url
+        target = f"{url.path}?{url.query}" if url.query else url.path
+        return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
+    content = {"status": status, "message": error["message"], "help": error["help"]}
+    return render(Frame(request, scope.get("caller")), "error", content, status)

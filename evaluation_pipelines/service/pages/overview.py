@@ -1,0 +1,129 @@
+"""The first page: is telemetry arriving, how did the last days go, what needs me, which model."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
+from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.schemas import EVALUATION_BOOKS
+from evaluation_pipelines.scorecards.audit_samples import open_samples
+from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.unread_files import ingest_lags
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_DAYS, _WEEK = 14, timedelta(days=7)
+_MOST_LABELS, _MOST_ALERTS = 3, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something to do: what it is, where it is shown, and what helps."""
+
+    what: str
+    help: str
+    url: str | None = None
+    is_urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAnswer:
+    """What the comparison says of one label."""
+
+    label: str
+    quality: str
+    money: str
+    is_decided: bool
+
+
+@ROUTER.get("/")
+def overview(visit: Visitor) -> HTMLResponse:
+    """Show the state of everything on one screen."""
+    now = visit.installation.clock()
+    rows = visit.rows()
+    days = last_days(rows, now.date(), _DAYS)
+    urls = [visit.frame.url("/sessions", date=f"{each.date}") for each in days]
+    answers, remark = _answers(visit)
+    return visit.page(
+        "overview",
+        has_sessions=not rows.is_empty(),
+        sources=sources(rows, now.date()),
+        unread_bytes=_unread_bytes(visit),
+        now=now,
+        days=list(zip(days, urls, strict=True)),
+        chart=days_chart(days, urls),
+        needs=[*_needs(visit), *_for_all(visit)],
+        answers=answers,
+        remark=remark,
+    )
+
+
+def _unread_bytes(visit: Visit) -> int | None:
+    """Return what is not ingested yet; ``None`` for callers of one organization."""
+    if visit.caller.organization is not None:
+        return None
+    return sum(each.unread_bytes or 0 for each in ingest_lags(visit.stores)[0])
+
+
+def _needs(visit: Visit) -> Iterator[Need]:
+    """Yield what concerns the sessions of the last week, by the state in the books of their day."""
+    today = visit.installation.clock().date()
+    lake = visit.stores.lake
+    days = [each for each in lake.partitions(EVALUATION_BOOKS) if today - each <= _WEEK]
+    books = lake.read(EVALUATION_BOOKS, days, ["organization_id", "state"])
+    if visit.organization is not None:
+        books = books.filter(organization_id=visit.organization)
+    counts = dict(books["state"].value_counts().iter_rows())
+    for state, meaning, help_text in (
+        ("failed", "could not be scored", "the books of the day say why"),
+        ("deferred", "wait for a judge", "the books of the day say what they wait for"),
+    ):
+        if number := counts.get(state, 0):
+            yield Need(f"{number} sessions of the last 7 days {meaning}", help_text)
+    which = SessionFilter(organization=visit.organization)
+    if number := len(open_samples(visit.stores, which)):
+        yield Need(f"{number} reviews are due", "evaluation-pipelines audit review")
+
+
+def _for_all(visit: Visit) -> Iterator[Need]:
+    """Yield what concerns all organizations, for those who see all."""
+    if visit.caller.organization is not None:
+        return
+    ledger, now = visit.stores.ledger, visit.installation.clock()
+    alerts = [each for each in AlertStore(ledger).all() if each.ended_at is None]
+    for each in reversed(alerts[-_MOST_ALERTS:]):
+        since = f"since {each.raised_at:%Y-%m-%d %H:%M}"
+        yield Need(each.alert.title, f"{each.alert.text} ({since})", is_urgent=True)
+    queue = [each for each in RebuildQueue(ledger).all() if not each.is_built]
+    if parked := [f"{each.session_date}" for each in queue if each.parked]:
+        yield Need(f"{len(parked)} dates cannot be built", ", ".join(parked), is_urgent=True)
+    elif queue:
+        yield Need(f"{len(queue)} dates are to be built", "make dev does it; or: build")
+    if number := IngestBatches(ledger).totals(now - _WEEK).quarantined:
+        yield Need(
+            f"{number} lines of the last 7 days are in quarantine",
+            "evaluation-pipelines quarantine list says why",
+        )
+
+
+def _answers(visit: Visit) -> tuple[list[LabelAnswer], str | None]:
+    comparison = visit.comparison()
+    if comparison is None:
+        return [], "The models are being compared. Reload the page in a few seconds."
+    found = findings(comparison)
+    answers = []
+    for each in found:
+        if each.is_main and each.ranked:
+            quality, money, *_ = answers_of(each, comparison)
+            is_decided = each.is_decided or any(row["is_best_value"] for row in each.ranked)
+            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence, is_decided))
+    return answers[:_MOST_LABELS], without_ranking(found)

@@ -1,0 +1,180 @@
+"""Pages from templates: what stands around every page, and who may see it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+import polars as pl
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import HTTPConnection
+
+from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.formatting import age
+from evaluation_pipelines.reporting.pages import one_line
+from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.pages.forms import form_token
+from evaluation_pipelines.service.pages.static_files import static_url
+from evaluation_pipelines.service.recent_comparison import RecentComparison
+from evaluation_pipelines.service.routes.common import Organization
+from evaluation_pipelines.service.scope import organization_of, sees_texts
+from evaluation_pipelines.service.session_table import SessionTable
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+
+NAVIGATION = (("Overview", "/"),)
+"""Title and path of the pages that every page links to."""
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the content of a page.
+
+    Attributes:
+        request: The request of the page.
+        caller: Who asks; ``None`` if that is unknown.
+        organization: The only organization that is shown; ``None`` for all.
+    """
+
+    request: HTTPConnection
+    caller: Caller | None = None
+    organization: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Path of the page, to mark it in the navigation."""
+        return str(self.request.scope["path"])
+
+    @property
+    def navigation(self) -> tuple[tuple[str, str], ...]:
+        """Title and URL of the other pages, for the same organization."""
+        return tuple((title, self.url(path)) for title, path in NAVIGATION)
+
+    @property
+    def is_open(self) -> bool:
+        """True if there are no keys, so that programs of this machine may do everything."""
+        return self.caller is LOCAL_CALLER
+
+    @cached_property
+    def organizations(self) -> list[str]:
+        """Organizations to choose from; empty if the caller sees one alone."""
+        if self.caller is None or self.caller.organization is not None:
+            return []
+        found = SessionIndex(installation_of(self.request).stores.ledger).organizations()
+        return found if len(found) > 1 else []
+
+    @property
+    def kept_query(self) -> list[tuple[str, str]]:
+        """Fields of the query that stay when another organization is chosen."""
+        query = self.request.query_params.multi_items()
+        return [(name, value) for name, value in query if name not in {"organization", "cursor"}]
+
+    @property
+    def form_token(self) -> str:
+        """The token that every form of the page sends."""
+        return form_token(self.request)
+
+    def url(self, path: str, **query: str | int | None) -> str:
+        """Return the URL of a page for the organization that is shown."""
+        given = {"organization": self._chosen, **query}
+        sent = {name: value for name, value in given.items() if value is not None}
+        return f"{path}?{urlencode(sent)}" if sent else path
+
+    def session_url(self, organization: str, session_key: str, view: str = "") -> str:
+        """Return the URL of a session; several organizations may have one of that key."""
+        named = None if self.caller is None or self.caller.organization else organization
+        path = f"/sessions/{quote(session_key, safe='')}{f'/{view}' if view else ''}"
+        return f"{path}?{urlencode({'organization': named})}" if named else path
+
+    @property
+    def _chosen(self) -> str | None:
+        return None if self.caller and self.caller.organization else self.organization
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request for a page, by a caller who may see it."""
+
+    request: Request
+    installation: Installation
+    frame: Frame
+    caller: Caller
+
+    @property
+    def stores(self) -> Stores:
+        """The stores of the installation."""
+        return self.installation.stores
+
+    @property
+    def organization(self) -> str | None:
+        """The only organization to show; ``None`` for all."""
+        return self.frame.organization
+
+    @property
+    def sees_texts(self) -> bool:
+        """True if the caller may read texts."""
+        return sees_texts(self.caller)
+
+    def rows(self) -> pl.DataFrame:
+        """Return a row for each session that the caller sees, the newest first."""
+        table: SessionTable = self.request.app.state.session_table
+        rows, owner = table.rows(), self.organization
+        return rows if owner is None else rows.filter(organization_id=owner)
+
+    def comparison(self) -> Comparison | None:
+        """Return the comparison of the last 28 complete days; ``None`` until it is computed."""
+        recent: RecentComparison = self.request.app.state.recent_comparison
+        return recent.get(self.organization, self.installation.clock())
+
+    def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
+        """Return a page."""
+        return render(self.frame, template, content, status)
+
+
+def render(
+    frame: Frame, template: str, content: Mapping[str, Any], status: int = 200
+) -> HTMLResponse:
+    """Return a page from a template, the frame and its content; texts are escaped."""
+    found = _environment().get_template(f"{template}.html")
+    return HTMLResponse(found.render(content, frame=frame), status)
+
+
+def visit_with(role: Role) -> Any:
+    """Return the dependency of a page or form that needs ``role``."""
+
+    def visit(
+        request: Request,
+        caller: Annotated[Caller, Depends(caller_with(role))],
+        organization: Organization = None,
+    ) -> Visit:
+        shown = organization_of(caller, organization or None)
+        return Visit(request, installation_of(request), Frame(request, caller, shown), caller)
+
+    return Depends(visit)
+
+
+Visitor = Annotated[Visit, visit_with(Role.READER)]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["line"] = one_line
+    environment.filters["age"] = age
+    environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format
+    environment.globals["static_url"] = static_url
+    return environment

@@ -1,0 +1,3 @@
+for (const each of document.querySelectorAll("[data-submits]")) {
+  each.addEventListener("change", () => each.form.requestSubmit());
+}

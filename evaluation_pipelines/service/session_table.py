@@ -1,0 +1,110 @@
+"""Every session in memory, for lists that are filtered and sorted by anything.
+
+A file of the lake never changes. So a date is read once, and again only when the manifest names
+other files for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import date
+from threading import Lock
+from typing import TypeAlias
+
+import polars as pl
+
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    SESSION_PERFORMANCE,
+    Table,
+)
+from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
+
+_COLUMNS: Mapping[Table, tuple[str, ...]] = {
+    AGENT_SESSIONS: (
+        *("session_id", "session_date", "started_at", "ended_at", "content_hash"),
+        *("person_id", "team", "repository", "branch", "environment", "agent_id", "source_cli"),
+        *("model", "classification_label", "status", "active_s", "total_tokens", "cost_usd"),
+        *("total_tools", "tools_failed"),
+    ),
+    SESSION_PERFORMANCE: ("composite", "recommendation"),
+    SESSION_EVALUATIONS: (
+        *("effective_100", "effective_source", "profile_id", "judge_total", "reason"),
+        "excluded_by",
+    ),
+}
+"""Columns of a row, in addition to those of SESSION_KEY."""
+
+_Files: TypeAlias = tuple[str, ...]
+
+
+class SessionTable:
+    """Rows of all session windows; threads may share one."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._lock = Lock()
+        self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
+        self._rows = _no_rows()
+
+    def rows(self) -> pl.DataFrame:
+        """Return a row for each session window, the newest first.
+
+        Overrides count from the moment they are made. What is not built yet is null.
+
+        Raises:
+            LakeError: A file cannot be read.
+            LedgerError: The ledger cannot be used.
+        """
+        with self._lock:
+            self._refresh()
+            rows = self._rows
+        overrides = OverrideStore(self._stores.ledger).of_dates()
+        return rows if overrides.is_empty() else with_newest_overrides(rows, overrides)
+
+    def _refresh(self) -> None:
+        read = {day: files for day, (files, _) in self._dates.items()}
+        if read == _files_by_date(self._stores.lake):
+            return
+        lake = self._stores.lake.snapshot()  # the tables of one moment
+        current = _files_by_date(lake)
+        self._dates = {
+            day: self._dates[day] if read.get(day) == files else (files, _read(lake, day))
+            for day, files in current.items()
+        }
+        rows = pl.concat([_no_rows(), *(rows for _, rows in self._dates.values())])
+        self._rows = rows.sort(
+            "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
+        )
+
+
+def _files_by_date(lake: Lake) -> dict[date, _Files]:
+    found: dict[date, list[str]] = defaultdict(list)
+    dates = set(lake.partitions(AGENT_SESSIONS))
+    for table in _COLUMNS:
+        for part in lake.parts(table):
+            if part.session_date in dates:
+                found[part.session_date].append(part.path)
+    return {day: tuple(paths) for day, paths in found.items()}
+
+
+def _read(lake: Lake, day: date) -> pl.DataFrame:
+    sessions, performance, evaluations = (
+        lake.read(table, [day], [*SESSION_KEY, *names]) for table, names in _COLUMNS.items()
+    )
+    return sessions.join(performance, on=SESSION_KEY, how="left").join(
+        evaluations, on=SESSION_KEY, how="left"
+    )
+
+
+def _no_rows() -> pl.DataFrame:
+    sessions, performance, evaluations = (
+        table.no_rows.select(*SESSION_KEY, *names) for table, names in _COLUMNS.items()
+    )
+    return sessions.join(performance, on=SESSION_KEY, how="left").join(
+        evaluations, on=SESSION_KEY, how="left"
+    )

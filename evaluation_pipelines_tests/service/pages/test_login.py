@@ -1,0 +1,152 @@
+"""Logging in with a key, and what a browser without one gets."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.service.clients import Service
+
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+COOKIE = "evaluation_pipelines_key"
+
+
+def token_of(client: TestClient, path: str = "/login") -> str:
+    """Return the token of the first form of a page."""
+    found = re.search(r'name="form_token" value="([0-9a-f]+)"', client.get(path).text)
+    assert found
+    return found[1]
+
+
+def log_in(client: TestClient, key: str, target: str = "/") -> Any:
+    fields = {"form_token": token_of(client), "key": key, "next": target}
+    return client.post("/login", data=fields, follow_redirects=False)
+
+
+@pytest.fixture
+def browser(service: Service) -> TestClient:
+    """Return a client that prefers pages; there is a key, so that it must log in."""
+    service.key(Role.READER, "acme")
+    client = service.client()
+    client.headers.update(HTML)
+    return client
+
+
+def test_a_browser_without_a_key_is_led_to_the_form_and_back(
+    service: Service, browser: TestClient
+) -> None:
+    sent_away = browser.get("/?organization=acme", follow_redirects=False)
+    assert sent_away.status_code == 303
+    assert sent_away.headers["location"] == "/login?next=%2F%3Forganization%3Dacme"
+    answer = log_in(browser, service.key(Role.REVIEWER, "acme"), "/?organization=acme")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/?organization=acme"
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Secure" not in cookie
+    page = browser.get("/")
+    assert page.status_code == 200
+    assert "reviewer-acme, reviewer of acme" in page.text
+
+
+def test_the_cookie_is_for_encrypted_connections_where_the_browser_has_one(
+    service: Service, browser: TestClient
+) -> None:
+    fields = {"form_token": token_of(browser), "key": service.key(Role.OPERATOR), "next": "/"}
+    secure = {"Origin": "https://localhost:8400"}  # of a proxy that speaks TLS
+    answer = browser.post("/login", data=fields, headers=secure, follow_redirects=False)
+    assert "; Secure" in answer.headers["set-cookie"]
+
+
+def test_logging_out_takes_the_key_away(service: Service, browser: TestClient) -> None:
+    log_in(browser, service.key(Role.OPERATOR))
+    browser.post("/logout", data={"form_token": token_of(browser, "/")})
+    assert browser.get("/", follow_redirects=False).status_code == 303
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example"])
+def test_logging_in_leads_to_no_other_site(
+    service: Service, browser: TestClient, target: str
+) -> None:
+    answer = log_in(browser, service.key(Role.OPERATOR), target)
+    assert answer.headers["location"] == "/"
+
+
+def test_a_wrong_key_and_one_that_only_writes_are_refused(
+    service: Service, browser: TestClient
+) -> None:
+    for key, reason in (("ep_wrong", "not accepted"), (service.key(Role.INGEST), "only writes")):
+        answer = log_in(browser, key)
+        assert answer.status_code == 401
+        assert reason in answer.text
+        assert "set-cookie" not in answer.headers
+
+
+def test_a_form_without_its_token_or_with_that_of_another_login_is_refused(
+    service: Service, browser: TestClient
+) -> None:
+    before = token_of(browser)
+    log_in(browser, service.key(Role.OPERATOR))
+    for fields in ({}, {"form_token": ""}, {"form_token": before}, {"form_token": "ä"}):
+        answer = browser.post("/logout", data=fields)
+        assert answer.status_code == 403
+        assert "reload the page" in answer.text
+    assert browser.get("/").status_code == 200
+
+
+def test_without_keys_everything_is_open_and_the_page_says_so(service: Service) -> None:
+    page = service.client().get("/", headers=HTML)
+    assert page.status_code == 200
+    assert "There are no keys" in page.text
+    assert "Log out" not in page.text
+    away = service.client().get("/login", follow_redirects=False)
+    assert (away.status_code, away.headers["location"]) == (303, "/")
+
+
+def test_errors_are_pages_for_browsers_and_envelopes_for_programs(service: Service) -> None:
+    client = service.client()
+    page = client.get("/no-such-page", headers=HTML)
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "<h1>Not Found</h1>" in page.text
+    assert client.get("/no-such-page").json()["error"]["code"] == "not_found"
+    foreign = {**HTML, "Origin": "https://evil.example"}
+    refused = client.post("/logout", headers=foreign)  # by the guard, before any route
+    assert refused.status_code == 403
+    assert "another site" in refused.text
+    assert "script-src" not in refused.headers["content-security-policy"]
+
+
+def test_an_invalid_query_is_a_page_that_says_what_is_wrong(service: Service) -> None:
+    page = service.client().get("/", params={"organization": "x" * 2000}, headers=HTML)
+    assert page.status_code == 400
+    assert "query.organization: String should have at most 1024 characters" in page.text
+
+
+def test_pages_load_nothing_but_own_files(service: Service) -> None:
+    client = service.client()
+    page = client.get("/", headers=HTML)
+    assert page.headers["content-security-policy"].startswith("default-src 'self'; ")
+    for attribute in ("style=", "onclick=", "<style", "<script>"):
+        assert attribute not in page.text
+    found = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
+    assert len(found) == 3
+    for url in found:
+        assert client.get(url).status_code == 200
+        assert "immutable" in client.get(url).headers["cache-control"]
+    assert client.get("/static/..%2Frendering.py").status_code == 404
+    assert client.get("/static/layout.html").status_code == 404
+
+
+def test_templates_and_static_files_are_in_the_package() -> None:
+    import evaluation_pipelines.service.pages as package
+
+    folder = Path(package.__path__[0])
+    assert {each.name for each in (folder / "static").iterdir()} == {
+        "icon.svg",
+        "pages.css",
+        "pages.js",
+    }
