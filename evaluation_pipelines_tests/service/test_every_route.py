@@ -1,4 +1,4 @@
-"""A walk over all routes for programs: with a wrong key, a lacking role, and a key of another organization."""
+"""A walk over all routes for programs: with a wrong key, a lacking role, and a foreign key."""
 
 from collections.abc import Iterator
 
