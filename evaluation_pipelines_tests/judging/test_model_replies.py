@@ -22,11 +22,13 @@ def test_no_verdict_on_genuine_replies_is_rejected_by_the_second_reader(path: Pa
     assert rejected == [None] * len(rejected)
 
 
-def test_every_reply_of_the_larger_model_is_a_verdict() -> None:
+def test_every_whole_reply_of_the_larger_model_is_a_verdict() -> None:
     (path,) = [each for each in FILES if "1.5b" in each.stem]
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
-    assert all(outcome_of(row["replies"]) for row in rows)
+    whole = [row for row in rows if row["replies"][-1]["finish_reason"] == "stop"]
+    assert (len(whole), len(rows)) == (28, 30)  # two repeat themselves until they are cut
+    assert [row for row in rows if outcome_of(row["replies"])] == whole
 
 
 @pytest.mark.parametrize("last", ["70", "**70**", "total: 70", "Total score: **70**"])
