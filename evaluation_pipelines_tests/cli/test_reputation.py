@@ -47,28 +47,11 @@ def payment(agent: str, delta: float) -> bytes:
     return msgspec.json.encode(signal) + b"\n"
 
 
-def test_without_tables_reading_is_an_error_and_writes_nothing(
-    program: Program,
-) -> None:
-    for arguments in (["status"], ["show", "scout"], ["leaderboard"]):
-        ran = program("reputation", *arguments)
-        assert (ran.code, ran.out) == (1, "")
-        assert "/data/clickhouse holds no reputation yet. Run evaluation-pipelines" in ran.err
-    assert list(program.folder.iterdir()) == []
-
-
-def test_migrations_are_listed_and_applied_once(program: Program) -> None:
-    first, second = program("reputation", "migrate"), program("reputation", "migrate")
-    assert (first.code, first.err) == (0, "")
-    assert first.out.count("\n") == 7
-    assert first.out.splitlines()[0].endswith("  0001_create_reputation_events")
-    assert second.out == first.out
-    status = program("reputation", "status")
-    assert [row[:2] for row in status.table()[:3]] == [
-        ["agent_evaluations", "0"],
-        ["reputation_events", "0"],
-        ["reputation_scores", "0"],
-    ]
+@pytest.fixture
+def program(program: Program, one_clickhouse_dsn: str, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program with a database of its own in an engine that stays open: opening takes long."""
+    monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", one_clickhouse_dsn)
+    return program
 
 
 def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(

@@ -1,7 +1,10 @@
 """Sessions before and after a change of the judge's model, judged by a scripted endpoint."""
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +16,73 @@ from evaluation_pipelines.judge_changes.measure import measure
 from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
 
 DAYS_BEFORE, DAYS_AFTER = 3, 2
+NEW = {"judge_model": "judge-2"}
 
 
 @contextmanager
-def changed_judge(
-    folder: Path,
-    judge: JudgeEndpoint,
-    former: Mapping[str, Any] | None = None,
-    between: Callable[[], None] = lambda: None,
-    **settings: Any,
-) -> Iterator[Judged]:
+def scripted_judges() -> Iterator[JudgeEndpoint]:
+    """An endpoint on which judge-1 gives 60 points and judge-2 gives 70."""
+    with open_judge_endpoint() as endpoint:
+        endpoint.always_as("judge-1", says(score_reply(60)))
+        endpoint.always_as("judge-2", says(score_reply(70)))
+        yield endpoint
+
+
+@contextmanager
+def changed_judge(folder: Path, judge: JudgeEndpoint, **settings: Any) -> Iterator[Judged]:
     """Open stores with sessions of June 1 to 3 by judge-1 and of June 4 and 5 by judge-2.
 
-    On each day each of six people has one session.
+    On each day each of six people has one session. What both have scored is a copy.
+
+    Args:
+        folder: Folder of the data.
+        judge: The endpoint that both judges are asked at from now on.
+        settings: Settings of the new judge from now on.
+    """
+    shutil.copytree(_scored_by_both().name, folder, dirs_exist_ok=True)
+    with open_judged(folder, judge.base_url, **{**NEW, **settings}) as new:
+        yield new
+
+
+@cache
+def _scored_by_both() -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory()
+    with (
+        scripted_judges() as judge,
+        judge_changed_by(Path(folder.name), judge, {}, lambda: None, **NEW),
+    ):
+        return folder
+
+
+@contextmanager
+def judge_changed_by(
+    folder: Path,
+    judge: JudgeEndpoint,
+    former: Mapping[str, Any],
+    change: Callable[[], None],
+    **settings: Any,
+) -> Iterator[Judged]:
+    """Open stores with the same sessions, judged before and after any change.
 
     Args:
         folder: Folder of the data.
         judge: The endpoint.
         former: Settings of the former judge.
-        between: Called between the two judges.
+        change: Called between the two judges.
         settings: Settings of the new judge.
     """
-    with open_judged(folder, judge.base_url, **(former or {})) as before:
+    with open_judged(folder, judge.base_url, **former) as before:
         fill(before.workplace, *sessions(range(DAYS_BEFORE)))
         before.run()
         publish(before.workplace.stores)
-    between()
-    with open_judged(folder, judge.base_url, **{"judge_model": "judge-2", **settings}) as new:
+    change()
+    with open_judged(folder, judge.base_url, **settings) as new:
         fill(new.workplace, *sessions(range(DAYS_BEFORE, DAYS_BEFORE + DAYS_AFTER)))
         new.run()
         publish(new.workplace.stores)

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
-from evaluation_pipelines_tests.judge_scripts import says, score_reply
+from evaluation_pipelines_tests.judge_changes.changed import scripted_judges
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 
 
 @pytest.fixture
 def judge() -> Iterator[JudgeEndpoint]:
     """The endpoint."""
-    with open_judge_endpoint() as endpoint:
-        endpoint.always_as("judge-1", says(score_reply(60)))
-        endpoint.always_as("judge-2", says(score_reply(70)))
+    with scripted_judges() as endpoint:
         yield endpoint

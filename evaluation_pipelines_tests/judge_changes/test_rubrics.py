@@ -11,7 +11,7 @@ from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.judging import RUBRIC_TEXTS
 from evaluation_pipelines_tests.judge_changes.changed import (
-    changed_judge,
+    judge_changed_by,
     measured,
     only_change,
     run_anchors,
@@ -46,7 +46,7 @@ def reworded(folder: Path, judge: JudgeEndpoint, rubric: Path) -> AbstractContex
         "judge_rubric": rubric.name,
         "judge_rubrics_dir": rubric.parent,
     }
-    return changed_judge(folder, judge, settings, lambda: reword(rubric), **settings)
+    return judge_changed_by(folder, judge, settings, lambda: reword(rubric), **settings)
 
 
 def test_the_former_wording_is_asked_again(
@@ -94,7 +94,7 @@ def test_other_criteria_are_another_judge_and_the_former_ones_are_asked_again(
         first, described, rest = path.read_text("utf-8").partition("description: ")
         path.write_text(f"{first}{described}{PRAISE} {rest}", "utf-8")
 
-    with changed_judge(tmp_path, judge, settings, praise, **settings) as judged:
+    with judge_changed_by(tmp_path, judge, settings, praise, **settings) as judged:
         _, change = only_change(judged)
         assert change.former.differences(change.new) == ["wording of the rubric"]
         begun = len(judge.requests)

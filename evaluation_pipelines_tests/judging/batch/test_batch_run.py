@@ -65,10 +65,10 @@ SCRIPTS: list[list[tuple[str, Scripted]]] = [
 ]
 
 
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_the_results_are_those_of_direct_mode_for_the_same_replies(
-    batched: Batched, judge: JudgeEndpoint, tmp_path: Path
+    batched: Batched, judge: JudgeEndpoint, tmp_path: Path, script: list[tuple[str, Scripted]]
 ) -> None:
-    names = [f"s{n}" for n in range(len(SCRIPTS))]
     with (
         open_judge_endpoint() as other,
         open_judged(tmp_path / "direct", other.base_url, judge_concurrency=1) as direct,
@@ -76,20 +76,17 @@ def test_the_results_are_those_of_direct_mode_for_the_same_replies(
         for each in (judge, other):  # the usual replies depend on the id of the scoring
             each.always(says(score_reply(64)), "score")
             each.always(says(score_reply(64)), "reminder")
-        for name, script in zip(names, SCRIPTS, strict=True):
-            session = session_with_texts(name)
             for turn, answer in script:
-                judge.script_turn(turn, answer)
-                other.script_turn(turn, answer)
-            fill(batched.workplace, session)
-            fill(direct.workplace, session)
-            batched.advance()
-            for _ in range(3):
-                batched.finish()
-            direct.now = batched.now
-            direct.run()
-            (ours,), (theirs,) = (each.scores(f"{name}#baseline-1") for each in (batched, direct))
-            assert comparable(ours) == comparable(theirs), script
+                each.script_turn(turn, answer)
+        fill(batched.workplace, session_with_texts("s1"))
+        fill(direct.workplace, session_with_texts("s1"))
+        batched.advance()
+        for _ in range(3):
+            batched.finish()
+        direct.now = batched.now
+        direct.run()
+        (ours,), (theirs,) = (each.scores("s1#baseline-1") for each in (batched, direct))
+    assert comparable(ours) == comparable(theirs)
     assert set(judge.batches.sent.values()) == {1}
 
 

@@ -119,7 +119,8 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
     yield from _matches_of_forms(text, lower)
     for rule in tables.places:
         for hint in rule.hints:
-            yield from _matches_at(rule, text, _positions(lower, hint))
+            if hint in lower:  # it rarely is
+                yield from _matches_at(rule, text, _positions(lower, hint))
     yield from _headless_keys(text)
     for rule in tables.surroundings:
         if any(hint in lower for hint in rule.hints):
@@ -134,6 +135,8 @@ def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.M
 
 def _matches_of_forms(text: str, lower: str) -> Iterator[tuple[_Rule, re.Match[str]]]:
     long_words = "\n".join(_LONG_WORD.findall(lower))
+    if not long_words:
+        return
     for rule in _tables().forms:
         if any(hint in long_words for hint in rule.hints):
             matches = rule.pattern.finditer(text)
