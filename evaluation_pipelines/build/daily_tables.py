@@ -45,7 +45,7 @@ from evaluation_pipelines.sessions.session_tables import (
     session_performance,
 )
 from evaluation_pipelines.sessions.tool_reports import tool_reports
-from evaluation_pipelines.storage.daily_table import DailyTable, date_by_date
+from evaluation_pipelines.storage.daily_table import DailyTable
 
 DAILY_TABLES: tuple[DailyTable, ...] = (
     DailyTable(
@@ -121,7 +121,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         JUDGE_SCORES,
-        date_by_date(score_table.judge_scores),
+        score_table.judge_scores,
         checks=score_table.CHECKS,
         group="judging",
         engine="polars",
@@ -199,7 +199,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         EVALUATION_BOOKS,
-        date_by_date(reconciliation.evaluation_books),
+        reconciliation.evaluation_books,
         checks=reconciliation.CHECKS,
         group="comparison",
         engine="polars",

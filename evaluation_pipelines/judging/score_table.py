@@ -1,11 +1,12 @@
 """The daily table of judge scores."""
 
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 
 import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import without_flagged
+from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.domain.score_rows import (
     every_scoring_has_its_session,
     score_rows,
@@ -15,19 +16,28 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS
 from evaluation_pipelines.schemas.table import keys_are_unique
-from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.sessions.session_tables import rows_by_date
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
 
 CHECKS = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
 
 
-def judge_scores(stores: Stores, day: date, _now: datetime) -> BuiltPartition:
-    """Build the partition of ``day`` with the current state of all its scorings."""
+def judge_scores(batch: Batch) -> dict[date, BuiltPartition]:
+    """Build the partitions of the batch with the current state of all scorings of each date."""
+    stores, days = batch.stores, batch.days
+    columns = ["session_date", "organization_id", "session_key", "content_hash"]
+    sessions = rows_by_date(stores.lake.read(AGENT_SESSIONS, days, columns), days)
+    store, hashes = ScoreStore(stores.ledger), prompt_hashes(stores.settings)
+    return {day: _built(store.on_date(day), hashes, sessions[day]) for day in days}
+
+
+def _built(
+    scores: Sequence[Score], hashes: Mapping[str, str], sessions: pl.DataFrame
+) -> BuiltPartition:
     columns = ["organization_id", "session_key", "content_hash"]
-    sessions = stores.lake.read(AGENT_SESSIONS, [day], columns)
-    content_hashes = {(row[0], row[1]): row[2] for row in sessions.iter_rows()}
-    scores = ScoreStore(stores.ledger).on_date(day)
-    rows = score_rows(scores, prompt_hashes(stores.settings), content_hashes)
+    contents = {(row[0], row[1]): row[2] for row in sessions.select(columns).iter_rows()}
+    rows = score_rows(scores, hashes, contents)
     return BuiltPartition(
         JUDGE_SCORES,
         rows,

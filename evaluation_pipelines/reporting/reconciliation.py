@@ -3,8 +3,7 @@
 They are written as a daily table, and computed for one day on request.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
@@ -13,14 +12,9 @@ from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import judge_setup
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
+from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reporting.domain.reconciliation.counts import (
-    EVENT_COLUMNS,
-    EventCounts,
-    SessionCounts,
-    count_events,
-    count_sessions,
-)
+from evaluation_pipelines.reporting.compared_tables import ComparedTables
 from evaluation_pipelines.reporting.domain.reconciliation.day import (
     DayBooks,
     Unattributed,
@@ -37,30 +31,30 @@ from evaluation_pipelines.reporting.domain.reconciliation.states import Booking,
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
-    AGENT_SESSIONS,
+    CONTENT_KEY,
     EVALUATION_BOOKS,
-    SCORECARDS,
     SESSION_EVALUATIONS,
-    SESSION_PERFORMANCE,
+    SESSION_KEY,
     UTC_TIME,
 )
 from evaluation_pipelines.schemas.table import EXAMPLES, keys_are_unique
-from evaluation_pipelines.sessions.domain.checks import only_attributed, senders
+from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import shards
-from evaluation_pipelines.storage.daily_table import BuiltPartition
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.telemetry.ledger.records import Balance
 
 _READ_ON_DAY = "read on this day (UTC)"
 
 
-def unattributed_counts(
-    stores: Stores, day: date, now: datetime, vanished_scorings: int, silent: Sequence[str]
+def _unattributed(
+    stores: Stores, day: date, outside: Unattributed, vanished_scorings: int, silent: Sequence[str]
 ) -> tuple[Unattributed, ...]:
     """Return counts of what belongs to no session of the day, including zeros.
 
@@ -70,7 +64,8 @@ def unattributed_counts(
     """
     return (
         *_read_on(stores, day),
-        *_outside(stores, day, now),
+        outside,
+        *_early(stores, day),
         Unattributed(
             vanished_scorings,
             "scorings of windows that no longer exist",
@@ -96,7 +91,7 @@ def _read_on(stores: Stores, day: date) -> Iterator[Unattributed]:
         yield Unattributed(number, what, f"{_READ_ON_DAY}; {note}")
 
 
-def _outside(stores: Stores, day: date, now: datetime) -> Iterator[Unattributed]:
+def _outside(stores: Stores, now: datetime) -> Unattributed:
     first, last = stores.settings.start_date, now.date()
     dates = [
         each
@@ -104,11 +99,15 @@ def _outside(stores: Stores, day: date, now: datetime) -> Iterator[Unattributed]
         if not first <= each.session_date <= last
     ]
     named = ", ".join(f"{each.session_date}" for each in dates)
-    yield Unattributed(
+    return Unattributed(
         sum(each.rows for each in dates),
         "events under days outside the partitions' range",
         f"of all telemetry; kept, and built by hand only: {named}" if dates else "of all telemetry",
     )
+
+
+def _early(stores: Stores, day: date) -> Iterator[Unattributed]:
+    first = stores.settings.start_date
     if day == first:
         midnight = pl.lit(datetime.combine(first, time(), UTC)).cast(UTC_TIME)
         early = pl.col("event_time") < midnight
@@ -124,21 +123,20 @@ Judged = Callable[[Window, str | None, int | None], DueState | None]
 """Window, profile and version -> state for the judge; None where the profile needs none."""
 
 
-def bookings(
-    stores: Stores, day: date, evaluations: pl.DataFrame, judged: Judged, now: datetime
+def _bookings(
+    windows: Iterable[Window], evaluations: pl.DataFrame, judged: Judged, why_due: str
 ) -> list[Booking]:
     """Return the state of each row of ``session_evaluations`` of a day, in their order.
 
-    Each row must have its window in the lake of ``stores``.
+    Each row must have its window among ``windows``.
 
     Raises:
         ProfileError: an evaluation names a profile that the ledger does not know.
     """
-    idle, why_due = stores.settings.session_idle_minutes, _why_due(stores.settings)
-    windows = {window_key(each): each for each in read_windows(stores.lake, [day], now, idle)}
+    by_key = {window_key(each): each for each in windows}
     found = []
     for row in evaluations.iter_rows(named=True):
-        window = windows[row["organization_id"], row["session_key"]]
+        window = by_key[row["organization_id"], row["session_key"]]
         evaluated = Evaluated(*(row[name] for name in _EVALUATED))
         stands = judged(window, row["profile_id"], row["profile_version"])
         found.append(book(window, evaluated, stands, why_due))
@@ -154,9 +152,9 @@ def _why_due(settings: Settings) -> str:
     return f"due: no judge run has scored it yet ({told})"
 
 
-def _judged(stores: Stores, day: date, now: datetime) -> Judged:
+def _judged(stores: Stores, registry: Registry, day: date, now: datetime) -> Judged:
     """Return a function that knows the judge's earlier attempts of the day."""
-    registry, past = ProfileStore(stores.ledger).registry(), ScoreStore(stores.ledger).past([day])
+    past = ScoreStore(stores.ledger).past([day])
     model = stores.settings.judge_model or ""
 
     def judged(window: Window, profile_id: str | None, version: int | None) -> DueState | None:
@@ -173,109 +171,83 @@ def _judged(stores: Stores, day: date, now: datetime) -> Judged:
     return judged
 
 
-_SESSION = ["organization_id", "session_key"]
-_CONTENT = [*_SESSION, "content_hash"]
+def books_of(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, DayBooks]:
+    """Make the books of some dates from their tables and the ledger; nothing is written.
 
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Tables of a day in the lake.
-
-    ``filed`` is the number of landed events in the manifest, ``senders`` are the sessions that sent
-    events, ``silent`` those that sent masques only. Events are counted shard by shard.
-    """
-
-    filed: int
-    events: EventCounts
-    senders: pl.DataFrame
-    silent: list[str]
-    windows: pl.DataFrame
-    performance: pl.DataFrame
-    evaluations: pl.DataFrame
-    card_ids: list[str]
-
-    @classmethod
-    def read(cls, stores: Stores, day: date) -> "_Tables":
-        lake = stores.lake
-        filed = sum(part.row_count for part in lake.parts(AGENT_EVENTS_LANDED, [day]))
-        counts, sent, silent = EventCounts(), [], list[str]()
-        for shard in shards(stores.settings.shards):
-            landed = lake.of(shard).read(AGENT_EVENTS_LANDED, [day], EVENT_COLUMNS)
-            events = lake.of(shard).read(AGENT_EVENTS, [day], EVENT_COLUMNS)
-            counts += count_events(landed, events)
-            sent.append(senders(events))
-            silent += only_attributed(events)
-        return cls(
-            filed,
-            counts,
-            pl.concat(sent),
-            silent,
-            lake.read(AGENT_SESSIONS, [day], [*_CONTENT, "session_id"]),
-            lake.read(SESSION_PERFORMANCE, [day], _CONTENT),
-            lake.read(SESSION_EVALUATIONS, [day], [*_CONTENT, "card_id"]),
-            lake.read(SCORECARDS, [day], ["card_id"])["card_id"].to_list(),
-        )
-
-    def count_sessions(self) -> SessionCounts:
-        return count_sessions(
-            self.senders, self.windows, self.performance, self.evaluations, self.card_ids
-        )
-
-
-def day_books(stores: Stores, day: date, now: datetime) -> DayBooks:
-    """Make the books of a day from its tables and the ledger; nothing is written.
-
-    The caller must keep builds of the day away.
+    The caller must keep builds of the dates away.
 
     Raises:
         LakeError: a table cannot be read.
         ProfileError: an evaluation names a profile that the ledger does not know.
         LedgerError: the ledger cannot be used.
     """
-    tables = _Tables.read(stores, day)
-    # After the parts: whatever landed before they were read has touched the date.
-    touched = RebuildQueue(stores.ledger).get(day)
-    waiting = None if touched is None or touched.is_built else touched
-    scorings = _scorings(stores, day)
-    sessions = _book_sessions(stores, day, tables.windows, scorings, now)
-    vanished = scorings.join(tables.windows, on=_SESSION, how="anti")
-    return DayBooks(
-        day,
-        now,
-        sessions,
-        equations(
-            _filed(stores, now, tables.filed, waiting),
-            tables.events,
-            tables.count_sessions(),
-            count_states(sessions),
-            Scorings(_number(scorings), _number(sessions), _number(vanished)),
-        ),
-        unattributed_counts(stores, day, now, _number(vanished), tables.silent),
-        _sum_or_unknown(scorings["judge_cost_usd"]),
-        None if waiting is None else _why_it_waits(waiting),
-    )
+    tables = ComparedTables.read(stores, days)
+    # After the parts: whatever landed before they were read has touched its date.
+    waiting = {day: _waiting(stores, day) for day in days}
+    balance = _balance(stores, now)
+    outside = _outside(stores, now)
+    scorings = {day: _scorings(stores, day) for day in days}
+    sessions = _book_sessions(stores, tables, scorings, now)
+    made = {}
+    for day, of_day in tables.items():
+        vanished = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
+        made[day] = DayBooks(
+            day,
+            now,
+            sessions[day],
+            equations(
+                _filed(balance, of_day.filed, waiting[day]),
+                of_day.events,
+                of_day.count_sessions(),
+                count_states(sessions[day]),
+                Scorings(_number(scorings[day]), _number(sessions[day]), _number(vanished)),
+            ),
+            _unattributed(stores, day, outside, _number(vanished), of_day.silent),
+            _sum_or_unknown(scorings[day]["judge_cost_usd"]),
+            _why_it_waits(waiting[day]),
+        )
+    return made
 
 
 def _book_sessions(
-    stores: Stores, day: date, windows: pl.DataFrame, scorings: pl.DataFrame, now: datetime
-) -> pl.DataFrame:
-    """Return the rows of the books, made shard by shard: EVALUATION_BOOKS.
+    stores: Stores,
+    tables: Mapping[date, ComparedTables],
+    scorings: Mapping[date, pl.DataFrame],
+    now: datetime,
+) -> dict[date, pl.DataFrame]:
+    """Return the rows of the books of each date, made shard by shard: EVALUATION_BOOKS.
 
     An evaluation without a window is none of them.
     """
-    judged = _judged(stores, day, now)
-    frames = []
+    days, idle = list(tables), stores.settings.session_idle_minutes
+    registry, why_due = ProfileStore(stores.ledger).registry(), _why_due(stores.settings)
+    judged = {day: _judged(stores, registry, day, now) for day in days}
+    frames: dict[date, list[pl.DataFrame]] = {day: [] for day in days}
     for shard in shards(stores.settings.shards):
-        of_shard = replace(stores, lake=stores.lake.of(shard))
-        evaluations = of_shard.lake.read(SESSION_EVALUATIONS, [day])
-        present = evaluations.join(windows, on=_CONTENT, how="semi", maintain_order="left")
-        frames.append(book_rows(present, bookings(of_shard, day, present, judged, now), scorings))
-    return pl.concat(frames)
+        lake = stores.lake.of(shard)
+        windows = read_windows(lake, days, now, idle)
+        evaluations = rows_by_date(lake.read(SESSION_EVALUATIONS, days), days)
+        for day, evaluated in evaluations.items():
+            present = evaluated.join(
+                tables[day].windows, on=CONTENT_KEY, how="semi", maintain_order="left"
+            )
+            of_day = (each for each in windows if each.session_date == day)
+            booked = _bookings(of_day, present, judged[day], why_due)
+            frames[day].append(book_rows(present, booked, scorings[day]))
+    return {day: pl.concat(of_day) for day, of_day in frames.items()}
 
 
-def _filed(stores: Stores, now: datetime, of_date: int, waiting: QueuedDate | None) -> IngestTotals:
+def _waiting(stores: Stores, day: date) -> QueuedDate | None:
+    touched = RebuildQueue(stores.ledger).get(day)
+    return None if touched is None or touched.is_built else touched
+
+
+def _balance(stores: Stores, now: datetime) -> Balance:
     first, last = stores.settings.start_date, now.date()
-    balance = IngestBatches(stores.ledger).balance(AGENT_EVENTS_LANDED.name, first, last)
+    return IngestBatches(stores.ledger).balance(AGENT_EVENTS_LANDED.name, first, last)
+
+
+def _filed(balance: Balance, of_date: int, waiting: QueuedDate | None) -> IngestTotals:
     # What a date that was given up waits for is never built: that is no balance.
     is_due = waiting is not None and not waiting.parked
     return IngestTotals(balance.counted, balance.within, balance.outside, of_date, is_due)
@@ -297,7 +269,9 @@ def _sum_or_unknown(costs: pl.Series) -> float | None:
     return None if costs.null_count() else float(costs.sum())
 
 
-def _why_it_waits(date: QueuedDate) -> str:
+def _why_it_waits(date: QueuedDate | None) -> str | None:
+    if date is None:
+        return None
     state = "parked after failed builds" if date.parked else "due to be built"
     return f"{state}: {date.last_error}" if date.last_error else state
 
@@ -305,9 +279,14 @@ def _why_it_waits(date: QueuedDate) -> str:
 CHECKS = (keys_are_unique, books_balance)
 
 
-def evaluation_books(stores: Stores, day: date, now: datetime) -> BuiltPartition:
-    """Return the books of a date as a partition of their table."""
-    books, table = day_books(stores, day, now), EVALUATION_BOOKS
+def evaluation_books(batch: Batch) -> dict[date, BuiltPartition]:
+    """Return the books of the dates of the batch as partitions of their table."""
+    made = books_of(batch.stores, batch.days, batch.now)
+    return {day: _partition(books) for day, books in made.items()}
+
+
+def _partition(books: DayBooks) -> BuiltPartition:
+    table = EVALUATION_BOOKS
     return BuiltPartition(
         table,
         books.sessions,
@@ -328,6 +307,6 @@ def settled_books(stores: Stores, day: date, now: datetime) -> DayBooks:
     path = stores.lake.locks / f"build-{day}.lock"
     try:
         with file_lock(path, stores.settings.lease_seconds):
-            return day_books(stores, day, now)
+            return books_of(stores, [day], now)[day]
     except LockTimeoutError as error:
         raise LakeError(f"{day} is being built: {error}") from error

@@ -213,20 +213,19 @@ def scorecards(batch: Batch) -> dict[date, BuiltPartition]:
     unassigned = inputs.sessions.join(inputs.assigned, on=SESSION_KEY, how="anti")
     without_profile = unassigned["session_date"].to_list()
     idle_minutes = batch.stores.settings.session_idle_minutes
-    for day in batch.days:
-        # Scheduled before anything is published: an unnecessary rebuild costs only a second.
-        ends_at = first_end(_open_sessions(batch, day), idle_minutes)
-        ScheduledRebuilds(batch.stores.ledger).expect(day, ends_at)
+    # Scheduled before anything is published: an unnecessary rebuild costs only a second.
+    for day, windows in rows_by_date(_windows_of_all_shards(batch), batch.days).items():
+        ScheduledRebuilds(batch.stores.ledger).expect(day, first_end(windows, idle_minutes))
     return {
         day: _cards(parts[day], cards[day], sessions[day], synced, without_profile.count(day))
         for day in batch.days
     }
 
 
-def _open_sessions(batch: Batch, day: date) -> pl.DataFrame:
-    """Return ``is_terminal, ended_at`` of the sessions of a date, of all shards."""
-    columns = ["ended_at", "explicit_end"]
-    sessions = batch.stores.lake.of(ALL_BUCKETS).read(AGENT_SESSIONS, [day], columns)
+def _windows_of_all_shards(batch: Batch) -> pl.DataFrame:
+    """Return ``session_date, is_terminal, ended_at`` of the sessions of the dates."""
+    columns = ["session_date", "ended_at", "explicit_end"]
+    sessions = batch.stores.lake.of(ALL_BUCKETS).read(AGENT_SESSIONS, batch.days, columns)
     now = pl.lit(batch.now).cast(UTC_TIME)
     return sessions.with_columns(is_terminal(now, batch.stores.settings.session_idle_minutes))
 

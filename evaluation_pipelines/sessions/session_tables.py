@@ -40,7 +40,6 @@ from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.queries import FilesOfShard, Source
-from evaluation_pipelines.storage.stores import Stores
 
 
 def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.DataFrame]:
@@ -49,6 +48,8 @@ def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.D
     Raises:
         ValueError: There are rows of another date, which would be lost.
     """
+    if len(days) == 1 and (rows["session_date"] == days[0]).all():
+        return {days[0]: rows}  # not copied
     found = rows.partition_by("session_date", as_dict=True, maintain_order=True)
     if unexpected := sorted(str(day) for (day,) in found if day not in days):
         raise ValueError(
@@ -62,11 +63,10 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     lake, days = batch.stores.lake, batch.days
     if not batch.is_small:
         return {day: _large_events(lake, day) for day in days}
-    names = AGENT_EVENTS.schema.names()
-    frames = {day: _landed(lake, lake.parts(AGENT_EVENTS_LANDED, [day]), names) for day in days}
-    landed = pl.concat(frames.values())
+    landed = lake.read(AGENT_EVENTS_LANDED, days, AGENT_EVENTS.schema.names())
+    rows_landed = dict(landed["session_date"].value_counts().iter_rows())
     kept = rows_by_date(kept_events(landed, small=True), days)
-    return {day: _events(landed[kept[day]["row_no"]], frames[day].height) for day in days}
+    return {day: _events(landed[kept[day]["row_no"]], rows_landed.get(day, 0)) for day in days}
 
 
 def _large_events(lake: Lake, day: date) -> BuiltPartition:
@@ -101,10 +101,11 @@ def _events(events: pl.DataFrame, landed: int) -> BuiltPartition:
 
 def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the session windows of the batch."""
-    stores = batch.stores
-    paths = stores.lake.files(AGENT_EVENTS, batch.days)
-    sessions = rows_by_date(_windows(batch, paths), batch.days)
-    return {day: _sessions(stores, day, windows) for day, windows in sessions.items()}
+    lake, days = batch.stores.lake, batch.days
+    sessions = rows_by_date(_windows(batch, lake.files(AGENT_EVENTS, days)), days)
+    columns = ["session_date", "organization_id", "session_id", "event_name"]
+    events = rows_by_date(lake.read(AGENT_EVENTS, days, columns), days)
+    return {day: _sessions(events[day], sessions[day]) for day in days}
 
 
 def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
@@ -126,9 +127,7 @@ def text_files(lake: Lake, days: Sequence[date]) -> Source:
     return FilesOfShard(files, lake.shard) if files else EVENT_TEXTS_LANDED.schema.to_frame()
 
 
-def _sessions(stores: Stores, day: date, sessions: pl.DataFrame) -> BuiltPartition:
-    columns = ["organization_id", "session_id", "event_name"]
-    events = stores.lake.read(AGENT_EVENTS, [day], columns)
+def _sessions(events: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:
     return BuiltPartition(
         AGENT_SESSIONS,
         sessions,

@@ -164,13 +164,6 @@ class DailyTable:
         return {each.__name__: (each.__doc__ or "").partition("\n")[0] for each in self.checks}
 
 
-def date_by_date(
-    make: Callable[[Stores, date, datetime], BuiltPartition],
-) -> Callable[[Batch], Mapping[date, BuiltPartition]]:
-    """Turn a function that builds one partition into one that builds several."""
-    return lambda batch: {day: make(batch.stores, day, batch.now) for day in batch.days}
-
-
 def make_partitions(
     daily: DailyTable, batch: Batch
 ) -> Iterator[tuple[date, BuiltPartition | Exception]]:
