@@ -31,6 +31,8 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says, score_reply
 from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.scoring_service import PATH
 
 FRESH = "fresh_sessions_sensor"
 
@@ -319,6 +321,24 @@ def test_an_open_request_is_served_however_old_its_session(location: CodeLocatio
     (request,) = location.tick(FRESH).run_requests or []
     assert execute_request(location, request).success
     assert [each.status for each in scores(location)] == ["completed"]
+
+
+@pytest.mark.usefixtures("location", "judge")
+def test_a_request_over_http_ends_in_a_run_that_scores(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_SERVICE_SCORING", "dagster")
+    fill(location.workplace, old_session("a"))
+    service = Service(replace(location.workplace, settings=load_settings()))
+    with service.client() as client:
+        accepted = client.post(PATH.format("a"))
+        assert accepted.status_code == 202, accepted.text
+        (request,) = location.tick(FRESH).run_requests or []
+        assert execute_request(location, request).success
+        record = client.get(PATH.format("a")).json()
+    assert (record["score_id"], record["status"]) == (accepted.json()["score_id"], "completed")
+    assert record["total_score"] == scores(location)[0].total_score
+    assert record["score_triggered_by"] == "local"
 
 
 def ask(location: CodeLocation, session: str, **config: object) -> dg.ExecuteInProcessResult:

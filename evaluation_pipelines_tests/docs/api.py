@@ -39,8 +39,8 @@ service. `/openapi.json` has all fields and parameters for programs, `/api` a pa
 * Times are RFC 3339 in UTC, or microseconds since 1970 where the name ends in `_us`. Unknown is
   null.
 * Lists are pages: pass `next_cursor` as `cursor` until it is null.
-* A session is named by its key (`#` is `%23` in a path, `/` is `%2F`), or by its id if it has one window. An id
-  of several is 400, and `help` lists the candidates.
+* A session is named by its key (`#` is `%23` in a path, `/` is `%2F`), or by its id if it has one
+  window. An id of several is 400, and `help` lists the candidates.
 * Events come over a WebSocket: [the service](service.md#events).
 * Below, `...` stands for what is left out: further fields, rows and lines.
 """

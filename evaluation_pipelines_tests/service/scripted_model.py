@@ -1,6 +1,7 @@
 """A model server on this machine: it answers agents in the wire formats of three providers.
 
-Every answer is the text ``Done.``, with 11 tokens read and 5 written.
+It first lists the folder by a tool of the agent, if the request offers one, and then says
+``Done.``; every answer has 11 tokens read and 5 written.
 """
 
 import json
@@ -11,9 +12,33 @@ from threading import Thread
 from typing import Any
 
 _TEXT = "Done."
+_CALLS: dict[str, dict[str, Any]] = {
+    "Bash": {"command": "ls", "description": "List the folder"},
+    "exec_command": {"cmd": "ls"},
+    "shell_command": {"command": "ls"},
+    "shell": {"command": ["ls"]},
+    "list_directory": {"dir_path": ".", "path": "."},
+}
+"""How each tool of an agent lists the folder."""
+
+_RESULTS = (b'"tool_result"', b'"function_call_output"', b'"functionResponse"')
 
 
-def anthropic_events() -> Iterator[dict[str, Any]]:
+def call_for(body: bytes) -> str | None:
+    """Return the tool to call: one that the request offers, unless it has a result already."""
+    if any(each in body for each in _RESULTS):
+        return None
+    offered = _tools(json.loads(body or b"{}"))
+    return next((name for name in _CALLS if name in offered), None)
+
+
+def _tools(request: dict[str, Any]) -> set[str]:
+    tools = request.get("tools") or []
+    of_gemini = [each for tool in tools for each in tool.get("functionDeclarations", [])]
+    return {str(each.get("name")) for each in (*tools, *of_gemini)}
+
+
+def anthropic_events(call: str | None) -> Iterator[dict[str, Any]]:
     """Events of a streamed answer of the Messages API."""
     yield {
         "type": "message_start",
@@ -28,21 +53,28 @@ def anthropic_events() -> Iterator[dict[str, Any]]:
             "usage": {"input_tokens": 11, "output_tokens": 1},
         },
     }
-    block = {"type": "text", "text": ""}
+    if call is None:
+        block: dict[str, Any] = {"type": "text", "text": ""}
+        delta = {"type": "text_delta", "text": _TEXT}
+    else:
+        block = {"type": "tool_use", "id": "toolu_1", "name": call, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(_CALLS[call])}
     yield {"type": "content_block_start", "index": 0, "content_block": block}
-    delta = {"type": "text_delta", "text": _TEXT}
     yield {"type": "content_block_delta", "index": 0, "delta": delta}
     yield {"type": "content_block_stop", "index": 0}
-    end = {"stop_reason": "end_turn", "stop_sequence": None}
+    end = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": 5}}
     yield {"type": "message_stop"}
 
 
-def openai_events() -> Iterator[dict[str, Any]]:
+def openai_events(call: str | None) -> Iterator[dict[str, Any]]:
     """Events of a streamed answer of the Responses API."""
     yield {"type": "response.created", "response": {"id": "resp_1"}}
     content = [{"type": "output_text", "text": _TEXT, "annotations": []}]
     item = {"type": "message", "id": "msg_1", "role": "assistant", "content": content}
+    if call is not None:
+        sent = {"name": call, "arguments": json.dumps(_CALLS[call])}
+        item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", **sent}
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
     usage = {
         "input_tokens": 11,
@@ -54,9 +86,10 @@ def openai_events() -> Iterator[dict[str, Any]]:
     yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage}}
 
 
-def gemini_events() -> Iterator[dict[str, Any]]:
+def gemini_events(call: str | None) -> Iterator[dict[str, Any]]:
     """Events of a streamed answer of the Gemini API."""
-    content = {"role": "model", "parts": [{"text": _TEXT}]}
+    part = {"functionCall": {"name": call, "args": _CALLS[call]}} if call else {"text": _TEXT}
+    content = {"role": "model", "parts": [part]}
     usage = {"promptTokenCount": 11, "candidatesTokenCount": 5, "totalTokenCount": 16}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     yield {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-flash"}
@@ -66,16 +99,16 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        call = call_for(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         path = self.path.partition("?")[0]
         if path.endswith("/messages"):
-            self._stream(anthropic_events())
+            self._stream(anthropic_events(call))
         elif path.endswith("/responses"):
-            self._stream(openai_events())
+            self._stream(openai_events(call))
         elif path.endswith(":streamGenerateContent"):
-            self._stream(gemini_events())
+            self._stream(gemini_events(call))
         elif path.endswith(":generateContent"):
-            self._answer("application/json", json.dumps(next(gemini_events())).encode())
+            self._answer("application/json", json.dumps(next(gemini_events(call))).encode())
         else:
             self._answer("application/json", b'{"input_tokens": 11, "totalTokens": 11}')
 

@@ -1,6 +1,7 @@
 """Real agents from npm against a scripted model, straight into the service, to a score."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ PACKAGES = (
 )
 PROGRAM = Path(sys.executable).parent / "evaluation-pipelines"
 
+
+_NO_SANDBOX = "--dangerously-bypass-approvals-and-sandbox"  # there may be none in a container
 
 Agent = Callable[[str, str], tuple[list[str], dict[str, str]]]
 """Addresses of model and receiver -> command line and environment of an agent."""
@@ -51,7 +54,7 @@ def claude_code(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver,
     }
-    return ["claude", "-p", "Say that you are done."], settings
+    return ["claude", "-p", "List the folder.", "--allowedTools", "Bash"], settings
 
 
 def codex(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
@@ -59,9 +62,17 @@ def codex(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
         f'{{name="scripted",base_url="{model}/v1",env_key="SCRIPTED_KEY",wire_api="responses"}}'
     )
     exporter = f'{{otlp-http={{endpoint="{receiver}/v1/logs",protocol="json"}}}}'
-    options = ("model_provider=scripted", f"model_providers.scripted={provider}")
+    # A model that it does not know gets plain functions as tools.
+    options = ("model=scripted", "model_provider=scripted", f"model_providers.scripted={provider}")
     configured = [f"-c{each}" for each in (*options, f"otel.exporter={exporter}")]
-    command = ["codex", "exec", "--skip-git-repo-check", *configured, "Say that you are done."]
+    command = [
+        "codex",
+        "exec",
+        "--skip-git-repo-check",
+        _NO_SANDBOX,
+        *configured,
+        "List the folder.",
+    ]
     return command, {"SCRIPTED_KEY": "none"}
 
 
@@ -75,7 +86,7 @@ def gemini(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
         "GEMINI_TELEMETRY_OTLP_ENDPOINT": receiver,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    command = ["gemini", "-m", "gemini-2.5-flash", "-p", "Say that you are done."]
+    command = ["gemini", "-m", "gemini-2.5-flash", "-p", "List the folder."]
     return command, settings
 
 
@@ -114,4 +125,5 @@ def test_an_agent_reaches_a_score_without_a_collector(
         text=True,
         check=True,
     )
-    assert "composite: " in scored.stdout
+    # It called a tool, so that quality, and with it the composite, is a number.
+    assert re.search(r"composite: +\d", scored.stdout), scored.stdout
