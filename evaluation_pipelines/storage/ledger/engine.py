@@ -96,10 +96,7 @@ def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) 
         NoLedgerError: the file does not exist and ``create`` is False.
         LedgerNotWritableError: the folder cannot be created.
     """
-    try:
-        parsed = sa.make_url(url)
-    except sa.exc.ArgumentError as error:
-        raise LedgerUrlError(f"The ledger's URL cannot be read. {_URL_ADVICE}.") from error
+    parsed = _parsed(url)
     match parsed.get_backend_name():
         case "sqlite" if parsed.database not in (None, "", ":memory:"):
             if not create and not Path(str(parsed.database)).exists():
@@ -108,6 +105,21 @@ def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) 
         case "postgresql":
             return _postgresql_engine(parsed, lock_timeout)
     raise LedgerUrlError(f"A ledger cannot be kept in {_shown(parsed)}. {_URL_ADVICE}.")
+
+
+def _parsed(url: str) -> sa.URL:
+    advice = (
+        f"{_URL_ADVICE}. In user and password write / ? # @ % : as %2F %3F %23 %40 %25 %3A; "
+        "a port is a number."
+    )
+    try:
+        parsed = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        # The cause may quote a part of the password, which was taken for a port.
+        raise LedgerUrlError(f"The ledger's URL cannot be read. {advice}") from None
+    if "@" in (parsed.host or ""):  # of the password, and shown with the host
+        raise LedgerUrlError(f"The ledger's URL has more than one @. {advice}")
+    return parsed
 
 
 def no_ledger(url: sa.URL) -> NoLedgerError:
@@ -240,6 +252,8 @@ def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
             f"The ledger is in PostgreSQL, but its driver {error.name} is not installed. "
             f"Install it, for example with: pip install 'psycopg[binary]'. {_URL_ADVICE}."
         ) from error
+    except sa.exc.NoSuchModuleError as error:
+        raise LedgerUrlError(f"{url.drivername} is not known. {_URL_ADVICE}.") from error
 
 
 @contextmanager

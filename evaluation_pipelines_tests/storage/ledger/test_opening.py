@@ -99,7 +99,10 @@ def test_opening_a_ledger_that_is_up_to_date_does_not_import_alembic(url: str) -
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
 
 
-@pytest.mark.parametrize("url", ["ledger.db", "", "sqlite://", "sqlite:///:memory:", "mysql://h/d"])
+@pytest.mark.parametrize(
+    "url",
+    ["ledger.db", "", "sqlite://", "sqlite:///:memory:", "mysql://h/d", "postgresql+no://h/d"],
+)
 def test_a_url_that_cannot_hold_a_ledger_is_refused_with_advice(url: str) -> None:
     with pytest.raises(LedgerUrlError, match="Use sqlite:///path"):
         open_ledger(url)
@@ -109,6 +112,14 @@ def test_a_password_in_the_url_is_not_shown() -> None:
     with pytest.raises(LedgerUrlError) as raised:
         open_ledger("mysql://me:secret@host/db")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("place", ["me:x@host:secret/db", "me:x@secret@host/db"])
+def test_a_url_with_unescaped_characters_is_refused_without_its_parts(place: str) -> None:
+    with pytest.raises(LedgerUrlError, match=r"write / .* as %2F") as raised:
+        open_ledger(f"postgresql+psycopg://{place}")
+    error = raised.value
+    assert "secret" not in f"{error} {error.__cause__}"
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
