@@ -1,6 +1,6 @@
 """The list of sessions: which are chosen, in which order, and what a line shows."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeAlias
@@ -33,7 +33,7 @@ CHOICES = {
 SCORES = {"green": "75-100", "yellow": "50-74", "red": "0-49", "unscored": "not scored"}
 """Values of the filter of the score that counts."""
 
-JUDGED = {"green": "75-100", "yellow": "50-74", "red": "0-49", "not": NOT_SCORED}
+JUDGED = {"green": "75-100", "yellow": "50-74", "red": "0-49", "unscored": NOT_SCORED}
 UNFINISHED = {"scoring": "Scoring", "failed": "Failed"}
 """Values of the filter of the judge: by the total, and by the state of a scoring."""
 
@@ -246,15 +246,10 @@ def _conditions(query: ListQuery) -> list[pl.Expr]:
 
 
 def _judged(rows: pl.DataFrame, judge: str, unfinished: Mapping[WindowKey, str]) -> pl.DataFrame:
-    wanted = UNFINISHED.get(judge)
-    if wanted is None:
-        rows = rows.filter(is_in_band("judge_total", "unscored" if judge == "not" else judge))
-    if judge in JUDGED and judge != "not":
-        return rows
-    is_wanted: Callable[[str], bool] = (
-        (lambda text: text == wanted) if wanted else lambda _text: True
-    )
-    keys = [key for key, text in unfinished.items() if is_wanted(text)]
+    state = UNFINISHED.get(judge)
+    keys = [key for key, text in unfinished.items() if state in {None, text}]
     named = pl.DataFrame(keys, schema=dict.fromkeys(SESSION_KEY, pl.String), orient="row")
-    how = "semi" if wanted else "anti"
-    return rows.join(named, on=SESSION_KEY, how=how, maintain_order="left")
+    if state is not None:
+        return rows.join(named, on=SESSION_KEY, how="semi", maintain_order="left")
+    found = rows.filter(is_in_band("judge_total", judge))
+    return found.join(named, on=SESSION_KEY, how="anti", maintain_order="left")
