@@ -1,10 +1,19 @@
-"""Format numbers and times for people: rounded half up, with their unit, unknown as a dash."""
+"""Format numbers, times and texts for people.
+
+Numbers are rounded half up, with their unit, unknown as a dash; texts cannot control a terminal or
+a spreadsheet.
+"""
 
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
 
 DASH = "-"
 _LARGE = 1e15
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
@@ -99,3 +108,39 @@ def listed(names: list[str], word: str = "and") -> str:
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
+
+
+def sanitize(text: str) -> str:
+    """Return text without characters that control a terminal.
+
+    Newlines are kept. Every other character that is not printable becomes U+FFFD.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character == "\n" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return sanitized text as one line, so that it cannot imitate several lines of output."""
+    return sanitize(text.replace("\n", "\0"))
+
+
+def csv_text(rows: "pl.DataFrame") -> str:
+    """Return rows as CSV with a heading; null is empty.
+
+    Strings are on one line, without characters that a terminal would obey. Those that a
+    spreadsheet would run as formulas get a leading apostrophe; numbers do not.
+    """
+    import polars as pl  # slow to import, and most commands that fail or help need none
+
+    strings = pl.selectors.string()
+    escaped = strings.map_elements(_escape_formula, return_dtype=pl.String, skip_nulls=True)
+    return rows.with_columns(escaped).write_csv()
+
+
+def _escape_formula(text: str) -> str:
+    line = one_line(text)
+    return f"'{line}" if line.startswith(_FORMULA_STARTS) else line

@@ -12,7 +12,7 @@ from enum import StrEnum
 from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import typer
@@ -31,8 +31,10 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    import polars as pl
+from evaluation_pipelines import formatting
+
+sanitize, one_line, csv_text = formatting.sanitize, formatting.one_line, formatting.csv_text
+"""What commands use to print texts that others wrote."""
 
 _COLORS = {
     "keep": "green",
@@ -47,7 +49,6 @@ _MAX_CELL_CHARACTERS = 120
 _BAR = "    | "
 _MIN_FENCED_WIDTH = 20
 _UNLIMITED_WIDTH = 100_000
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 OUTPUT_FILE = typer.Option("--output", help="Write to this file; a table is written as csv.")
 
@@ -196,24 +197,6 @@ def _finite(value: object) -> object:
     return value
 
 
-def csv_text(rows: "pl.DataFrame") -> str:
-    """Return rows as CSV with a heading; null is empty.
-
-    Strings are on one line, without characters that a terminal would obey. Those that a
-    spreadsheet would run as formulas get a leading apostrophe; numbers do not.
-    """
-    import polars as pl  # slow to import, and most commands that fail or help need none
-
-    strings = pl.selectors.string()
-    escaped = strings.map_elements(_escape_formula, return_dtype=pl.String, skip_nulls=True)
-    return rows.with_columns(escaped).write_csv()
-
-
-def _escape_formula(text: str) -> str:
-    line = one_line(text)
-    return f"'{line}" if line.startswith(_FORMULA_STARTS) else line
-
-
 def print_json(value: object, default: Callable[[Any], object] = str) -> None:
     """Print a JSON document."""
     write_output(json_text(value, default))
@@ -237,24 +220,6 @@ def write_output(content: str | bytes, path: Path | None = None) -> None:
 
 
 # -- Text ----------------------------------------------------------------------------------------
-
-
-def sanitize(text: str) -> str:
-    """Return text without characters that control a terminal.
-
-    Newlines are kept. Every other character that is not printable becomes U+FFFD.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() or character == "\n" else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
-
-
-def one_line(text: str) -> str:
-    """Return sanitized text as one line, so that it cannot imitate several lines of output."""
-    return sanitize(text.replace("\n", "\0"))
 
 
 def fenced(text: str) -> str:

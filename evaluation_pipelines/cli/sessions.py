@@ -24,8 +24,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.cli.session_lines import Badges, print_sessions, session_key_of
-from evaluation_pipelines.judging.domain.badge import Badge, badge, shown_scoring
-from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
@@ -88,15 +87,7 @@ def stored_badges(settings: Settings, then: datetime | None, rows: Sequence[Sess
     days = [row["session_date"] for row in rows]
     with read_stores_as_of(settings, then) as stores:
         scorings = ScoreStore(stores.ledger).listed(min(days), max(days))
-    by_session: dict[tuple[str, str], list[Score]] = {}
-    for each in scorings:
-        by_session.setdefault((each.organization_id, each.session_key), []).append(each)
-    found = {}
-    for row in rows:
-        key = session_key_of(row)
-        shown = shown_scoring(by_session.get(key, ()), row["content_hash"])
-        found[key] = Badge() if shown is None else badge(shown)
-    return found
+    return badges_of(scorings, {session_key_of(row): row["content_hash"] for row in rows})
 
 
 def _print_stored_sessions(

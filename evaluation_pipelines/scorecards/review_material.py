@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+import polars as pl
+
 from evaluation_pipelines.judging.domain.prompt.fence import unsealed
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
@@ -70,20 +72,37 @@ def session_transcript(
         LakeError: A file cannot be read.
         QueryError: The SQL failed.
     """
-    settings = stores.settings
+    events = session_events(stores, session, now)
+    if events is None:
+        return None
+    redactor = partial(redact, personal=stores.settings.judge_redact_personal)
+    transcript = build_transcript(events, session["content_level"], max_tokens, redactor)
+    return replace(transcript, text=unsealed(transcript.text), task=unsealed(transcript.task))
+
+
+def session_events(stores: Stores, session: SessionRow, now: datetime) -> pl.DataFrame | None:
+    """Return the events of a session with their texts, in order: EVENTS_WITH_TEXTS.
+
+    Args:
+        stores: Lake and settings.
+        session: Row of ``agent_sessions``.
+        now: The time.
+
+    Returns:
+        The events of this content; ``None`` if the session has continued since.
+
+    Raises:
+        LakeError: A file cannot be read.
+        QueryError: The SQL failed.
+    """
     day, ids = session["session_date"], [session["session_id"]]
     key = (session["organization_id"], session["session_key"])
     windows = [
         each
-        for each in read_windows(stores.lake, [day], now, settings.session_idle_minutes, ids)
+        for each in read_windows(stores.lake, [day], now, stores.settings.session_idle_minutes, ids)
         if (*window_key(each), each.content_hash) == (*key, session["content_hash"])
     ]
-    events = read_events(stores.lake, day, windows)
-    if key not in events:
-        return None
-    redactor = partial(redact, personal=settings.judge_redact_personal)
-    transcript = build_transcript(events[key], session["content_level"], max_tokens, redactor)
-    return replace(transcript, text=unsealed(transcript.text), task=unsealed(transcript.task))
+    return read_events(stores.lake, day, windows).get(key)
 
 
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:

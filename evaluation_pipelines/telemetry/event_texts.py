@@ -39,3 +39,28 @@ def read_events_with_texts(
     logged = landed.lazy().unique(TEXT_KEY, keep="any")  # a line that was retried lands again
     joined = events.lazy().join(logged, on=TEXT_KEY, how="left", maintain_order="left")
     return joined.select(columns).collect()
+
+
+def sessions_with_prompt(lake: Lake, day: date, words: str) -> pl.DataFrame:
+    """Return ``organization_id`` and ``session_id`` of sessions with ``words`` in a prompt.
+
+    Capital letters make no difference.
+
+    Args:
+        lake: The lake.
+        day: Session date.
+        words: Text that the prompt contains as it is.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    named = ["organization_id", "session_id", "event_id"]
+    is_said = pl.col("content").str.to_lowercase().str.contains(words.lower(), literal=True)
+    said = lake.read(EVENT_TEXTS_LANDED, [day], named, is_said)
+    if said.is_empty():
+        return said.drop("event_id")
+    is_prompt = (pl.col("event_name") == "user_prompt") & pl.col("event_id").is_in(
+        said["event_id"].unique().implode()
+    )
+    prompts = lake.read(AGENT_EVENTS, [day], ["event_id"], is_prompt)
+    return said.join(prompts, on="event_id", how="semi").drop("event_id").unique()

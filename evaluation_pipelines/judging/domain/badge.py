@@ -1,6 +1,7 @@
 """What lists show of a session's score by the judge: its band, its state, its flags."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -35,12 +36,14 @@ class Badge:
         total: Total from 0 to 100; ``None`` unless the scoring is completed.
         model: The model that judges; ``None`` if the session was never sent to a judge.
         flags: Names in SCORE_FLAGS that apply.
+        reason: Why the scoring failed; ``None`` if it did not, or where texts were not read.
     """
 
     text: str = NOT_SCORED
     total: int | None = None
     model: str | None = None
     flags: tuple[str, ...] = ()
+    reason: str | None = None
 
 
 def band(score: float) -> Band:
@@ -54,7 +57,23 @@ def badge(score: Score) -> Badge:
     """Return the badge of a scoring."""
     total = score.total_score
     text = _STATES.get(score.status, "") if total is None else f"{total} {band(total)}"
-    return Badge(text, total, score.judge_model, flags_of(score))
+    return Badge(text, total, score.judge_model, flags_of(score), score.error_message)
+
+
+def badges_of(
+    scorings: Iterable[Score], contents: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], Badge]:
+    """Return the badges of session windows by (organization_id, session_key).
+
+    Args:
+        scorings: Their scorings, oldest first; those of other windows are ignored.
+        contents: ``content_hash`` of each window.
+    """
+    of_window: dict[tuple[str, str], list[Score]] = defaultdict(list)
+    for each in scorings:
+        of_window[each.organization_id, each.session_key].append(each)
+    shown = {key: shown_scoring(of_window[key], content) for key, content in contents.items()}
+    return {key: Badge() if found is None else badge(found) for key, found in shown.items()}
 
 
 def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:

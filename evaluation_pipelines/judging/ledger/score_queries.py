@@ -122,6 +122,27 @@ class ScoreQueries:
             *conditions, columns=[each for each in self._score if not _is_text(each)]
         )
 
+    def listed_of(self, session_keys: Collection[str]) -> list[Score]:
+        """Return the scorings of some session keys, of any organization, oldest first.
+
+        Of their texts they have ``error_message`` alone.
+        """
+        columns = [each for each in self._score if not _is_text(each)]
+        found = [
+            score
+            for chunk in chunks(session_keys)
+            for score in self._select(
+                self._score.session_key.in_(chunk), columns=[*columns, self._score.error_message]
+            )
+        ]
+        return sorted(found, key=lambda score: (score.scored_at_us, score.score_id))
+
+    def keys_without_total(self) -> set[str]:
+        """Return the keys of sessions with a scoring that is open or has failed."""
+        query = sa.select(self._score.session_key).where(self._score.status != "completed")
+        with reading(self._engine) as connection:
+            return set(connection.scalars(query.distinct()))
+
     def with_ids(self, score_ids: Collection[str]) -> dict[str, Score]:
         """Return whole scorings by their id."""
         found = [

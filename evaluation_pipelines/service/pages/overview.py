@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
+from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.scorecards.audit_samples import open_samples
@@ -51,8 +52,9 @@ def overview(visit: Visitor) -> HTMLResponse:
     now = visit.installation.clock()
     rows = visit.rows()
     days = last_days(rows, now.date(), _DAYS)
-    urls = [visit.frame.url("/sessions", date=f"{each.date}") for each in days]
-    answers, remark = _answers(visit)
+    urls = [_day_url(visit, f"{each.date}") for each in days]
+    comparison = visit.comparison()
+    answers, remark = ([], None) if comparison is None else _answers(comparison)
     return visit.page(
         "overview",
         has_sessions=not rows.is_empty(),
@@ -64,7 +66,12 @@ def overview(visit: Visitor) -> HTMLResponse:
         needs=[*_needs(visit), *_for_all(visit)],
         answers=answers,
         remark=remark,
+        is_compared=comparison is not None,
     )
+
+
+def _day_url(visit: Visit, day: str) -> str:
+    return visit.frame.url("/sessions", **{"from": day, "to": day})
 
 
 def _unread_bytes(visit: Visit) -> int | None:
@@ -115,10 +122,8 @@ def _for_all(visit: Visit) -> Iterator[Need]:
         )
 
 
-def _answers(visit: Visit) -> tuple[list[LabelAnswer], str | None]:
-    comparison = visit.comparison()
-    if comparison is None:
-        return [], "The models are being compared. Reload the page in a few seconds."
+def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
+    """Return the answers for the labels with a ranking, and what to say of all without one."""
     found = findings(comparison)
     answers = []
     for each in found:

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.formatting import age
+from evaluation_pipelines.formatting import DASH, age
 from evaluation_pipelines.reporting.pages import one_line
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.installation import Installation, installation_of
@@ -28,7 +28,7 @@ from evaluation_pipelines.service.session_table import SessionTable
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
-NAVIGATION = (("Overview", "/"),)
+NAVIGATION = (("Overview", "/"), ("Sessions", "/sessions"))
 """Title and path of the pages that every page links to."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -78,6 +78,11 @@ class Frame:
         return [(name, value) for name, value in query if name not in {"organization", "cursor"}]
 
     @property
+    def sees_texts(self) -> bool:
+        """True if the caller may read texts."""
+        return self.caller is not None and sees_texts(self.caller)
+
+    @property
     def form_token(self) -> str:
         """The token that every form of the page sends."""
         return form_token(self.request)
@@ -87,6 +92,12 @@ class Frame:
         given = {"organization": self._chosen, **query}
         sent = {name: value for name, value in given.items() if value is not None}
         return f"{path}?{urlencode(sent)}" if sent else path
+
+    def here(self, **changes: str | None) -> str:
+        """Return the URL of this page with some fields of the query changed, from its beginning."""
+        query = dict(self.request.query_params) | {"cursor": None} | changes
+        sent = {name: value for name, value in query.items() if value}
+        return f"{self.path}?{urlencode(sent)}" if sent else self.path
 
     def session_url(self, organization: str, session_key: str, view: str = "") -> str:
         """Return the URL of a session; several organizations may have one of that key."""
@@ -121,7 +132,7 @@ class Visit:
     @property
     def sees_texts(self) -> bool:
         """True if the caller may read texts."""
-        return sees_texts(self.caller)
+        return self.frame.sees_texts
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each session that the caller sees, the newest first."""
@@ -175,6 +186,8 @@ def _environment() -> Environment:
     )
     environment.filters["line"] = one_line
     environment.filters["age"] = age
+    environment.filters["known"] = lambda value: DASH if value is None else value
+    environment.filters["repeated"] = lambda value: (value, value)
     environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format
     environment.globals["static_url"] = static_url
     return environment

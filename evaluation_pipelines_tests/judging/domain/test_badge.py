@@ -20,6 +20,7 @@ def test_a_band_begins_with_its_lowest_score(score: float, expected: str) -> Non
 
 def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
     values = {"judge_model": "judge-1", "status": status, "total_score": total}
+    values["error_message"] = "refused" if status == "failed" else None
     return SimpleNamespace(**(dict.fromkeys(SCORE_FLAGS) | values | flags))
 
 
@@ -28,7 +29,10 @@ def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
     [
         (scoring("pending"), Badge("Scoring", None, "judge-1")),
         (scoring("in_progress"), Badge("Scoring", None, "judge-1")),
-        (scoring("failed", truncated=True), Badge("Failed", None, "judge-1", ("truncated",))),
+        (
+            scoring("failed", truncated=True),
+            Badge("Failed", None, "judge-1", ("truncated",), "refused"),
+        ),
         (scoring("completed", 0, truncated=False), Badge("0 red", 0, "judge-1")),
         (scoring("completed", 62), Badge("62 yellow", 62, "judge-1")),
     ],

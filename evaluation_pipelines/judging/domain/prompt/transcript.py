@@ -29,10 +29,11 @@ _NOT_LOGGED = {
     "parameters": "parameters of tool calls",
     "result": "results of tool calls",
 }
-_COLUMNS = (
+STEP_COLUMNS = (
     "event_time event_name source_event_name tool_use_id query_source subagent tool_name success "
     "exit_code decision error_type error duration_ms content tool_parameters attributes"
 ).split()
+"""Columns of events that the steps of a session are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def build_transcript(
         redactor: Removes secrets from a text; called before anything is truncated.
     """
     ordered = events.sort("event_time", "sequence", "event_id", nulls_last=True)
-    steps = session_steps(ordered.select(_COLUMNS).to_dicts())
+    steps = session_steps(ordered.select(STEP_COLUMNS).to_dicts())
     lengths = [len(part.text) for step in steps for part in step.parts]
     share = MAX_CHARACTERS // max(1, len(lengths))
     sanitizer = TextSanitizer(

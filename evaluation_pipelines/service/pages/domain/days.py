@@ -61,6 +61,19 @@ class Source:
     sessions: int
 
 
+def is_in_band(column: str, band: str) -> pl.Expr:
+    """Return whether a score from 0 to 100 is in one of BANDS."""
+    score = pl.col(column)
+    match band:
+        case "green":
+            return score >= GREEN_FROM
+        case "yellow":
+            return (score >= YELLOW_FROM) & (score < GREEN_FROM)
+        case "red":
+            return score < YELLOW_FROM
+    return score.is_null()
+
+
 def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
     """Return the last days, the oldest first; those without sessions are among them.
 
@@ -75,7 +88,7 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
         row["session_date"]: row
         for row in recent.group_by("session_date")
         .agg(
-            *(_is_in(band).sum().alias(band) for band in BANDS),
+            *(is_in_band("effective_100", band).sum().alias(band) for band in BANDS),
             mean=pl.col("effective_100").mean(),
             cost=pl.col("cost_usd").sum(),
         )
@@ -147,15 +160,3 @@ def _told(day: Day) -> str:
 def _day(day: date, row: dict[str, float | None]) -> Day:
     counts = {band: int(row[band] or 0) for band in BANDS}
     return Day(day, counts, row["mean"], row["cost"] or 0.0)
-
-
-def _is_in(band: str) -> pl.Expr:
-    score = pl.col("effective_100")
-    match band:
-        case "green":
-            return score >= GREEN_FROM
-        case "yellow":
-            return (score >= YELLOW_FROM) & (score < GREEN_FROM)
-        case "red":
-            return score < YELLOW_FROM
-    return score.is_null()

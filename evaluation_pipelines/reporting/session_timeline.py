@@ -1,0 +1,105 @@
+"""What happened in a session, step by step, for people: without secrets and hidden characters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from evaluation_pipelines.judging.domain.prompt.fence import unsealed
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.sanitize import TextSanitizer
+from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
+from evaluation_pipelines.judging.domain.prompt.transcript import STEP_COLUMNS
+from evaluation_pipelines.scorecards.review_material import session_events
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.storage.stores import Stores
+
+_MAX_TEXT_LENGTH = 20_000
+"""Characters of one text; a longer one loses its middle, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """A step of a session.
+
+    Attributes:
+        number: Its place, from 1.
+        kind: ``prompt``, ``reply``, ``tool``, ``failure`` or ``note``.
+        clock: Minutes and seconds since the first event of the session.
+        title: The step in one line.
+        texts: Label and text; the label is empty where the title says it.
+        not_logged: Texts that were not logged.
+        is_failure: Whether something failed or was refused.
+    """
+
+    number: int
+    kind: str
+    clock: str
+    title: str
+    texts: tuple[tuple[str, str], ...]
+    not_logged: tuple[str, ...]
+    is_failure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A range of the steps of a session, and how many there are of each kind."""
+
+    steps: tuple[TimelineStep, ...]
+    total: int
+    task: TimelineStep | None
+
+
+def session_timeline(
+    stores: Stores,
+    session: SessionRow,
+    now: datetime,
+    kinds: Sequence[str] | None,
+    places: range,
+) -> Timeline | None:
+    """Return steps of a session.
+
+    Args:
+        stores: Lake and settings.
+        session: Row of ``agent_sessions``.
+        now: The time.
+        kinds: The only kinds of steps; ``None`` for all.
+        places: Which of these steps, counted from 0.
+
+    Returns:
+        The steps; ``None`` if the session has continued since it was built.
+
+    Raises:
+        LakeError: A file cannot be read.
+        QueryError: The SQL failed.
+    """
+    events = session_events(stores, session, now)
+    if events is None:
+        return None
+    redactor = partial(redact, personal=stores.settings.judge_redact_personal)
+    sanitizer = TextSanitizer(redactor, (), _MAX_TEXT_LENGTH)
+    numbered = list(enumerate(session_steps(events.select(STEP_COLUMNS).to_dicts()), 1))
+    wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
+    shown = wanted[places.start : places.stop]
+    first = next((each for each in numbered if each[1].kind == "prompt"), None)
+    return Timeline(
+        tuple(_shown(*each, sanitizer) for each in shown),
+        len(wanted),
+        None if first is None else _shown(*first, sanitizer),
+    )
+
+
+def _shown(number: int, step: SessionStep, sanitizer: TextSanitizer) -> TimelineStep:
+    texts = []
+    for part in step.parts:
+        read = sanitizer.parameters if part.is_json else sanitizer.text
+        texts.append((part.label, unsealed(read(part.text))))
+    return TimelineStep(
+        number,
+        step.kind,
+        f"{int(step.seconds) // 60}:{int(step.seconds) % 60:02}",
+        unsealed(sanitizer.line(step.title.removeprefix("TOOL "))),
+        tuple(texts),
+        step.not_logged,
+        step.is_failure,
+    )

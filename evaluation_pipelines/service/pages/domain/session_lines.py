@@ -1,0 +1,255 @@
+"""The list of sessions: which are chosen, in which order, and what a line shows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from evaluation_pipelines.formatting import DASH, number, usd
+from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
+from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.service.pages.domain.days import is_in_band
+
+WindowKey: TypeAlias = tuple[str, str]
+"""(organization_id, session_key)"""
+
+CHOICES = {
+    "agent": "agent_id",
+    "program": "source_cli",
+    "model": "model",
+    "label": "classification_label",
+    "repository": "repository",
+    "environment": "environment",
+    "team": "team",
+    "person": "person_id",
+    "status": "status",
+    "recommendation": "recommendation",
+    "source": "effective_source",
+}
+"""Name of a filter -> its column."""
+
+SCORES = {"green": "75-100", "yellow": "50-74", "red": "0-49", "unscored": "not scored"}
+"""Values of the filter of the score that counts."""
+
+JUDGED = {"green": "75-100", "yellow": "50-74", "red": "0-49", "unscored": NOT_SCORED}
+UNFINISHED = {"scoring": "Scoring", "failed": "Failed"}
+"""Values of the filter of the judge: by the total, and by the state of a scoring."""
+
+SORTED_BY = {
+    "started": "started_at",
+    "repository": "repository",
+    "agent": "agent_id",
+    "model": "model",
+    "label": "classification_label",
+    "judge": "judge_total",
+    "score": "effective_100",
+    "composite": "composite",
+    "cost": "cost_usd",
+    "failed": "tools_failed",
+}
+"""Name of an order -> its column."""
+
+USUAL_ORDER = "-started"
+_MOST_CHOICES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list shows.
+
+    Attributes:
+        since: First UTC day.
+        until: Last UTC day.
+        values: Values of CHOICES, by the name of the filter.
+        score: A name in SCORES.
+        judge: A name in JUDGED or UNFINISHED.
+        sort: A name in SORTED_BY; with ``-`` before it the largest come first.
+    """
+
+    since: date | None = None
+    until: date | None = None
+    values: Mapping[str, str] | None = None
+    score: str | None = None
+    judge: str | None = None
+    sort: str = USUAL_ORDER
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if not all sessions are shown."""
+        return any((self.since, self.until, self.values, self.score, self.judge))
+
+    @property
+    def is_usual_order(self) -> bool:
+        """True if the newest come first, as the rows already are."""
+        return self.sort == USUAL_ORDER
+
+
+def parse_query(fields: Mapping[str, str]) -> ListQuery:
+    """Return the query that the fields of a URL ask for; empty fields ask for nothing.
+
+    Raises:
+        ValueError: A field has a value that it cannot have.
+    """
+    given = {name: value for name, value in fields.items() if value}
+    return ListQuery(
+        since=_date(given, "from"),
+        until=_date(given, "to"),
+        values={name: given[name] for name in CHOICES if name in given},
+        score=_one_of(given, "score", SCORES),
+        judge=_one_of(given, "judge", {**JUDGED, **UNFINISHED}),
+        sort=_one_of(given, "sort", [f"{sign}{name}" for name in SORTED_BY for sign in ("", "-")])
+        or USUAL_ORDER,
+    )
+
+
+def chosen_rows(
+    rows: pl.DataFrame, query: ListQuery, unfinished: Mapping[WindowKey, str]
+) -> pl.DataFrame:
+    """Return the rows that a query asks for, in its order.
+
+    Args:
+        rows: Rows of all sessions, the newest first.
+        query: The query.
+        unfinished: ``Scoring`` or ``Failed`` by session window; needed where it asks for the judge.
+    """
+    found = rows.filter(*_conditions(query))
+    if query.judge is not None:
+        found = _judged(found, query.judge, unfinished)
+    if query.is_usual_order:
+        return found
+    name = query.sort.removeprefix("-")
+    is_descending = query.sort.startswith("-")
+    return found.sort(
+        SORTED_BY[name], descending=is_descending, nulls_last=True, maintain_order=True
+    )
+
+
+def page_of(
+    rows: pl.DataFrame, after: WindowKey | None, limit: int
+) -> tuple[pl.DataFrame, WindowKey | None] | None:
+    """Return a page of rows and the key of its last row if there are more.
+
+    Returns:
+        ``None`` if there is no row ``after``.
+    """
+    start = 0
+    if after is not None:
+        is_last = (pl.col("session_key") == after[1]) & (pl.col("organization_id") == after[0])
+        places = rows.select(is_last.arg_true())
+        if places.is_empty():
+            return None
+        start = places.item() + 1
+    shown = rows.slice(start, limit)
+    if rows.height <= start + limit:
+        return shown, None
+    last = shown.row(-1, named=True)
+    return shown, (last["organization_id"], last["session_key"])
+
+
+def choices_of(rows: pl.DataFrame, names: Collection[str]) -> dict[str, list[str]]:
+    """Return the values of some filters, each in alphabetical order; very many are left out."""
+    found = {name: rows[CHOICES[name]].unique().drop_nulls().sort() for name in names}
+    return {name: values.head(_MOST_CHOICES).to_list() for name, values in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """A line of the list; texts are not escaped. Unknown values are a dash, names ``None``."""
+
+    organization: str
+    session_key: str
+    started_at: datetime
+    who: str | None
+    repository: str | None
+    agent: str | None
+    model: str | None
+    label: str | None
+    badge: Badge
+    badge_class: str
+    score: str
+    score_class: str
+    source: str | None
+    composite: str
+    recommendation: str | None
+    cost: str
+    failed: str
+    calls: str
+
+
+def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLine:
+    """Return the line of a session; ``who`` names the column of persons or teams."""
+    score = row["effective_100"]
+    return SessionLine(
+        organization=row["organization_id"],
+        session_key=row["session_key"],
+        started_at=row["started_at"],
+        who=row[who] if who else None,
+        repository=row["repository"],
+        agent=row["agent_id"],
+        model=row["model"],
+        label=row["classification_label"],
+        badge=judged,
+        badge_class=_class_of(judged),
+        score=number(score, 0),
+        score_class="unscored" if score is None else band(score),
+        source=None if score is None else row["effective_source"],
+        composite=number(row["composite"]),
+        recommendation=row["recommendation"],
+        cost=usd(row["cost_usd"]),
+        failed=number(row["tools_failed"], 0) if row["total_tools"] else DASH,
+        calls=number(row["total_tools"], 0),
+    )
+
+
+CSV_COLUMNS: Sequence[str] = (
+    *("started_at", "organization_id", "session_key", "person_id", "team", "repository"),
+    *("environment", "agent_id", "source_cli", "model", "classification_label", "status"),
+    *("judge_total", "effective_100", "effective_source", "composite", "recommendation"),
+    *("cost_usd", "total_tokens", "active_s", "total_tools", "tools_failed"),
+)
+"""Columns of a downloaded list, as in the analysts' database."""
+
+
+def _date(fields: Mapping[str, str], name: str) -> date | None:
+    if name not in fields:
+        return None
+    try:
+        return date.fromisoformat(fields[name])
+    except ValueError:
+        raise ValueError(f"{name} must be a day such as 2026-06-01") from None
+
+
+def _one_of(fields: Mapping[str, str], name: str, allowed: Collection[str]) -> str | None:
+    value = fields.get(name)
+    if value is not None and value not in allowed:
+        raise ValueError(f"{name} must be one of: {', '.join(allowed)}")
+    return value
+
+
+def _class_of(judged: Badge) -> str:
+    if judged.total is not None:
+        return band(judged.total)
+    return "red" if judged.text == UNFINISHED["failed"] else "unscored"
+
+
+def _conditions(query: ListQuery) -> list[pl.Expr]:
+    found = [pl.col(CHOICES[name]) == value for name, value in (query.values or {}).items()]
+    if query.since is not None:
+        found.append(pl.col("session_date") >= query.since)
+    if query.until is not None:
+        found.append(pl.col("session_date") <= query.until)
+    if query.score is not None:
+        found.append(is_in_band("effective_100", query.score))
+    return found
+
+
+def _judged(rows: pl.DataFrame, judge: str, unfinished: Mapping[WindowKey, str]) -> pl.DataFrame:
+    state = UNFINISHED.get(judge)
+    keys = [key for key, text in unfinished.items() if state in {None, text}]
+    named = pl.DataFrame(keys, schema=dict.fromkeys(SESSION_KEY, pl.String), orient="row")
+    if state is not None:
+        return rows.join(named, on=SESSION_KEY, how="semi", maintain_order="left")
+    found = rows.filter(is_in_band("judge_total", judge))
+    return found.join(named, on=SESSION_KEY, how="anti", maintain_order="left")

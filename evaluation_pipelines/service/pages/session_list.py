@@ -1,0 +1,176 @@
+"""The list of sessions, as a page and as CSV."""
+
+import binascii
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
+
+from evaluation_pipelines.formatting import csv_text
+from evaluation_pipelines.judging.domain.badge import Badge, badges_of
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.pages.domain.session_lines import (
+    CHOICES,
+    CSV_COLUMNS,
+    JUDGED,
+    SCORES,
+    UNFINISHED,
+    ListQuery,
+    WindowKey,
+    choices_of,
+    chosen_rows,
+    line_of,
+    page_of,
+    parse_query,
+)
+from evaluation_pipelines.service.pages.prompt_search import Search, search
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_LIMIT = 50
+_SEARCH_SECONDS, _DOWNLOAD_SECONDS = 0.1, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows of a page, the key after which the next one begins, and whether more is unsearched."""
+
+    rows: pl.DataFrame
+    next_key: WindowKey | None
+    is_search_cut: bool = False
+
+
+@ROUTER.get("/sessions")
+def sessions(visit: Visitor) -> HTMLResponse:
+    """Show a page of the sessions that are asked for."""
+    query, words = _asked(visit)
+    every = visit.rows()
+    rows = chosen_rows(every, query, _unfinished(visit, query))
+    found = _page(visit, rows, words)
+    hidden = hidden_columns(visit.installation.settings.people_view)
+    who = next((name for name in ("person_id", "team") if name not in hidden), None)
+    shown = found.rows.to_dicts()
+    judged = _badges(visit, shown)
+    names = [name for name, column in CHOICES.items() if column not in hidden]
+    return visit.page(
+        "sessions",
+        lines=[line_of(row, judged[_key(row)], who) for row in shown],
+        number=rows.height,
+        total=every.height,
+        query=query,
+        words=words,
+        who=who,
+        choices=choices_of(every, names),
+        scores=SCORES,
+        judged={**JUDGED, **UNFINISHED},
+        next_url=None if found.next_key is None else visit.frame.here(cursor=_text(found.next_key)),
+        is_search_cut=found.is_search_cut,
+        csv_url=visit.frame.here().replace("/sessions", "/sessions.csv", 1),
+        has_organizations=bool(visit.frame.organizations) and visit.organization is None,
+    )
+
+
+@ROUTER.get("/sessions.csv")
+def sessions_csv(visit: Visitor) -> Response:
+    """Return all sessions that are asked for as CSV."""
+    query, words = _asked(visit)
+    rows = chosen_rows(visit.rows(), query, _unfinished(visit, query))
+    if words:
+        rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
+    hidden = hidden_columns(visit.installation.settings.people_view)
+    text = csv_text(rows.select(name for name in CSV_COLUMNS if name not in hidden))
+    headers = {"Content-Disposition": 'attachment; filename="sessions.csv"'}
+    return Response(text, media_type="text/csv", headers=headers)
+
+
+def _asked(visit: Visit) -> tuple[ListQuery, str]:
+    """Return the query, and words to search in prompts.
+
+    Raises:
+        ServiceError: 400, a field cannot have its value; 403, the caller may not read prompts.
+    """
+    fields = visit.request.query_params
+    try:
+        query = parse_query(fields)
+    except ValueError as error:
+        raise ServiceError(400, "invalid_request", f"{error}.") from error
+    words = fields.get("q", "").strip()
+    if words and not visit.sees_texts:
+        raise ServiceError(
+            403, "role_lacking", "Searching in prompts needs a key of the role reviewer."
+        )
+    return query, words
+
+
+def _page(visit: Visit, rows: pl.DataFrame, words: str) -> _Found:
+    after = _key_of(visit.request.query_params.get("cursor"))
+    if words:
+        return _searched(visit, rows, after, words)
+    page = page_of(rows, after, _LIMIT)
+    if page is None:
+        raise _changed()
+    return _Found(*page)
+
+
+def _searched(visit: Visit, rows: pl.DataFrame, after: WindowKey | None, words: str) -> _Found:
+    """Return a page of the sessions with these words; the search goes on where it was cut."""
+    rows = rows.sort("started_at", descending=True, maintain_order=True)
+    rest = page_of(rows, after, rows.height)
+    if rest is None:
+        raise _changed()
+    asked = Search(words, _LIMIT, _SEARCH_SECONDS)
+    found, unsearched = search(visit.stores.lake, rest[0], asked)
+    page = page_of(found, None, _LIMIT)
+    if page is None or page[1] is not None or unsearched.is_empty():
+        return _Found(found.head(_LIMIT), page[1] if page else None)
+    searched = rest[0].height - unsearched.height
+    return _Found(found, _key(rest[0].row(searched - 1, named=True)), is_search_cut=True)
+
+
+def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey, Badge]:
+    contents = {_key(row): row["content_hash"] for row in shown}
+    scorings = ScoreStore(visit.stores.ledger).listed_of({key for _, key in contents})
+    return badges_of(scorings, contents)
+
+
+def _unfinished(visit: Visit, query: ListQuery) -> dict[WindowKey, str]:
+    """Return the badges of sessions whose scoring is open or has failed, where they matter."""
+    if query.judge is None:
+        return {}
+    keys = ScoreStore(visit.stores.ledger).keys_without_total()
+    rows = visit.rows().filter(pl.col("session_key").is_in(list(keys)))
+    badges = _badges(
+        visit, rows.select("organization_id", "session_key", "content_hash").to_dicts()
+    )
+    return {key: each.text for key, each in badges.items() if each.text in UNFINISHED.values()}
+
+
+def _key(row: Mapping[str, str]) -> WindowKey:
+    return row["organization_id"], row["session_key"]
+
+
+def _text(key: WindowKey) -> str:
+    return urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def _key_of(cursor: str | None) -> WindowKey | None:
+    if not cursor:
+        return None
+    try:
+        organization, key = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise _changed() from error
+    return str(organization), str(key)
+
+
+def _changed() -> ServiceError:
+    return ServiceError(
+        400, "invalid_cursor", "The list has changed meanwhile.", "Begin with its first page."
+    )
