@@ -78,11 +78,3 @@ def test_every_attack_that_is_not_noticed_is_admitted() -> None:
     rows = table_rows(TEXT, "Not noticed:\n")
 
     assert [row[0] for row in rows] == [each.name for each in ATTACKS if each.name in NOT_NOTICED]
-
-
-def test_the_success_of_attacks_is_told_for_the_whole_suite() -> None:
-    scripted, local = table_rows(TEXT, "the same session without it has less.")
-
-    everything = f"{len(ATTACKS)} of {len(ATTACKS)}"
-    assert scripted[1:] == [everything, str(len(ATTACKS)), "0"]  # test_attacked_model.py
-    assert " of an earlier suite of " in local[1]
