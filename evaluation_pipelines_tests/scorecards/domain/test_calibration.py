@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import OVERRIDES
@@ -242,10 +242,22 @@ def test_overrides_without_an_automatic_score_are_left_out_and_stale_ones_are_no
     assert stale.n == 1
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=30, max_size=70),
-)
+PAIRS = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=30, max_size=70)
+
+
+@given(PAIRS)
+@settings(max_examples=25)
 def test_estimates_stay_in_their_range(scores: list[tuple[float, float]]) -> None:
+    assert_in_range(scores)
+
+
+@pytest.mark.slow
+@given(PAIRS)
+def test_estimates_of_more_scores_stay_in_their_range(scores: list[tuple[float, float]]) -> None:
+    assert_in_range(scores)
+
+
+def assert_in_range(scores: list[tuple[float, float]]) -> None:
     (found,) = agreements(overrides(*scores))
 
     for figure, low, high in (
