@@ -35,6 +35,7 @@ from evaluation_pipelines.scorecards.domain.checks import (
 )
 from evaluation_pipelines.scorecards.domain.disqualifiers import (
     EVENT_COLUMNS,
+    IS_WRITTEN,
     TRIGGERED,
     triggered,
     written_texts,
@@ -56,7 +57,7 @@ from evaluation_pipelines.sessions.domain.checks import every_score_has_its_sess
 from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.session_tables import rows_by_date
-from evaluation_pipelines.sessions.window_events import WINDOW_EVENTS, window_events
+from evaluation_pipelines.sessions.window_events import WINDOW_COLUMNS, WINDOW_EVENTS, window_events
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
@@ -136,16 +137,17 @@ class WrittenTexts:
 
     def search(self, profile: JudgeProfile, sessions: pl.DataFrame) -> pl.DataFrame:
         """Return TRIGGERED of ``sessions``; empty for a profile without disqualifiers."""
-        found = [TRIGGERED.to_frame()]
-        if profile.disqualifiers:
-            for (day,), of_day in sessions.partition_by("session_date", as_dict=True).items():
-                texts = self._of(day).join(of_day, on=SESSION_KEY, how="semi")
-                found.append(triggered(texts, profile.disqualifiers))
-        return pl.concat(found)
+        if not profile.disqualifiers:
+            return TRIGGERED.to_frame()
+        texts = pl.concat([self._of(day) for day in sessions["session_date"].unique()])
+        written = texts.join(sessions, on=SESSION_KEY, how="semi")
+        return triggered(written, profile.disqualifiers)
 
     def _of(self, day: date) -> pl.DataFrame:
         if day not in self._read:
-            events = read_events_with_texts(self._lake, day, columns=EVENT_COLUMNS)
+            events = read_events_with_texts(
+                self._lake, day, columns=EVENT_COLUMNS, events_where=IS_WRITTEN
+            )
             sessions = self._sessions.filter(session_date=day)
             self._read[day] = written_texts(events, sessions, self._window_events)
         return self._read[day]
@@ -159,7 +161,7 @@ class WrittenTexts:
             return WINDOW_EVENTS.to_frame()
         where = pl.col("session_id").is_in(several["session_id"].to_list())
         days = several["session_date"].explode().unique().sort().to_list()
-        return window_events(self._lake.read(AGENT_EVENTS, days, where=where))
+        return window_events(self._lake.read(AGENT_EVENTS, days, WINDOW_COLUMNS, where))
 
 
 def judge_results(stores: Stores, days: Sequence[date]) -> pl.DataFrame:

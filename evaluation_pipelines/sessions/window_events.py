@@ -18,12 +18,18 @@ WINDOW_EVENTS = pl.Schema(
     }
 )
 
+WINDOW_COLUMNS = (
+    *("session_date", "organization_id", "session_id", "event_id", "event_time", "sequence"),
+    *("event_name", "masque", "success", "has_content"),
+)
+"""Columns of ``agent_events`` that decide on windows."""
+
 
 def window_events(events: pl.DataFrame) -> pl.DataFrame:
     """Return WINDOW_EVENTS of whole sessions, split in the same way as ``agent_sessions``.
 
     Args:
-        events: Rows of ``agent_events``; dons and doffs become no rows.
+        events: Rows of ``agent_events`` with WINDOW_COLUMNS; dons and doffs become no rows.
 
     Raises:
         QueryError: The SQL failed.

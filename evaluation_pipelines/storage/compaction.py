@@ -29,19 +29,20 @@ def compact_landed_events(stores: Stores, day: date, now: datetime) -> list[Part
     Returns:
         The current parts with the events; those with their texts are merged as well.
     """
+    sweep_orphans(stores, (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED), day, now)
     _compact(stores, EVENT_TEXTS_LANDED, day, now)
     return _compact(stores, AGENT_EVENTS_LANDED, day, now)
 
 
 def compact_quarantine(stores: Stores, now: datetime) -> None:
     """Merge the parts of the quarantine, one per ingest with unreadable lines."""
+    sweep_superseded(stores, now)
+    sweep_orphans(stores, [QUARANTINE], None, now)
     _compact(stores, QUARANTINE, None, now)
 
 
 def _compact(stores: Stores, table: Table, day: date | None, now: datetime) -> list[Part]:
     manifest = Manifest(stores.ledger)
-    sweep_superseded(stores, now)
-    sweep_orphans(stores, [table], day, now)
     parts = manifest.current(table.name, day)
     small = [part for part in parts if part.size_bytes < _MERGED_BYTES // 2]
     if len(small) < stores.settings.compact_parts:

@@ -20,6 +20,7 @@ def read_events_with_texts(
     day: date,
     where: pl.Expr | None = None,
     columns: Sequence[str] = tuple(EVENTS_WITH_TEXTS),
+    events_where: pl.Expr | None = None,
 ) -> pl.DataFrame:
     """Read events of a date with their texts, in the order of ``agent_events``.
 
@@ -28,17 +29,21 @@ def read_events_with_texts(
         day: Session date.
         where: Condition on organization_id, session_id or event_id; all events without.
         columns: Columns of EVENTS_WITH_TEXTS to return.
+        events_where: Condition on columns of AGENT_EVENTS, in place of ``where`` for them.
 
     Raises:
         LakeError: A file cannot be read.
     """
     texts = [name for name in columns if name in TEXTS]
     figures = [name for name in AGENT_EVENTS.schema if name in columns or name in TEXT_KEY]
-    events = lake.read(AGENT_EVENTS, [day], figures, where)
-    landed = lake.read(EVENT_TEXTS_LANDED, [day], [*TEXT_KEY, *texts], where)
-    logged = landed.lazy().unique(TEXT_KEY, keep="any")  # a line that was retried lands again
-    joined = events.lazy().join(logged, on=TEXT_KEY, how="left", maintain_order="left")
-    return joined.select(columns).collect()
+    events = lake.read(
+        AGENT_EVENTS, [day], figures, where if events_where is None else events_where
+    )
+    logged = lake.read(EVENT_TEXTS_LANDED, [day], [*TEXT_KEY, *texts], where)
+    joined = events.lazy().join(logged.lazy(), on=TEXT_KEY, how="left", maintain_order="left")
+    # A line that was retried lands its texts again.
+    once = joined.unique(AGENT_EVENTS.key, keep="first", maintain_order=True)
+    return once.select(columns).collect()
 
 
 def sessions_with_prompt(lake: Lake, day: date, words: str) -> pl.DataFrame:

@@ -21,6 +21,9 @@ EVENT_COLUMNS = (
 )
 """Columns of events with texts that say what was written, and in which session."""
 
+IS_WRITTEN = (pl.col("event_name") == "assistant_response") | pl.col("has_parameters")
+"""Condition on events: the agent may have written some of their texts."""
+
 _SESSION = ["organization_id", "session_id"]
 
 TRIGGERED = pl.Schema(
@@ -57,23 +60,17 @@ def written_texts(
     Returns:
         ``organization_id, session_key, text``.
     """
-    reply = pl.when(pl.col("event_name") == "assistant_response").then(pl.col("content"))
-    parameters = pl.col("tool_parameters").str.replace_many(_ESCAPES)
-    texts = (
-        events.lazy()
-        .select(*_SESSION, "event_id", text=pl.concat_list(reply, parameters))
-        .explode("text")
-        .filter(pl.col("text").is_not_null())
-    )
+    replies = events.lazy().filter(event_name="assistant_response").rename({"content": "text"})
+    calls = events.lazy().with_columns(text=pl.col("tool_parameters").str.replace_many(_ESCAPES))
+    columns = [*_SESSION, "event_id", "text"]
+    texts = pl.concat([replies.select(columns), calls.select(columns)]).drop_nulls("text")
     windows = sessions.lazy().group_by(_SESSION).agg(pl.len(), pl.first("session_key"))
     whole = windows.filter(len=1)
-    columns = [*SESSION_KEY, "text"]
-    found = [texts.join(whole, on=_SESSION, how="inner").select(columns)]
+    found = [texts.join(whole, on=_SESSION, how="inner")]
     if not window_events.is_empty():
         of_event = window_events.lazy().select("event_id", "session_key")
-        cut = texts.join(of_event, on="event_id").join(whole, on=_SESSION, how="anti")
-        found.append(cut.select(columns))
-    return pl.concat(found).collect()
+        found.append(texts.join(of_event, on="event_id").join(whole, on=_SESSION, how="anti"))
+    return pl.concat([each.select(*SESSION_KEY, "text") for each in found]).collect()
 
 
 def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
