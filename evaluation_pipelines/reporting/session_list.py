@@ -1,5 +1,6 @@
-"""Sessions of a date with all that a list shows of them."""
+"""Sessions of some dates with all that a list shows of them."""
 
+from collections.abc import Collection
 from datetime import date
 
 import polars as pl
@@ -24,8 +25,8 @@ EVALUATED = ("effective_100", "effective_source", "passed", "colour", "profile_i
 """Columns of SESSION_EVALUATIONS in the list."""
 
 
-def sessions_of_date(stores: Stores, day: date, chosen: pl.Expr) -> pl.DataFrame:
-    """Return AGENT_SESSIONS of a date with SCORES and EVALUATED, in no order.
+def sessions_of_dates(stores: Stores, days: Collection[date], chosen: pl.Expr) -> pl.DataFrame:
+    """Return AGENT_SESSIONS of some dates with SCORES and EVALUATED, in no order.
 
     Overrides count from the moment they are made. What is not built yet is null.
 
@@ -33,10 +34,13 @@ def sessions_of_date(stores: Stores, day: date, chosen: pl.Expr) -> pl.DataFrame
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    sessions = stores.lake.read(AGENT_SESSIONS, [day], where=chosen)
-    performance = stores.lake.read(SESSION_PERFORMANCE, [day]).select(*SESSION_KEY, *SCORES)
-    evaluations = stores.lake.read(SESSION_EVALUATIONS, [day])
-    overrides = OverrideStore(stores.ledger).of_dates([day])
+    lake = stores.lake
+    sessions = lake.read(AGENT_SESSIONS, days, where=chosen)
+    days = sessions["session_date"].unique().to_list()
+    is_one = pl.col("session_key").is_in(sessions["session_key"].unique().implode())
+    performance = lake.read(SESSION_PERFORMANCE, days, [*SESSION_KEY, *SCORES], is_one)
+    evaluations = lake.read(SESSION_EVALUATIONS, days, where=is_one)
+    overrides = OverrideStore(stores.ledger).of_dates(days)
     evaluated = with_newest_overrides(evaluations, overrides).select(*SESSION_KEY, *EVALUATED)
     return sessions.join(performance, on=SESSION_KEY, how="left").join(
         evaluated, on=SESSION_KEY, how="left"

@@ -151,7 +151,8 @@ def _judge_scores(stores: Stores, session: SessionRow) -> tuple[Score, ...]:
 
 
 def _scorecards(stores: Stores, session: SessionRow) -> tuple[Row, ...]:
-    cards = query_cards(stores, CardQuery(session=session["session_key"]))
+    days = [session["session_date"]]
+    cards = query_cards(stores, CardQuery(session=session["session_key"], days=days))
     return tuple(cards.filter(_is_of(session)).rows(named=True))
 
 

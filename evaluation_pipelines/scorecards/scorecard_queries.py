@@ -1,7 +1,8 @@
 """Queries for scorecards in the lake, with the current overrides of the ledger applied."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 
 import polars as pl
 
@@ -13,6 +14,7 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_KEY,
     UTC_TIME,
+    Table,
 )
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
@@ -52,6 +54,7 @@ class CardQuery:
         history: Whether to include cards of older content and older profile versions.
         limit: Maximum number of cards; the newest sessions are returned.
         sessions: Only cards of these sessions.
+        days: Only sessions with these ``session_date``; ``None`` for all.
     """
 
     session: str | None = None
@@ -65,6 +68,7 @@ class CardQuery:
     history: bool = False
     limit: int | None = None
     sessions: SessionFilter = ALL_SESSIONS
+    days: Collection[date] | None = None
 
     def conditions(self) -> list[pl.Expr]:
         """Return conditions on rows of ``scorecards`` or ``session_evaluations``.
@@ -73,7 +77,8 @@ class CardQuery:
             QueryTooWideError: The query names neither a session nor an agent nor a time range.
             EmptyTimeRangeError: ``since`` is not before ``until``.
         """
-        if all(each is None for each in (self.session, self.agent, self.since, self.until)):
+        restrictions = (self.session, self.agent, self.since, self.until, self.days)
+        if all(each is None for each in restrictions):
             raise QueryTooWideError(
                 "Name a session, an agent or a time range: --session, --agent, --from, --to."
             )
@@ -117,9 +122,8 @@ def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
         QueryTooWideError: The query names neither a session nor an agent nor a time range.
         LakeError: A file cannot be read.
     """
-    conditions = query.conditions()
-    cards = rows_of_chosen(stores.lake, query.sessions, stores.lake.select(SCORECARDS, *conditions))
-    evaluations = stores.lake.select(SESSION_EVALUATIONS, *conditions)
+    cards = rows_of_chosen(stores.lake, query.sessions, _rows(stores, SCORECARDS, query))
+    evaluations = _rows(stores, SESSION_EVALUATIONS, query)
     if not query.history:
         cards = _current(cards, evaluations)
     cards = _with_best_match(cards, evaluations)
@@ -140,13 +144,36 @@ def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
         Rows of SESSION_EVALUATIONS, the oldest session first, and ``annotator`` of the override
         that counts. Overrides are read from the ledger, so that new ones count immediately.
     """
-    evaluations = stores.lake.select(SESSION_EVALUATIONS, *query.conditions())
+    evaluations = _rows(stores, SESSION_EVALUATIONS, query)
     found = rows_of_chosen(stores.lake, query.sessions, evaluations)
     if query.profile not in {None, "best"}:
         found = found.filter(pl.col("profile_id") == query.profile)
     unscored = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
     overrides = _overrides_of(stores, unscored)
     return _newest(with_newest_overrides(unscored, overrides), query.limit)
+
+
+def dates_of(stores: Stores, query: CardQuery) -> list[date]:
+    """Return the ``session_date`` of the evaluations that meet a query; a card needs one.
+
+    Raises:
+        EmptyTimeRangeError: The time range is empty.
+        LakeError: A file cannot be read.
+    """
+    dates = stores.lake.partitions(SESSION_EVALUATIONS)
+    conditions = replace(query, days=dates).conditions()
+    if not conditions:
+        return dates
+    where = pl.all_horizontal(conditions)
+    found = stores.lake.read(SESSION_EVALUATIONS, dates, ["session_date"], where)
+    return found["session_date"].unique().to_list()
+
+
+def _rows(stores: Stores, table: Table, query: CardQuery) -> pl.DataFrame:
+    if query.days is None:
+        return stores.lake.select(table, *query.conditions())
+    every = pl.lit(value=True)
+    return stores.lake.read(table, query.days, where=pl.all_horizontal(every, *query.conditions()))
 
 
 def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:

@@ -50,7 +50,7 @@ Paged = Annotated[PageRequest, Depends(page_request)]
 
 def newest_page(
     dates: Iterable[date],
-    read: Callable[[date], pl.DataFrame],
+    read: Callable[[Sequence[date]], pl.DataFrame],
     names: Sequence[str],
     page: PageRequest,
 ) -> tuple[pl.DataFrame, str | None]:
@@ -58,25 +58,21 @@ def newest_page(
 
     Args:
         dates: The dates there are.
-        read: Returns the rows of a date, with ``session_date`` and ``started_at``; only as many
-            dates are read as the page needs.
+        read: Returns the rows of some dates, with ``session_date`` and ``started_at``. The newest
+            date is read first, then twice as many at a time, until the page is full: a page is
+            mostly of one date, unless there are few rows.
         names: Columns that tell rows apart, all strings.
         page: The page.
     """
-    last, found, height = page.after, list[pl.DataFrame](), 0
-    for day in sorted(dates, reverse=True):
-        if last is not None and day > last.session_date:
-            continue
-        rows = _ordered(read(day), names)
-        if last is not None and day == last.session_date:
-            rows = _after(rows, last)
-        found.append(rows)
-        height += rows.height
-        if height > page.limit:
-            break
-    every = pl.concat(found) if found else None
-    if every is None:
+    last, found, at_once = page.after, list[pl.DataFrame](), 1
+    waiting = sorted((d for d in dates if last is None or d <= last.session_date), reverse=True)
+    while waiting and sum(rows.height for rows in found) <= page.limit:
+        rows = _ordered(read(waiting[:at_once]), names)
+        found.append(rows if last is None else _after(rows, last))
+        waiting, at_once = waiting[at_once:], 2 * at_once
+    if not found:
         return pl.DataFrame(), None
+    every = pl.concat(found)
     shown = every.head(page.limit)
     cursor = _encoded(shown) if every.height > page.limit else None
     return shown.drop(_NAME), cursor
@@ -87,12 +83,15 @@ _NAME = "name of the row"
 
 def _ordered(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     name = pl.concat_str(pl.col(names).fill_null(""), separator="\0").alias(_NAME)
-    return rows.with_columns(name).sort("started_at", _NAME, descending=[True, False])
+    order = ("session_date", "started_at", _NAME)
+    return rows.with_columns(name).sort(order, descending=[True, True, False])
 
 
 def _after(rows: pl.DataFrame, last: Place) -> pl.DataFrame:
-    start, time = pl.col("started_at"), pl.lit(last.started_at).cast(UTC_TIME)
-    return rows.filter((start < time) | ((start == time) & (pl.col(_NAME) > last.name)))
+    day, start = pl.col("session_date"), pl.col("started_at")
+    time = pl.lit(last.started_at).cast(UTC_TIME)
+    is_later = (start < time) | ((start == time) & (pl.col(_NAME) > last.name))
+    return rows.filter((day < last.session_date) | ((day == last.session_date) & is_later))
 
 
 def _encoded(rows: pl.DataFrame) -> str:

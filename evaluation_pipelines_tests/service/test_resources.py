@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, B1, C1, answering, keys_of, path_of, work
 from evaluation_pipelines_tests.service.clients import Service
@@ -62,6 +64,13 @@ NEWEST_FIRST = [
 def test_pages_have_every_row_once(clients: dict[str, TestClient], path: str, limit: int) -> None:
     query = {"profile_id": "best"} if path == "scorecards" else {}
     assert ids(paged(clients["all"], path, path, limit=limit, **query)) == NEWEST_FIRST
+
+
+def test_scorecards_are_read_of_the_dates_that_have_some(answered: Service) -> None:
+    stores, june_2 = answered.workplace.stores, datetime(2026, 6, 2, tzinfo=UTC)
+    assert dates_of(stores, CardQuery(since=june_2)) == [june_2.date()]
+    assert dates_of(stores, CardQuery(model="none")) == []
+    assert len(dates_of(stores, CardQuery())) == 2
 
 
 def test_the_books_of_a_day_have_every_session_in_pages(clients: dict[str, TestClient]) -> None:

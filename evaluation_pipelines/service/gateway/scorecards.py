@@ -30,10 +30,11 @@ def query_scorecards(stores: Stores, caller: Caller, params: QueryParams) -> dic
         QueryTooWideError: The query names neither a session nor an agent nor a time range.
         SessionNotFoundError: The caller sees no such session.
     """
-    session, organization = params.run_id, organization_of(caller)
+    session, organization, days = params.run_id, organization_of(caller), None
     if session is not None:
         window = find_window(stores, caller, session)
         session, organization = window["session_key"], window["organization_id"]
+        days = [window["session_date"]]
     query = CardQuery(
         session=session,
         organization=organization,
@@ -44,6 +45,7 @@ def query_scorecards(stores: Stores, caller: Caller, params: QueryParams) -> dic
         model=params.model,
         profile="best",
         limit=params.limit,
+        days=days,
     )
     cards = query_cards(stores, query)
     reports = _reports(stores, cards)

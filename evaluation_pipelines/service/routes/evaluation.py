@@ -1,5 +1,7 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Annotated, Any
 
@@ -23,7 +25,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     UTC_TIME,
 )
-from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.caller import caller_of_everything
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.gateway.comparison import compared
@@ -48,7 +50,6 @@ ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
 _CARD_TEXTS = frozenset({"reasoning", "reason"})
 _LAST_ID = 2**63 - 1
-_EARLIEST = datetime.fromisoformat("0001-01-02T00:00:00Z")
 
 ToolReport = row_model(TOOL_REPORTS)
 
@@ -123,17 +124,17 @@ def scorecards(  # noqa: PLR0913, PLR0917 - one parameter per condition
     query = CardQuery(
         organization=organization_of(caller, organization),
         agent=agent_id,
-        since=since or _EARLIEST,
+        since=since,
         until=until,
         label=classification_label,
         model=model,
         profile=profile_id,
     )
-    cards = query_cards(here.stores, query)
-    dates = cards["session_date"].unique().to_list()
-    rows, cursor = newest_page(
-        dates, lambda day: cards.filter(session_date=day), ("card_id",), page
-    )
+
+    def read(days: Sequence[date]) -> pl.DataFrame:
+        return query_cards(here.stores, replace(query, days=days))
+
+    rows, cursor = newest_page(dates_of(here.stores, query), read, ("card_id",), page)
     shown = rows.to_dicts()
     if not sees_texts(caller):
         shown = [without(row, _CARD_TEXTS) for row in shown]
@@ -230,7 +231,7 @@ def alerts(
     )
     rows, cursor = newest_page(
         places["session_date"].unique(),
-        lambda day: places.filter(session_date=day),
+        lambda days: places.filter(pl.col("session_date").is_in(days)),
         ("name",),
         page,
     )

@@ -1,5 +1,6 @@
 """Routes of sessions: the list, one session, its transcript, and overrides of its score."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date, datetime
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.reporting.session_list import EVALUATED, SCORES, sessions_of_date
+from evaluation_pipelines.reporting.session_list import EVALUATED, SCORES, sessions_of_dates
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -162,8 +163,8 @@ def sessions(  # noqa: PLR0913, PLR0917 - one parameter per condition
     chosen = pl.all_horizontal(which.condition(), _started(since, until), _has("status", status))
     hidden = hidden_columns(here.settings.people_view)
 
-    def read(day: date) -> pl.DataFrame:
-        return sessions_of_date(here.stores, day, chosen).drop(*hidden)
+    def read(days: Sequence[date]) -> pl.DataFrame:
+        return sessions_of_dates(here.stores, days, chosen).drop(*hidden)
 
     dates = here.stores.lake.partitions(AGENT_SESSIONS)
     rows, cursor = newest_page(dates, read, ("organization_id", "session_key"), page)
