@@ -6,9 +6,9 @@ the old file, and no session can lock the pipeline.
 
 import glob
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -60,7 +60,8 @@ class Source:
     """One table for analysts and its Parquet files.
 
     ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
-    columns of key-value pairs, ``more`` columns that are made of these.
+    columns of key-value pairs, ``more`` columns that are made of these. ``nulls`` names fields of
+    lists that are published as null, by column.
     """
 
     table: Table
@@ -68,6 +69,7 @@ class Source:
     copied: bool
     as_map: tuple[str, ...] = ()
     more: tuple[KeyColumn, ...] = ()
+    nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +205,7 @@ def _definition(source: Source) -> str:
     """Return the statement that creates a table. It takes no parameters: all texts are quoted."""
     kind = "table" if source.copied else "view"
     columns = ", ".join(
-        [
-            f"map_from_entries({each.name}) as {each.name}"
-            if each.name in source.as_map
-            else each.name
-            for each in source.table.columns
-        ]
+        [_column(source, each.name) for each in source.table.columns]
         + [
             f'map_from_entries({each.map})[{_quoted(each.key)}] as "{each.name}"'
             for each in source.more
@@ -223,6 +220,16 @@ def _definition(source: Source) -> str:
             "union_by_name = true, hive_partitioning = false)"
         )
     return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
+
+
+def _column(source: Source, name: str) -> str:
+    """Return the expression that publishes a column."""
+    if name in source.as_map:
+        return f"map_from_entries({name}) as {name}"
+    if name in source.nulls:
+        nulls = ", ".join(f"{each} := cast(null as varchar)" for each in source.nulls[name])
+        return f"list_transform({name}, lambda each: struct_update(each, {nulls})) as {name}"
+    return name
 
 
 def _nothing(table: Table) -> str:

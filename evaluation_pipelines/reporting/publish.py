@@ -41,6 +41,7 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
     TEXTS,
+    TOOL_REPORT_TEXTS,
     TOOL_REPORTS,
     Column,
     Table,
@@ -92,12 +93,16 @@ def _publish(stores: Stores, link: Path, now: datetime) -> Published:
     lake = stores.lake.snapshot()
     hidden = hidden_columns(stores.settings.people_view)
     more = _attribute_columns(stores.settings.session_attributes)
-    sources = _sources(stores, lake, hidden, more)
+    texts = stores.settings.publish_texts
+    sources = [
+        *_sources(stores, lake, hidden, more),
+        replace(_source(lake, TOOL_REPORTS, copied=True), nulls={} if texts else TOOL_REPORT_TEXTS),
+    ]
     derived = [_sessions(hidden, more), _current()]
-    if stores.settings.publish_texts:
+    if texts:
         sources.append(_source(lake, EVENT_TEXTS_LANDED, copied=False))
         derived.append(_event_texts())
-    group_id = None if stores.settings.publish_texts else stores.group_id
+    group_id = None if texts else stores.group_id
 
     def note(file: Path) -> None:
         # Before the swap: were this process killed after it, the parts would not be kept.
@@ -132,7 +137,6 @@ def _sources(
         _source(lake, SESSION_EVALUATIONS, copied=True),
         _source(lake, EVALUATION_BOOKS, copied=True),
         Given(OVERRIDES, overrides_with_states(stores)),
-        _source(lake, TOOL_REPORTS, copied=True),
         _whole(lake, MASQUE_LIFT),
         *(Given(each, lake.read_whole(each)) for each in _COMPARED),
         _whole(lake, REPUTATION_SCORES),

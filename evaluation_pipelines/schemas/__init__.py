@@ -49,7 +49,7 @@ from evaluation_pipelines.schemas.telemetry import (
     TEXTS,
     TOOL_CLASSES,
 )
-from evaluation_pipelines.schemas.tools import TOOL_REPORTS
+from evaluation_pipelines.schemas.tools import TOOL_REPORT_TEXTS, TOOL_REPORTS
 
 TABLES = (
     AGENT_EVENTS_LANDED,
@@ -118,6 +118,7 @@ __all__ = [
     "TEXT_KEY",
     "TOOL_CLASSES",
     "TOOL_REPORTS",
+    "TOOL_REPORT_TEXTS",
     "UTC_TIME",
     "Column",
     "Table",

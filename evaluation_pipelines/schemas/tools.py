@@ -34,6 +34,7 @@ BY_TOOL = pl.Struct(
         "lost_usd": pl.Float64,
     }
 )
+_TEXTS = ("parameters", "correcting_parameters", "error")
 FAILURE = pl.Struct({**_PLACE, "error": pl.String})
 REPEAT = pl.Struct(
     {
@@ -109,3 +110,11 @@ TOOL_REPORTS = Table(
         ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),
 )
+
+TOOL_REPORT_TEXTS = {
+    each.name: texts
+    for each in TOOL_REPORTS.columns
+    if isinstance(each.dtype, pl.List) and isinstance(each.dtype.inner, pl.Struct)
+    if (texts := [text.name for text in each.dtype.inner.fields if text.name in _TEXTS])
+}
+"""Fields that are texts of sessions, by column of ``tool_reports``."""

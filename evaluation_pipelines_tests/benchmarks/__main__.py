@@ -35,6 +35,7 @@ SECTIONS = {
     "history": growth.history,
     "growth": curves.run,
     "loading": loading.run,
+    "start": loading.commands,
     "formulas": formulas.run,
     "session": one_session.run,
     "judge": judge_throughput.run,

@@ -1,15 +1,24 @@
-"""Loading the code location against ``import dagster`` alone."""
+"""Starts: the code location against ``import dagster``, commands against what they import."""
 
 import sys
+from pathlib import Path
 
 from evaluation_pipelines_tests.benchmarks.measure import run_command
-from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
+from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 
 _PROGRAMS = {
     "import dagster": "import dagster",
     "load the code location": (
         "from evaluation_pipelines.definitions import defs; defs().get_repository_def()"
     ),
+}
+_PROGRAM = str(Path(sys.executable).with_name("evaluation-pipelines"))
+_COMMANDS = {
+    # Command -> what it is compared with, and the limit.
+    "--help": ("typer, rich", 3.0),
+    "--version": ("typer, rich", 3.0),
+    "sessions": ("typer, rich, polars, duckdb", 1.4),
+    "status": ("typer, rich, polars, duckdb", 1.4),
 }
 
 
@@ -32,4 +41,31 @@ def run(options: Options) -> Section:
             whole / alone <= 1.8,
         )
     ]
+    return section
+
+
+def commands(options: Options) -> Section:
+    """Processor time of commands on the demo, and of the imports of their libraries."""
+    section = Section()
+    with data_folder(name="start") as folder:
+        on_demo = [("EVAL_DATA_DIR", str(folder))]
+        run_command(_PROGRAM, "demo", environment=on_demo)
+        for _ in range(options.rounds):
+            for command, (libraries, _limit) in _COMMANDS.items():
+                section.add(command, run_command(_PROGRAM, command, environment=on_demo))
+                peer = f"import {libraries}"
+                section.add(peer, run_command(sys.executable, "-c", peer))
+    for command, (libraries, limit) in _COMMANDS.items():
+        ours = section.median(command, "cpu_seconds")
+        peer = section.median(f"import {libraries}", "cpu_seconds")
+        section.outcomes.append(
+            Outcome(
+                f"start of {command}, processor time, against import {libraries}",
+                f"{ours:.2f} s",
+                f"{peer:.2f} s",
+                f"{ours / peer:.2f}x",
+                f"<= {limit:g}x",
+                ours / peer <= limit,
+            )
+        )
     return section

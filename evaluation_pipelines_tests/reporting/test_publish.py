@@ -1,5 +1,6 @@
 """The analysts' database: complete, described, read-only, and never locked."""
 
+import json
 import os
 import subprocess
 import sys
@@ -108,6 +109,30 @@ def test_every_table_is_published_or_left_out_for_a_reason(published: Path) -> N
     reports = {"analytics_database", "model_comparison_report"}
     assets = {each.to_user_string() for each in defs().resolve_all_asset_keys()}
     assert assets - reports <= there | LEFT_OUT.keys()
+
+
+@pytest.mark.parametrize("with_texts", [False, True])
+def test_texts_of_sessions_are_published_on_request_alone(tmp_path: Path, with_texts: bool) -> None:
+    """A group may read the database without texts."""
+    failed = {"tool_name": "Bash", "success": "false", "error": "SECRET of an error"}
+    parameters = json.dumps({"command": "make SECRET-of-a-call"})
+    with open_workplace(tmp_path, publish_texts=with_texts) as workplace:
+        calls = [
+            claude("tool_result", n, session__id="s1", tool_input=parameters, **failed)
+            for n in range(1, 5)
+        ]
+        prompt = claude("user_prompt", 0, session__id="s1", prompt="SECRET of a prompt")
+        workplace.land("logs.jsonl", line(prompt, *calls))
+        workplace.ingest()
+        workplace.build()
+        link = publish_analytics(workplace.stores, NOW).link
+    ((repeats, loops, failures),) = ask(link, "select repeats, loops, failures from tool_reports")
+    assert repeats or loops
+    assert failures
+    names = "select distinct table_name from duckdb_columns() where not internal"
+    telling = {name for (name,) in ask(link, names) if "SECRET" in f"{ask(link, f'from {name}')}"}
+    with_them = {"event_texts", "event_texts_landed", "tool_reports"}
+    assert telling == (with_them if with_texts else set())
 
 
 def test_what_a_schema_version_promised_is_there(published: Path) -> None:

@@ -1,6 +1,7 @@
 """Publishes and sweeps whose process is killed: what is published and current can be read."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def test_a_publish_or_a_sweep_killed_at_any_moment_leaves_all_rows(
 ) -> None:
     random = seeded(seed)
     step = "rebuild_publish_and_sweep"
-    swept = published = 0
+    swept = published = half_written = 0
     with (
         open_workplace(tmp_path, shards=2) as workplace,
         sequential_workers(rounds, step, tmp_path, shards=2) as workers,
@@ -35,17 +36,21 @@ def test_a_publish_or_a_sweep_killed_at_any_moment_leaves_all_rows(
         workplace.build()
         link = workplace.stores.settings.analytics_path
         for number, worker in enumerate(workers):
-            before = link.resolve(), files_of(workplace)
+            before = link.resolve(), files_of(workplace), databases(link)
             worker.go()
             if number % 2 == 0:  # once it has published, whatever the speed of the machine
-                wait_for_another(link, before[0])
-            time.sleep(random.uniform(0, 0.05 if number % 2 == 0 else 1.5))
+                wait_for_change(Path.resolve, link, before[0])
+            elif number % 4 == 1:  # while it writes the database
+                wait_for_change(databases, link, before[2])
+            time.sleep(random.uniform(0, 1.5 if number % 4 == 3 else 0.05))
             worker.kill()
             published += link.resolve() != before[0]
+            half_written += link.resolve() == before[0] and databases(link) != before[2]
             swept += not before[1] <= files_of(workplace)
             assert_all_rows_are_there(workplace, link)
         assert published >= rounds // 2
         assert swept > 0
+        assert half_written > 0 or rounds < 100  # between the first byte and the swap
         monkeypatch.setattr("evaluation_pipelines.storage.compaction.GRACE_PERIOD", None)
         for _ in range(2):  # the first one still keeps the files of the database before
             rebuild_publish_and_sweep(workplace.stores)
@@ -66,11 +71,15 @@ def assert_all_rows_are_there(workplace: Workplace, link: Path) -> None:
         assert (events, sessions) == ((2 * SESSIONS,), (SESSIONS,))
 
 
-def wait_for_another(link: Path, file: Path) -> None:
+def wait_for_change(look: Callable[[Path], object], link: Path, before: object) -> None:
     deadline = time.monotonic() + 60
-    while link.resolve() == file:
+    while look(link) == before:
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def databases(link: Path) -> set[Path]:
+    return set(link.parent.glob("analytics_files/*.duckdb"))
 
 
 def files_of(workplace: Workplace) -> set[Path]:
