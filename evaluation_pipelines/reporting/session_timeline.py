@@ -55,7 +55,7 @@ def session_timeline(
     session: SessionRow,
     now: datetime,
     kinds: Sequence[str] | None,
-    places: range,
+    places: slice,
 ) -> Timeline | None:
     """Return steps of a session.
 
@@ -64,7 +64,7 @@ def session_timeline(
         session: Row of ``agent_sessions``.
         now: The time.
         kinds: The only kinds of steps; ``None`` for all.
-        places: Which of these steps, counted from 0.
+        places: Which of these steps, as a slice of their list.
 
     Returns:
         The steps; ``None`` if the session has continued since it was built.
@@ -80,7 +80,7 @@ def session_timeline(
     sanitizer = TextSanitizer(redactor, (), _MAX_TEXT_LENGTH)
     numbered = list(enumerate(session_steps(events.select(STEP_COLUMNS).to_dicts()), 1))
     wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
-    shown = wanted[places.start : places.stop]
+    shown = wanted[places]
     first = next((each for each in numbered if each[1].kind == "prompt"), None)
     return Timeline(
         tuple(_shown(*each, sanitizer) for each in shown),
@@ -94,11 +94,12 @@ def _shown(number: int, step: SessionStep, sanitizer: TextSanitizer) -> Timeline
     for part in step.parts:
         read = sanitizer.parameters if part.is_json else sanitizer.text
         texts.append((part.label, unsealed(read(part.text))))
+    title = unsealed(sanitizer.line(step.title.removeprefix("TOOL ")))
     return TimelineStep(
         number,
         step.kind,
         f"{int(step.seconds) // 60}:{int(step.seconds) % 60:02}",
-        unsealed(sanitizer.line(step.title.removeprefix("TOOL "))),
+        title.capitalize() if step.kind in {"prompt", "reply"} else title,
         tuple(texts),
         step.not_logged,
         step.is_failure,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.formatting import DASH, age
+from evaluation_pipelines.formatting import DASH, age, number, points, usd
 from evaluation_pipelines.reporting.pages import one_line
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.installation import Installation, installation_of
@@ -187,6 +187,10 @@ def _environment() -> Environment:
     environment.filters["line"] = one_line
     environment.filters["age"] = age
     environment.filters["known"] = lambda value: DASH if value is None else value
+    environment.filters["points"] = points
+    environment.filters["points2"] = partial(number, decimals=2)
+    environment.filters["plain"] = "{:g}".format
+    environment.filters["usd"] = usd
     environment.filters["repeated"] = lambda value: (value, value)
     environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format
     environment.globals["static_url"] = static_url

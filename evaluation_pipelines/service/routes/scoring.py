@@ -22,7 +22,7 @@ from evaluation_pipelines.judging.score_requests import (
 )
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
-from evaluation_pipelines.service.installation import LOG
+from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here, Organization, Reader, SessionPath
 from evaluation_pipelines.service.scope import organization_of, sees_texts
@@ -115,9 +115,28 @@ def score_session(
     organization: Organization = None,
 ) -> Response:
     """Request the score of a session, and return at once; the work follows."""
-    stores, query = installation.stores, _query(caller, session_id, organization)
-    why_not = stores.settings.why_no_judge
+    query = score_query(caller, session_id, organization)
     force = body is not None and body.force_rescore
+    result, score = requested(installation, caller, query, force=force)
+    if result.answer.http_status == 200:
+        return JSONResponse(_record(installation.stores, score, caller))
+    live.notify()
+    accepted = AcceptedScoring(
+        score_id=score.score_id, session_id=score.session_id, status=score.status
+    )
+    return JSONResponse(accepted.model_dump(), 202)
+
+
+def requested(
+    installation: Installation, caller: Caller, query: SessionQuery, *, force: bool
+) -> tuple[RequestResult, Score]:
+    """Request a score; return the answer and the scoring, which the worker is still to be told.
+
+    Raises:
+        ServiceError: 400, 404, 409, 500 or 503, see ``docs/service.md``.
+    """
+    stores = installation.stores
+    why_not = stores.settings.why_no_judge
 
     def request() -> RequestResult:
         now = installation.clock()
@@ -129,16 +148,9 @@ def score_session(
     result = _explained(request)
     if why_not is not None and result.answer.action == "create":
         raise _no_judge(why_not)
-    score = result.score
-    if score is None or result.answer.http_status >= 400:
+    if result.score is None or result.answer.http_status >= 400:
         raise _refusal(result)
-    if result.answer.http_status == 200:
-        return JSONResponse(_record(stores, score, caller))
-    live.notify()
-    accepted = AcceptedScoring(
-        score_id=score.score_id, session_id=score.session_id, status=score.status
-    )
-    return JSONResponse(accepted.model_dump(), 202)
+    return result, result.score
 
 
 @ROUTER.get(
@@ -154,14 +166,15 @@ def get_score(
     session_id: SessionPath, installation: Here, caller: Reader, organization: Organization = None
 ) -> Response:
     """Return the newest scoring of a session in any status."""
-    stores, query = installation.stores, _query(caller, session_id, organization)
+    stores, query = installation.stores, score_query(caller, session_id, organization)
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:
         raise _refusal(result)
     return JSONResponse(_record(stores, result.score, caller))
 
 
-def _query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
+def score_query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
+    """Return the session that a caller names; raises ServiceError 404."""
     if "\0" in session_id:  # a database refuses it, and no session has one
         raise _unknown_session()
     return SessionQuery(session_id, organization_of(caller, organization))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.formatting import DASH, number, usd
+from evaluation_pipelines.formatting import DASH, number, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.service.pages.domain.days import is_in_band
@@ -192,10 +192,10 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         label=row["classification_label"],
         badge=judged,
         badge_class=_class_of(judged),
-        score=number(score, 0),
+        score=points(score),
         score_class="unscored" if score is None else band(score),
         source=None if score is None else row["effective_source"],
-        composite=number(row["composite"]),
+        composite=points(row["composite"]),
         recommendation=row["recommendation"],
         cost=usd(row["cost_usd"]),
         failed=number(row["tools_failed"], 0) if row["total_tools"] else DASH,

@@ -3,3 +3,29 @@ for (const each of document.querySelectorAll("[data-submits]")) {
 }
 const waiting = document.querySelector("[data-reload-after]");
 if (waiting) setTimeout(() => location.reload(), Number(waiting.dataset.reloadAfter));
+// A scored session: says how far the judge is, and shows the score when it is there.
+const live = document.querySelector("[data-live]");
+if (live) {
+  const says = {
+    "scoring.started": "The judge has begun ...",
+    analyzing_methodology: "The judge reads the session ...",
+    identifying_missing_tools: "The judge looks for missing tools ...",
+  };
+  const status = live.querySelector("[role=status]");
+  let after = live.dataset.after;
+  const listen = () => {
+    const url = new URL("/api/v1/events", location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    url.search = new URLSearchParams({ channel: `session:${live.dataset.live}`, after });
+    const socket = new WebSocket(url);
+    socket.addEventListener("message", ({ data }) => {
+      const event = JSON.parse(data);
+      if (event.organization_id !== live.dataset.organization) return;
+      after = event.event_id;
+      if (["scoring.completed", "scoring.failed"].includes(event.type)) location.reload();
+      else status.textContent = says[event.phase] ?? says[event.type] ?? "";
+    });
+    socket.addEventListener("close", () => setTimeout(listen, 3000));
+  };
+  listen();
+}

@@ -1,0 +1,190 @@
+"""What the page of a session says of it: facts, dimensions, scores, and where calls were lost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from evaluation_pipelines.formatting import duration, number, percent, points, tokens, usd
+from evaluation_pipelines.judging.domain.badge import band, flags_of
+from evaluation_pipelines.judging.domain.prompt.rubric import Rubric
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.sessions.domain.performance import WEIGHTS
+
+Row: TypeAlias = Mapping[str, Any]
+Facts: TypeAlias = Sequence[tuple[str, str]]
+
+
+_MOST_CALLS = 100
+_LOST = {
+    "failures": ("Failed", "error"),
+    "loops": ("In loops that all failed", None),
+    "repeats": ("Like an earlier call", None),
+    "corrections": ("Made good by another tool", "correcting_tool"),
+    "wasted": ("Of no use to anything later", None),
+}
+"""Column of a tool report -> its heading, and the field that says more of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A criterion of a judgment: its name, points and the most it could have."""
+
+    name: str
+    points: str
+    most: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """A scoring of a session, for its page; texts of the judge are not escaped."""
+
+    score_id: str
+    state: str
+    band: str
+    total: int | None
+    when: datetime
+    facts: Facts
+    criteria: tuple[Criterion, ...]
+    tags: tuple[str, ...]
+    flags: tuple[str, ...]
+    analysis: str | None
+    missing_tools: str | None
+    error: str | None
+    is_open: bool
+    is_obsolete: bool
+    is_of_current_content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LostCalls:
+    """Calls of one kind that came to nothing; ``more`` are not among ``lines``."""
+
+    heading: str
+    lines: tuple[tuple[int, str, str, str], ...]
+    more: int
+
+
+def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
+    """Return name and value of what is known of a session, without ``hidden`` columns."""
+    ended = f"{row['ended_at']:%Y-%m-%d %H:%M}"
+    named = {
+        "Started": f"{row['started_at']:%Y-%m-%d %H:%M}",
+        "Ended": ended if row["explicit_end"] else f"{ended}, by silence",
+        "Organization": row["organization_id"],
+        "Who": None if "person_id" in hidden else row["person_id"],
+        "Team": None if "team" in hidden else row["team"],
+        "Repository": row["repository"],
+        "Branch": row["branch"],
+        "Environment": row["environment"],
+        "Agent": row["agent_id"],
+        "Masque": row["masque"],
+        "Program": " ".join(filter(None, (row["source_cli"], row["service_version"]))),
+        "Model": ", ".join(row["models"] or ()) if row["model"] == "mixed" else row["model"],
+        "Label": row["classification_label"],
+        "Status": row["status"],
+        "Active": duration(row["active_s"] * 1000),
+        "Prompts": number(row["prompts"], 0),
+        "Tool calls": f"{number(row['total_tools'], 0)}, {number(row['tools_failed'], 0)} failed",
+        "Cost": usd(row["cost_usd"]),
+        "Tokens": tokens(row["total_tokens"]),
+        "Read from the cache": tokens(row["cache_read_tokens"]),
+        "Session id": row["session_id"],
+    }
+    return [(name, str(value)) for name, value in named.items() if value]
+
+
+def dimensions(performance: Row | None) -> Facts:
+    """Return the five dimensions, 0-10, each with its share of the composite."""
+    if performance is None:
+        return []
+    return [
+        (f"{name.replace('_', ' ')} ({percent(weight)})", points(performance[name]))
+        for name, weight in WEIGHTS.items()
+    ]
+
+
+def scoring_of(
+    score: Score, content_hash: str, rubrics: Mapping[str, Rubric], *, texts: bool
+) -> Scoring:
+    """Return a scoring for the page of its session.
+
+    Args:
+        score: The scoring.
+        content_hash: Current content of the session.
+        rubrics: The rubrics by name.
+        texts: Whether the reader may see what the judge wrote.
+    """
+    rubric = rubrics.get(score.rubric)
+    total = score.total_score
+    return Scoring(
+        score.score_id,
+        score.status.replace("_", " "),
+        "unscored" if total is None else band(total),
+        total,
+        _time(score.completed_at_us or score.scored_at_us),
+        _scoring_facts(score),
+        _criteria(score, rubric),
+        tuple(score.failure_tags or ()),
+        flags_of(score),
+        score.score_analysis if texts else None,
+        score.missing_tools_analysis if texts else None,
+        score.error_message or score.missing_tools_error,
+        score.is_open,
+        rubric is None or rubric.prompt_hash != score.prompt_hash,
+        score.content_hash == content_hash,
+    )
+
+
+def lost_calls(report: Row | None, *, texts: bool) -> list[LostCalls]:
+    """Return the calls of a session that came to nothing, by kind; kinds without any are absent.
+
+    Args:
+        report: Row of ``tool_reports``; ``None`` without tool calls.
+        texts: Whether the reader may see parameters and errors.
+    """
+    found = []
+    for column, (heading, more) in _LOST.items():
+        calls = (report or {}).get(column) or ()
+        if calls:
+            lines = tuple(_call(each, more, texts=texts) for each in calls[:_MOST_CALLS])
+            found.append(LostCalls(heading, lines, max(0, len(calls) - _MOST_CALLS)))
+    return found
+
+
+def _call(call: Row, more: str | None, *, texts: bool) -> tuple[int, str, str, str]:
+    parameters = (call["parameters"] or "") if texts else ""
+    said = (call[more] or "") if more and (texts or more != "error") else ""
+    return call.get("call", call.get("first_call")) or 0, call["tool"] or "", parameters, said
+
+
+def _criteria(score: Score, rubric: Rubric | None) -> tuple[Criterion, ...]:
+    known = {each.id: each for each in rubric.criteria} if rubric else {}
+    return tuple(
+        Criterion(
+            known[name].name if name in known else name,
+            number(points_given, 0),
+            str(known[name].points) if name in known else "?",
+            known[name].description if name in known else "",
+        )
+        for name, points_given in (score.criteria_scores or {}).items()
+    )
+
+
+def _scoring_facts(score: Score) -> Facts:
+    totals = ", ".join(map(str, score.sample_totals or ()))
+    named = {
+        "Profile": f"{score.judge_profile_id} version {score.judge_profile_version}",
+        "Rubric": score.rubric,
+        "Judge": score.judge_model,
+        "Asked by": score.score_triggered_by,
+        "Totals of the samples": totals if len(score.sample_totals or ()) > 1 else None,
+        "Cost of judging": usd(score.judge_cost_usd),
+        "Attempt": str(score.attempt) if score.attempt > 1 else None,
+    }
+    return [(name, value) for name, value in named.items() if value]
+
+
+def _time(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC)

@@ -1,0 +1,217 @@
+"""Pages of one session: Conversation, Technical and Score; score it, correct its score."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
+from evaluation_pipelines.judging.domain.prompt.rubric import Rubric
+from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
+from evaluation_pipelines.judging.score_requests import SessionQuery
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
+from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
+from evaluation_pipelines.scorecards.session_lookup import SessionName
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.gateway.scorecards import record_override
+from evaluation_pipelines.service.live import Live, live_of
+from evaluation_pipelines.service.pages.domain.session_facts import (
+    dimensions,
+    lost_calls,
+    scoring_of,
+    session_facts,
+)
+from evaluation_pipelines.service.pages.forms import Fields
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
+from evaluation_pipelines.service.routes.common import SessionPath
+from evaluation_pipelines.service.routes.scoring import requested
+from evaluation_pipelines.service.scope import find_window
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_Reviewer = Annotated[Visit, visit_with(Role.REVIEWER)]
+_Operator = Annotated[Visit, visit_with(Role.OPERATOR)]
+_Start = Annotated[int, Query(alias="from", ge=0, le=10_000_000)]
+
+_STEPS = 200
+"""Steps on one page."""
+
+_CONVERSATION = ("prompt", "reply", "failure")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A session as a visitor sees it, and the newest event before it was read."""
+
+    visit: Visit
+    view: SessionView
+    newest_event: int
+
+    @property
+    def organization(self) -> str:
+        return str(self.view.session["organization_id"])
+
+    @property
+    def session_key(self) -> str:
+        return str(self.view.session["session_key"])
+
+    @property
+    def badge(self) -> Badge:
+        """The badge of the judge, as in the list."""
+        shown = shown_scoring(self.view.judge_scores[::-1], self.view.session["content_hash"])
+        return Badge() if shown is None else badge(shown)
+
+    def url(self, view: str = "") -> str:
+        """Return the URL of one of the views."""
+        return self.visit.frame.session_url(self.organization, self.session_key, view)
+
+    def page(self, name: str, status: int = 200, **content: Any) -> HTMLResponse:
+        """Return one of the views."""
+        evaluation = self.view.evaluation
+        score = None if evaluation is None else evaluation.score_100
+        hidden = hidden_columns(self.visit.installation.settings.people_view)
+        return self.visit.page(
+            f"session_{name}",
+            status,
+            name=name,
+            seen=self,
+            session=self.view.session,
+            facts=session_facts(self.view.session, hidden),
+            evaluation=evaluation,
+            effective_band="unscored" if score is None else band(score),
+            **content,
+        )
+
+    def timeline(self, kinds: tuple[str, ...] | None, places: slice) -> Timeline | None:
+        """Return some of the steps of some kinds."""
+        now = self.visit.installation.clock()
+        return session_timeline(self.visit.stores, self.view.session, now, kinds, places)
+
+
+def _seen(visit: Visit, session: str) -> _Seen:
+    """Return the session with a name; raises as ``find_window``."""
+    window = find_window(visit.stores, visit.caller, session, visit.organization)
+    query = SessionQuery(window["session_key"], window["organization_id"])
+    newest_event = ServiceEvents(visit.stores.ledger).newest_id()
+    return _Seen(visit, session_view(visit.stores, query, visit.installation.clock()), newest_event)
+
+
+@ROUTER.get("/sessions/{session:path}/technical")
+def technical(visit: Visitor, session: SessionPath, start: _Start = 0) -> HTMLResponse:
+    """Show every step with what went in and out, the dimensions, and where calls were lost."""
+    seen = _seen(visit, session)
+    return seen.page(
+        "technical",
+        timeline=seen.timeline(None, slice(start, start + _STEPS)),
+        start=start,
+        performance=seen.view.performance,
+        dimensions=dimensions(seen.view.performance),
+        report=seen.view.tool_report,
+        lost=lost_calls(seen.view.tool_report, texts=visit.sees_texts),
+    )
+
+
+@ROUTER.get("/sessions/{session:path}/score")
+def score_page(visit: Visitor, session: SessionPath) -> HTMLResponse:
+    """Show the score with its reasons, scorecards, overrides and earlier scores."""
+    return _score_page(_seen(visit, session))
+
+
+@ROUTER.get("/sessions/{session:path}")
+def conversation(visit: Visitor, session: SessionPath, start: _Start = 0) -> HTMLResponse:
+    """Show what was asked and answered."""
+    seen = _seen(visit, session)
+    timeline = seen.timeline(_CONVERSATION, slice(start, start + _STEPS))
+    return seen.page("conversation", timeline=timeline, start=start)
+
+
+@ROUTER.post("/sessions/{session:path}/score")
+def score(
+    visit: _Operator,
+    session: SessionPath,
+    fields: Fields,
+    live: Annotated[Live, Depends(live_of)],
+) -> Response:
+    """Request a score, and lead back to it; a refusal is said on the same page."""
+    seen = _seen(visit, session)
+    query = SessionQuery(seen.session_key, seen.organization)
+    try:
+        requested(visit.installation, visit.caller, query, force="force" in fields)
+    except ServiceError as error:
+        return _score_page(seen, error.status_code, fault=error.detail)
+    live.notify()
+    return RedirectResponse(seen.url("score"), 303)
+
+
+@ROUTER.post("/sessions/{session:path}/override")
+def override(visit: _Reviewer, session: SessionPath, fields: Fields) -> Response:
+    """Record the score of a person, or that the automatic one is right."""
+    seen = _seen(visit, session)
+    try:
+        verdict = _verdict(visit, fields)
+        name = SessionName(seen.session_key, seen.organization, fields.get("profile") or None)
+        record_override(visit.stores, visit.caller, name, verdict, visit.installation.clock())
+    except (OverrideError, ProfileError, ValueError) as error:
+        return _score_page(seen, 400, override_fault=f"{error}", sent=fields)
+    return RedirectResponse(f"{seen.url('score')}#overrides", 303)
+
+
+def _verdict(visit: Visit, fields: dict[str, str]) -> HumanVerdict:
+    given = None if "confirm" in fields else plain_number(fields.get("score", "").strip())
+    return HumanVerdict(
+        given,
+        fields.get("annotator", ""),
+        fields.get("reason", ""),
+        fields.get("criterion") or None,
+        recorded_by=visit.caller.name,
+    )
+
+
+def _score_page(
+    seen: _Seen,
+    status: int = 200,
+    *,
+    fault: str | None = None,
+    override_fault: str | None = None,
+    sent: dict[str, str] | None = None,
+) -> HTMLResponse:
+    visit, view = seen.visit, seen.view
+    rubrics = _rubrics(visit.installation.settings)
+    content = view.session["content_hash"]
+    scorings = [
+        scoring_of(each, content, rubrics, texts=visit.sees_texts) for each in view.judge_scores
+    ]
+    shown = shown_scoring(view.judge_scores[::-1], content)
+    current = next((each for each in scorings if shown and each.score_id == shown.score_id), None)
+    timeline = seen.timeline(("reply",), slice(-1, None)) if visit.sees_texts else None
+    return seen.page(
+        "score",
+        status,
+        current=current,
+        earlier=[each for each in scorings if each is not current],
+        cards=view.scorecards,
+        overrides=view.overrides,
+        profile=view.profile,
+        state=view.judge_state,
+        timeline=timeline,
+        fault=fault,
+        override_fault=override_fault,
+        sent=sent or {},
+        why_no_judge=visit.installation.settings.why_no_judge,
+        may_score=visit.caller.role.includes(Role.OPERATOR),
+    )
+
+
+def _rubrics(settings: Settings) -> dict[str, Rubric]:
+    """Return the rubrics by name; none if one cannot be read, which judging reports."""
+    try:
+        return load_rubrics(settings.judge_rubrics_dir)
+    except RubricError:
+        return {}

@@ -1,0 +1,81 @@
+"""A service whose telemetry, judge and people write what a browser must never obey."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from evaluation_pipelines_tests.judge_scripts import says, score_reply
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.service.scoring_service import (
+    ScoringService,
+    open_service,
+    wait_for,
+)
+
+SCRIPT = "<script>window.obeyed=1</script>"
+IMAGE = "\"'><img src=x onerror=window.obeyed=1>"
+ORGANIZATION = f"or{IMAGE}"
+SESSION = f"s{IMAGE}"
+KEY = f"{SESSION}#baseline-1"
+
+
+def payload(name: str) -> str:
+    """Return a text of markup that names the field it was put into."""
+    return f"{name}{SCRIPT}{IMAGE}"
+
+
+def hostile_session(session: str = SESSION, organization: str = ORGANIZATION) -> bytes:
+    """Return a session with markup in every field that is shown."""
+    of = {
+        "session__id": session,
+        "organization__id": organization,
+        "classification__label": payload("label"),
+        "agent__id": payload("agent"),
+        "team__id": payload("team"),
+        "user__email": payload("email"),
+        "repository": payload("repository"),
+        "branch": payload("branch"),
+        "deployment__environment__name": payload("environment"),
+    }
+    call = {
+        "tool_name": payload("tool"),
+        "tool_parameters": json.dumps({payload("name"): "value<b>bold</b>"}),
+        "success": "false",
+        "error": payload("error"),
+        "error_type": payload("type"),
+    }
+    tokens = {"input_tokens": 1, "output_tokens": 2, "cost_usd": 1}
+    return line(
+        claude("user_prompt", 0, prompt=payload("prompt"), **of),
+        claude("tool_result", 1, **call, **of),
+        claude("tool_result", 2, **call, **of),
+        claude("api_request", 3, model=payload("model"), **tokens, **of),
+        claude("assistant_response", 4, response=payload("reply"), **of),
+        service__version=payload("version"),
+    )
+
+
+@contextmanager
+def hostile_service(folder: Path) -> Iterator[ScoringService]:
+    """Open a service with a hostile session that is scored, corrected, and has failed before."""
+    with open_service(folder, hostile_session(), people_view="person") as service:
+        judge = service.judge
+        judge.script_turn("score", says("no verdict"), says(score_reply(64, payload("analysis"))))
+        judge.script_turn("reminder", says(payload("no reminder")))
+        judge.script_turn("missing-tools", says(payload("missing")))
+        yield service
+
+
+def score(service: ScoringService, number: int) -> None:
+    """Request a score and wait until there are ``number`` that have ended."""
+
+    def has_ended() -> bool:
+        scorings = service.scores.by_session(ORGANIZATION, KEY)
+        return sum(not each.is_open for each in scorings) == number
+
+    path = f"/api/v1/scoring/sessions/{quote(KEY, safe='')}/score"
+    with service.client() as client:
+        assert client.post(path, json={"force_rescore": True}).status_code == 202
+        wait_for(has_ended)

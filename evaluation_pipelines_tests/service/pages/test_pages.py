@@ -1,0 +1,252 @@
+"""Every page: who sees what, hostile text, forms that work without scripts, and empty folders."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import duckdb
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines_tests.service.answers import A1, answering
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.hostile import (
+    KEY,
+    ORGANIZATION,
+    hostile_service,
+    payload,
+    score,
+)
+from evaluation_pipelines_tests.service.scoring_service import (
+    ScoringService,
+    open_service,
+    wait_for,
+)
+from evaluation_pipelines_tests.workplace import NOW
+
+A1_PAGE = f"/sessions/{quote(A1, safe='')}"
+PAGES = ("/", "/sessions", "/sessions.csv", A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score")
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Sessions of acme and beta; tests only read, and make keys."""
+    with answering(tmp_path_factory.mktemp("pages")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def keys(answered: Service) -> dict[tuple[Role, str | None], str]:
+    return {
+        (role, owner): answered.key(role, owner)
+        for role in Role
+        for owner in ("acme", "beta", None)
+    }
+
+
+def reader(service: Service, key: str) -> TestClient:
+    client = service.client(key)
+    client.headers.update(HTML)
+    return client
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_its_own_organization_alone(
+    answered: Service, keys: dict[tuple[Role, str | None], str], page: str
+) -> None:
+    own = reader(answered, keys[Role.REVIEWER, "acme"]).get(page)
+    assert own.status_code == 200
+    assert "beta" not in own.text
+    other = reader(answered, keys[Role.OPERATOR, "beta"])
+    if page.startswith("/sessions/"):
+        assert other.get(page).status_code == 404
+    else:
+        assert "acme" not in other.get(page).text
+        assert other.get(page, params={"organization": "acme"}).status_code == 404
+    assert reader(answered, keys[Role.INGEST, "acme"]).get(page).status_code == 403
+    assert reader(answered, "wrong").get(page, follow_redirects=False).status_code == 303
+
+
+@pytest.mark.parametrize("page", PAGES[3:])
+def test_a_reader_sees_figures_without_texts_and_is_told_why(
+    answered: Service, keys: dict[tuple[Role, str | None], str], page: str
+) -> None:
+    page_of_reader = reader(answered, keys[Role.READER, "acme"]).get(page)
+    assert page_of_reader.status_code == 200
+    for text in ("Read the plan", "secret-plan", "no such file"):
+        assert text not in page_of_reader.text
+    assert "they need a key of the role reviewer" in page_of_reader.text
+    assert '<button type="submit">Save' not in page_of_reader.text
+
+
+def test_a_reviewer_sees_prompt_call_and_error(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = reader(answered, keys[Role.REVIEWER, "acme"])
+    assert "Read the plan" in client.get(A1_PAGE).text
+    technical = client.get(f"{A1_PAGE}/technical").text
+    assert "command: cat secret-plan.txt" in technical
+    assert "no such file" in technical
+    assert "Bash: FAILED" in technical
+
+
+def test_the_list_is_filtered_sorted_and_paged_by_its_url(
+    answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.service.pages.session_list._LIMIT", 2)
+    client = reader(answered, keys[Role.REVIEWER, None])
+
+    def listed(url: str) -> list[str]:
+        page = client.get(url)
+        assert page.status_code == 200, page.text
+        return re.findall(r'<td class="time"><a href="/sessions/([^%]+)%23', page.text)
+
+    assert listed("/sessions") == ["a2", "same"]  # the newest first
+    following = re.search(r'rel="next" href="([^"]+)"', client.get("/sessions").text)
+    assert following
+    assert listed(following[1].replace("&amp;", "&")) == ["b1", "same"]
+    assert listed("/sessions?sort=failed") == ["a2", "same"]  # equal ones in the usual order
+    assert listed("/sessions?sort=-failed")[0] == "a1"
+    assert listed("/sessions?organization=beta&to=2026-06-01") == ["same", "b1"]
+    assert listed("/sessions?from=2026-06-02") == ["a2"]
+    assert listed("/sessions?model=model-b") == []
+    assert listed("/sessions?q=READ+the+plan&organization=beta") == ["same", "b1"]
+    assert listed("/sessions?q=nothing+like+this") == []
+    assert listed("/sessions?judge=failed") == []
+    assert listed("/sessions?judge=unscored&score=green") == ["a2", "same"]
+    for bad in ("sort=no", "from=june", "judge=x", "score=x", "cursor=xx"):
+        assert client.get(f"/sessions?{bad}").status_code == 400
+    assert reader(answered, keys[Role.READER, "acme"]).get("/sessions?q=plan").status_code == 403
+
+
+def test_a_downloaded_list_equals_the_analysts_database(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    stores = answered.workplace.stores
+    publish_analytics(stores, NOW)
+    text = reader(answered, keys[Role.READER, None]).get("/sessions.csv?sort=started").content
+    ours = pl.read_csv(text, infer_schema_length=None)
+    with duckdb.connect(str(stores.settings.analytics_path), read_only=True) as database:
+        theirs = database.sql(
+            """
+            select session_key, organization_id, effective_100, effective_source,
+                evaluated.composite, recommendation, sessions.cost_usd, sessions.tools_failed
+            from agent_sessions as sessions
+            join session_evaluations as evaluated using (organization_id, session_key)
+            join session_performance as performance using (organization_id, session_key)
+            order by sessions.started_at
+            """
+        ).pl()
+    assert ours.height == 5
+    assert ours.select(theirs.columns).rows() == theirs.rows()
+
+
+def test_an_empty_folder_says_what_to_do(service: Service) -> None:
+    client = service.client()
+    client.headers.update(HTML)
+    for page in ("/", "/sessions"):
+        assert "There are no sessions yet" in client.get(page).text
+    assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
+    missing = client.get("/sessions/s1")
+    assert missing.status_code == 404
+    assert "The session does not exist." in missing.text
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringService]:
+    """A hostile session: its first scoring failed, the second did not, a person corrected it."""
+    with hostile_service(tmp_path_factory.mktemp("hostile")) as service:
+        score(service, 1)
+        score(service, 2)
+        client = service.client()
+        path = f"/sessions/{quote(KEY, safe='')}"
+        token = re.search(r'form_token" value="(\w+)"', client.get(f"{path}/score").text)
+        assert token
+        person = {
+            "form_token": token[1],
+            "annotator": payload("annotator"),
+            "reason": payload("why"),
+        }
+        answer = client.post(f"{path}/override", data={**person, "score": "41.5"})
+        assert answer.status_code == 200, answer.text
+        yield service
+
+
+ATTACKED = f"/sessions/{quote(KEY, safe='')}"
+SHOWN = {
+    "/": (),
+    "/sessions": ("email", "repository", "agent", "model", "label"),
+    ATTACKED: ("prompt", "reply", "version", "branch", "environment"),
+    f"{ATTACKED}/technical": ("tool", "error", "name"),
+    f"{ATTACKED}/score": ("analysis", "missing", "annotator", "why", "prompt", "reply"),
+}
+"""Page -> fields that it shows."""
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_hostile_text_is_shown_as_text(attacked: ScoringService, page: str) -> None:
+    text = attacked.client().get(page).text
+    for mark in ("<script>window", "<img", "<b>bold"):
+        assert mark not in text
+    for name in SHOWN[page]:
+        assert f"{name}&lt;script&gt;window.obeyed=1&lt;/script&gt;" in text, name
+
+
+def form_token(client: TestClient, page: str) -> dict[str, str]:
+    found = re.search(r'form_token" value="(\w+)"', client.get(page).text)
+    assert found
+    return {"form_token": found[1]}
+
+
+def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service, service.client() as client:
+        page = "/sessions/s1%23baseline-1/score"
+        assert "Not scored" in client.get(page).text
+        answer = client.post(page, data=form_token(client, page), follow_redirects=False)
+        where = f"{page}?organization=default"
+        assert (answer.status_code, answer.headers["location"]) == (303, where)
+        wait_for(lambda: not service.score().is_open)
+        shown, total = client.get(where).text, service.score().total_score
+        assert f">{total}</strong>" in shown
+        assert "Score again" in shown
+        assert f">{total} " in client.get("/sessions").text  # the badge does not wait for a build
+
+
+def test_a_request_that_is_refused_says_why_on_the_page(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    page, client = f"{A1_PAGE}/score", answered.client(keys[Role.OPERATOR, "acme"])
+    answer = client.post(page, data={"form_token": "x"})
+    assert answer.status_code == 403
+    sent = form_token(client, page)
+    refused = client.post(page, data=sent)
+    assert refused.status_code == 503
+    assert "Nothing can be scored: no judge is configured" in refused.text
+    wrong = client.post(f"{A1_PAGE}/override", data={**sent, "score": "1O", "reason": "because"})
+    assert wrong.status_code == 400
+    assert "plain decimal number" in wrong.text
+    assert ">because</textarea>" in wrong.text
+    confirmed = {**sent, "confirm": "1", "annotator": "Ann", "reason": "so it is"}
+    assert "confirms" in client.post(f"{A1_PAGE}/override", data=confirmed).text
+    for role, path in ((Role.REVIEWER, "score"), (Role.READER, "override")):
+        answer = answered.client(keys[role, "acme"]).post(f"{A1_PAGE}/{path}", data=sent)
+        assert answer.json()["error"]["code"] == "role_lacking"
+
+
+def test_hostile_text_is_no_formula_in_a_spreadsheet(attacked: ScoringService) -> None:
+    text = attacked.client().get("/sessions.csv").text
+    assert text.splitlines()[0].startswith("started_at,organization_id,session_key")
+    assert '"or""\'><img' in text
+    assert ORGANIZATION.startswith("or")
+
+
+def test_a_score_by_a_person_counts_at_once(attacked: ScoringService) -> None:
+    page = attacked.client().get(f"{ATTACKED}/score").text
+    assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
+    assert ">64</strong>" in page  # of the judge
+    assert "no verdict" in page  # of the scoring before
