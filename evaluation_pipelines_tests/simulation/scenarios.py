@@ -295,6 +295,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             ("own days of 10, sd 5", {"day_sd": 5.0, "odd_days": True, "days": 10}),
         )
     ),
+    Scenario("20 people, who used both, own days, sd 10", 20, day_sd=10.0, odd_days=True),
     *(
         replace(
             _CEILING,

@@ -28,8 +28,7 @@ from evaluation_pipelines.comparison.domain.money_sentences import (
     what_it_costs,
     which_for_money,
 )
-from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, SMALL
-from evaluation_pipelines.comparison.domain.people import FEW_SHARED_DAYS
+from evaluation_pipelines.comparison.domain.pairwise import SMALL
 from evaluation_pipelines.comparison.domain.regression.rows import ALERT
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
@@ -50,9 +49,6 @@ LOOK_ONCE = (
     "This report is for looking at once, when there is something to choose: whoever looks every "
     "day and stops at the first answer is wrong more often than it says."
 )
-
-FALSE_OF_UNLIKE_DAYS = 7
-"""False verdicts of 100 reports, by simulation, if days differ and models take turns on them."""
 
 MOST_MISSING = 5
 """More missing models than this are only counted."""
@@ -226,7 +222,6 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
     if len(finding.ranked) == 1:
         return f"Nothing is claimed. These are sessions of {_people(rests_on.people)}."
     claims = ["name a better model wrongly"] if finding.is_decided else []
-    days = _unlike_days(finding) if finding.is_decided else ""
     if any(row["is_best_value"] for row in finding.ranked):
         claims.append("name a model for the money wrongly")
     if claims:
@@ -235,22 +230,9 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
         why = finding.refusal or _undecided(finding)
         said = f"Not sure enough to choose: {why}"
     if all(row["clustered_by"] == SESSIONS for row in finding.ranked):
-        return f"{said}. {days}{CAVEAT}"
+        return f"{said}. {CAVEAT}"
     who = f"this one speaks for people like the {whole(rests_on.people)} who ran these sessions"
-    return f"{said}; {who}, each of whom counts once{_compared(rests_on)}. {days}{CAVEAT}"
-
-
-def _unlike_days(finding: Finding) -> str:
-    """Say that a verdict compares models of unlike days, which makes it false more often."""
-    decided = [pair for pair in finding.tested if pair["verdict"] in (A_BETTER, B_BETTER)]
-    apart = [pair for pair in decided if pair["shared_days"] < FEW_SHARED_DAYS]
-    if not apart:
-        return ""
-    names = listed([f"{name_of(each, '_a')} and {name_of(each, '_b')}" for each in apart])
-    return (
-        f"{names} were mostly used on different days: where days differ much, it is about "
-        f"{FALSE_OF_UNLIKE_DAYS} of 100 rather than 5. "
-    )
+    return f"{said}; {who}, each of whom counts once{_compared(rests_on)}. {CAVEAT}"
 
 
 def _undecided(finding: Finding) -> str:

@@ -12,6 +12,7 @@ with multiway clustering", 2011): what different people have in common on the sa
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def mean_of_people(arm: Arm) -> Inference:
         return Inference(value)
     shares = (arm.scores - value) / sizes[people] / groups
     days = len(np.unique(arm.days))
-    between = _common(shares, people, arm.days, days), days
+    between = _common(shares, people, arm.days) * _of_centered(days), days
     return _with_days(value, float(means.var(ddof=1)) / groups, groups - 1, between)
 
 
@@ -94,7 +95,9 @@ def paired_difference(first: Arm, second: Arm) -> Inference:
     variance = apart.variance(apart.left_out())
     fitted = (plain - parts @ runs.levels.all).mean(axis=1)[runs.units]
     errors = runs.adjusted() - fitted - np.where(runs.side == 0, value / 2, -value / 2)
-    return _with_days(value, variance, groups - 1, runs.between_people(errors, [groups, groups]))
+    common, days = runs.between_people(errors, [groups, groups])
+    times = runs.taken_out() if runs.are_days_apart else _of_centered(runs.fewest_days)
+    return _with_days(value, variance, groups - 1, (common * times, days))
 
 
 def apart_difference(first: Arm, second: Arm) -> Inference:
@@ -120,7 +123,8 @@ def apart_difference(first: Arm, second: Arm) -> Inference:
         sum(part**2 / (number - 1) for part, number in zip(variances, groups, strict=True)), 1e-300
     )
     errors = runs.adjusted() - np.asarray(means)[runs.side]
-    between = runs.between_people(errors, groups)
+    common, days = runs.between_people(errors, groups)
+    between = common * _of_centered(runs.fewest_days), days
     return _with_days(value, sum(variances), max(freedom, 1.0), between)
 
 
@@ -152,7 +156,7 @@ class _Stratum:
         return float(left_out.var(ddof=1)) * (len(left_out) - 1) ** 2 / len(left_out)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Runs:
     """Runs of both sides together; units and classes are numbered from 0 on."""
 
@@ -202,36 +206,80 @@ class _Runs:
             plain, parts = sums / weights, (shares / weights[:, None])[:, 1:]
         return plain.reshape(groups, 2), parts.reshape(groups, 2, number - 1)
 
+    @cached_property
+    def _days_of_sides(self) -> list[Codes]:
+        return [np.unique(self.days[self.side == side]) for side in (0, 1)]
+
+    @property
+    def fewest_days(self) -> int:
+        """Number of days of the side that has fewer; each side has a mean of its own."""
+        return min(map(len, self._days_of_sides))
+
+    @property
+    def are_days_apart(self) -> bool:
+        """True if few runs are on days of both sides."""
+        both = np.intersect1d(*self._days_of_sides)
+        return float(np.isin(self.days, both).mean()) < FEW_SHARED_DAYS
+
+    def _cell_shares(self) -> Numbers:
+        """Return the share of each run in the mean of its unit and side."""
+        cells = self._cells()
+        return np.asarray(self.weights / np.bincount(cells, weights=self.weights)[cells])
+
     def between_people(self, errors: Numbers, groups: list[int]) -> tuple[float, int]:
-        """Return what units have in common on the same day, and the number of days."""
-        days = [np.unique(self.days[self.side == side]) for side in (0, 1)]
-        both = np.intersect1d(days[0], days[1])
-        smallest = min(len(each) for each in days)
-        # Models of unlike days: each side has only its own to see by how much days differ.
-        is_apart = float(np.isin(self.days, both).mean()) < FEW_SHARED_DAYS
-        weights = np.bincount(self._cells(), weights=self.weights)[self._cells()]
+        """Return what units have in common on the same day, and the number of days.
+
+        Args:
+            errors: Error of each run.
+            groups: Units of each side.
+        """
         signs = np.where(self.side == 0, 1.0, -1.0) / np.asarray(groups)[self.side]
-        shares = signs * self.weights / weights * errors
-        number = smallest if is_apart else len(np.union1d(days[0], days[1]))
-        return _common(shares, self.units, self.days, smallest), number
+        # Models of unlike days: each side has only its own to see by how much days differ.
+        number = self.fewest_days if self.are_days_apart else len(np.unique(self.days))
+        return _common(signs * self._cell_shares() * errors, self.units, self.days), number
+
+    def taken_out(self) -> float:
+        """Return by how much errors of days must be enlarged where people's means are taken out.
+
+        A person's mean contains the days of that person's runs, and so takes a part of them out of
+        the errors: with few runs each, more than half. Each day of each side is followed through
+        the same calculation (as in the method of moments of Searle, Casella and McCulloch,
+        "Variance components", 1992), and the variance that it adds is set against what is left.
+        """
+        _, days = np.unique(self.days, return_inverse=True)
+        shape = (int(self.units.max()) + 1, 2, int(days.max()) + 1)
+        cells = np.ravel_multi_index((self.units, self.side, days), shape)
+        shares = np.bincount(cells, self._cell_shares(), int(np.prod(shape))).reshape(shape)
+        signs = np.array([1.0, -1.0])
+        apart, both = np.tensordot(signs, shares, (0, 1)), shares.sum(axis=1)
+        whole = left = 0.0
+        for side, day in np.ndindex(shape[1:]):
+            own = shares[:, side, day]
+            errors = -(apart * own[:, None] + both * signs[side] * own.mean()) / 2
+            errors[:, day] += signs[side] * own
+            left += float(np.sum(errors.sum(axis=0) ** 2) - np.sum(errors**2))
+            whole += float(own.sum() ** 2 - own @ own)
+        return whole / left if whole > 0 and left > 0 else _of_centered(self.fewest_days)
 
 
-def _common(shares: Numbers, units: Codes, days: Codes, number: int) -> float:
+def _of_centered(days: int) -> float:
+    """Return by how much errors of some days must be enlarged that add up to 0."""
+    return days / (days - 1) if days > 1 else 0.0
+
+
+def _common(shares: Numbers, units: Codes, days: Codes) -> float:
     """Return the variance that different units add to each other on the same day.
 
     Args:
         shares: What each run adds to the error of the figure.
         units: Unit of each run, from 0 on.
         days: Day of each run.
-        number: Number of days; those of the side that has fewer, since each has a mean of its own.
     """
-    if number < 2:
-        return 0.0
     _, codes = np.unique(days, return_inverse=True)
     by_day = np.bincount(codes, weights=shares)
     _, cells = np.unique(codes * (int(units.max()) + 1) + units, return_inverse=True)
     within = np.bincount(cells, weights=shares)
-    return (float(by_day @ by_day) - float(within @ within)) * number / (number - 1)
+    return float(by_day @ by_day) - float(within @ within)
 
 
 def _with_days(

@@ -143,6 +143,23 @@ def test_what_people_have_in_common_on_a_day_widens_the_interval() -> None:
     assert 3 < with_days.error < 5
 
 
+def test_what_days_add_is_not_lost_with_the_means_of_people() -> None:
+    # A on even days, B on odd ones, three runs a side of each person: half of what a day adds is in
+    # the means of its people. On average the squared error must be the variance of the difference.
+    random, who = np.random.default_rng(11), np.repeat(np.arange(20), 3)
+    found = []
+    for _ in range(100):
+        effects = random.normal(0, 10, 28)
+        even = 2 * random.integers(0, 14, (2, len(who)))
+        sides = [
+            arm(list(random.normal(effects[days], 6)), people=list(who), days=list(days))
+            for days in (even[0], even[1] + 1)
+        ]
+        found.append(paired_difference(*sides))
+    truth = np.var([each.value for each in found])
+    assert np.mean([each.error**2 for each in found]) == pytest.approx(truth, rel=0.2)
+
+
 def test_at_the_ceiling_failures_and_other_runs_are_judged_apart() -> None:
     # A never fails, B fails once in 20; all others lie at 94 to 96.
     good = [94.0, 95, 96, 95] * 5
