@@ -231,7 +231,7 @@ def _print_next_steps(stores: Stores) -> None:
         ("state", f"{program} status"),
         ("agents", f"{program} reputation show Codesmith --organization orchard"),
         ("interface", f"{_data_dir_prefix()}make dev, then http://127.0.0.1:3000"),
-        ("service", f"{_data_dir_prefix()}make serve, then http://127.0.0.1:8400/api"),
+        ("pages", f"{_data_dir_prefix()}make serve, then http://127.0.0.1:8400"),
         ("next", "remove this data; README.md describes how to connect your agents"),
         ("remove", f"rm -r {settings.data_dir}  (after make dev, also var, Dagster's storage)"),
     ):

@@ -34,7 +34,7 @@ class _Replaced:
         self._body = b""
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_envelope(message):
+        if message["type"] == "http.response.start" and _is_error(message):
             self._start = message
         elif self._start is None:
             await self._forward(message)
@@ -44,7 +44,12 @@ class _Replaced:
                 await self._send_page(self._start)
 
     async def _send_page(self, start: Message) -> None:
-        page = _page(self._scope, start["status"], json.loads(self._body)["error"])
+        error = json.loads(self._body).get("error")
+        if error is None:  # what receivers of telemetry answer has another form
+            await self._forward(start)
+            await self._forward({"type": "http.response.body", "body": self._body})
+            return
+        page = _page(self._scope, start["status"], error)
         headers = MutableHeaders(scope=start)
         for name, value in page.headers.items():
             headers[name] = value
@@ -52,7 +57,7 @@ class _Replaced:
         await self._forward({"type": "http.response.body", "body": page.body})
 
 
-def _is_envelope(start: Message) -> bool:
+def _is_error(start: Message) -> bool:
     kind = Headers(raw=start["headers"]).get("content-type", "")
     return start["status"] >= _FIRST_ERROR and kind == "application/json"
 

@@ -6,6 +6,7 @@ from fastapi.responses import RedirectResponse, Response
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.service.caller import KEY_COOKIE
 from evaluation_pipelines.service.installation import installation_of
+from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Frame, render
 
@@ -28,6 +29,9 @@ def login(request: Request, fields: Fields) -> Response:
     """Remember an accepted key in a cookie that scripts cannot read."""
     target, text = _own_path(fields.get("next")), fields.get("key", "").strip()
     caller = installation_of(request).keys.caller(text)
+    if caller is None:
+        limits: Limits = request.app.state.limits
+        limits.check_wrong_key(request.scope["client_address"])
     if caller is None or not caller.role.includes(Role.READER):
         fault = "This key is not accepted: unknown, expired or revoked."
         if caller is not None:

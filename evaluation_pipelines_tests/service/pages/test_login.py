@@ -86,6 +86,18 @@ def test_a_wrong_key_and_one_that_only_writes_are_refused(
         assert "set-cookie" not in answer.headers
 
 
+def test_guessing_keys_is_slowed_down(browser: TestClient) -> None:
+    answers = [log_in(browser, "ep_wrong").status_code for _ in range(21)]
+    assert answers == [401] * 20 + [429]
+
+
+def test_an_answer_about_telemetry_keeps_its_form(service: Service) -> None:
+    sent = {**HTML, "Content-Type": "application/json"}
+    answer = service.client().post("/v1/logs", content=b"{", headers=sent)
+    assert answer.status_code == 400
+    assert answer.json()["message"]
+
+
 def test_a_form_without_its_token_or_with_that_of_another_login_is_refused(
     service: Service, browser: TestClient
 ) -> None:

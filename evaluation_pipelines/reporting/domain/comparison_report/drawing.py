@@ -22,11 +22,14 @@ def color(number: int) -> str:
     return f"var(--m{place},{_COLORS[place]})"
 
 
-def svg(height: float, body: Sequence[str], title: str, name: str = "") -> str:
-    """Return an SVG image of the common width with a title for screen readers."""
+def svg(height: float, body: Sequence[str], title: str, name: str = "", role: str = "img") -> str:
+    """Return an SVG image of the common width with a title for screen readers.
+
+    With links in it, its ``role`` is ``group``: what is in an ``img`` cannot be reached.
+    """
     said = html.escape(title)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="{role}" '
         f'aria-label="{said}" class="chart {html.escape(name)}" font-family="sans-serif" '
         f'font-size="15"><title>{said}</title>'
         f'<rect width="{WIDTH}" height="{height:g}" fill="{PAPER}"/>{"".join(body)}</svg>'

@@ -131,7 +131,7 @@ def days_chart(days: Sequence[Day], urls: Sequence[str]) -> str:
         body.append(f'<a href="{html.escape(url)}"><title>{_told(day)}</title>{bars}</a>')
         if (len(days) - 1 - place) % 2 == 0:  # there is no room for all
             body.append(text(left + step / 2, _BASE + 20, f"{day.date:%m-%d}", fill=MUTED))
-    return svg(_BASE + 30, body, title, "days")
+    return svg(_BASE + 30, body, title, "days", "group")
 
 
 def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
