@@ -1,5 +1,11 @@
 """The routers of all pages."""
 
-from evaluation_pipelines.service.pages import login, overview, session_list, static_files
+from evaluation_pipelines.service.pages import login, models, overview, session_list, static_files
 
-PAGE_ROUTERS = (static_files.ROUTER, login.ROUTER, overview.ROUTER, session_list.ROUTER)
+PAGE_ROUTERS = (
+    static_files.ROUTER,
+    login.ROUTER,
+    overview.ROUTER,
+    session_list.ROUTER,
+    models.ROUTER,
+)
