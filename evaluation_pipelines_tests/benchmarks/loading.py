@@ -53,8 +53,8 @@ def commands(options: Options) -> Section:
         for _ in range(options.rounds):
             for command, (libraries, _limit) in _COMMANDS.items():
                 section.add(command, run_command(_PROGRAM, command, environment=on_demo))
-                peer = f"import {libraries}"
-                section.add(peer, run_command(sys.executable, "-c", peer))
+                imports = f"import {libraries}"
+                section.add(imports, run_command(sys.executable, "-c", imports))
     for command, (libraries, limit) in _COMMANDS.items():
         ours = section.median(command, "cpu_seconds")
         peer = section.median(f"import {libraries}", "cpu_seconds")
