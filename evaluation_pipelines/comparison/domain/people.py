@@ -218,7 +218,8 @@ class _Runs:
     @property
     def are_days_apart(self) -> bool:
         """True if few runs are on days of both sides."""
-        both = np.intersect1d(*self._days_of_sides)
+        one, other = self._days_of_sides
+        both = np.intersect1d(one, other)
         return float(np.isin(self.days, both).mean()) < FEW_SHARED_DAYS
 
     def _cell_shares(self) -> Numbers:
