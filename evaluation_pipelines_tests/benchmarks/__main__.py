@@ -22,6 +22,7 @@ from evaluation_pipelines_tests.benchmarks import (
     receiver,
     report,
     reputation,
+    service,
     speed,
     tool_reports,
     watch,
@@ -45,6 +46,7 @@ SECTIONS = {
     "tools": tool_reports.run,
     "reputation": reputation.run,
     "receiver": receiver.run,
+    "service": service.run,
 }
 SIMULATIONS = {
     "coverage": coverage.run,

@@ -22,7 +22,8 @@ from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Sect
 _SAMPLE = Path(__file__).parents[2] / "evaluation_pipelines/demo/samples/claude_code/logs.jsonl"
 _CONNECTIONS = (1, 16, 200)
 _REQUESTS = 2000
-_OURS, _PARSE, _READ, _ROTEL = "receiver", "parses and syncs", "only reads", "rotel-agent"
+OURS = "receiver"
+_PARSE, _READ, _ROTEL = "parses and syncs", "only reads", "rotel-agent"
 
 
 def run(options: Options) -> Section:
@@ -35,7 +36,7 @@ def run(options: Options) -> Section:
     }
     for _ in range(options.rounds):
         for name in _contestants():
-            with data_folder(name="receiver") as folder, _server(name, folder) as (port, process):
+            with data_folder(name="receiver") as folder, server(name, folder) as (port, process):
                 _measure(section, name, port, process, bodies)
     section.outcomes = [_outcome(section, number) for number in _CONNECTIONS]
     section.outcomes += [_only_shown(section, name) for name in _contestants()[2:]]
@@ -43,7 +44,7 @@ def run(options: Options) -> Section:
 
 
 def _contestants() -> list[str]:
-    return [_OURS, _PARSE, _READ, *([_ROTEL] if find_spec("rotel") else [])]
+    return [OURS, _PARSE, _READ, *([_ROTEL] if find_spec("rotel") else [])]
 
 
 def _measure(
@@ -74,7 +75,8 @@ def _measure(
 
 
 @contextmanager
-def _server(name: str, folder: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
+def server(name: str, folder: Path) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
+    """Run a contestant on a data folder; yield its port and process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(
@@ -92,7 +94,7 @@ def _server(name: str, folder: Path) -> Iterator[tuple[int, "subprocess.Popen[by
 
 
 def _command(name: str, port: int, folder: Path) -> list[str]:
-    if name == _OURS:
+    if name == OURS:
         program = Path(sys.executable).parent / "evaluation-pipelines"
         return [str(program), "serve", "--port", str(port)]
     if name == _ROTEL:
@@ -128,7 +130,7 @@ def _outcome(section: Section, connections: int) -> Outcome:
     return Outcome(
         f"receiver, {connections} connections: acknowledged requests, against an endpoint that "
         "parses by orjson and syncs",
-        _figures(section, _OURS, connections),
+        _figures(section, OURS, connections),
         _figures(section, _PARSE, connections),
         f"{ratio:.2f}x",
         ">= 0.8x",
@@ -139,7 +141,7 @@ def _outcome(section: Section, connections: int) -> Outcome:
 def _only_shown(section: Section, name: str) -> Outcome:
     return Outcome(
         f"receiver, 16 connections, against {name}, which stores nothing",
-        _figures(section, _OURS, 16),
+        _figures(section, OURS, 16),
         _figures(section, name, 16),
         f"{_ratio(section, name, 16):.2f}x",
         "",
@@ -149,7 +151,7 @@ def _only_shown(section: Section, name: str) -> Outcome:
 
 def _ratio(section: Section, peer: str, connections: int) -> float:
     ours, theirs = (
-        _median(section, name, connections, "requests_per_second") for name in (_OURS, peer)
+        _median(section, name, connections, "requests_per_second") for name in (OURS, peer)
     )
     return ours / theirs
 

@@ -31,7 +31,7 @@ from evaluation_pipelines.service.event_hub import EventHub
 from evaluation_pipelines.service.routes import events
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.telemetry.ledger.records import SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
@@ -248,7 +248,39 @@ def test_a_revoked_key_stops_listening(
     assert closed.value.code == 1008
 
 
+def test_the_ledger_is_asked_at_least_each_second() -> None:
+    assert event_hub._POLL_S <= 1
+
+
+def alert_now(url: str, number: int) -> None:
+    """Commit events, each with the time just before its commit."""
+    ledger = open_ledger(url)
+    for _ in range(number):
+        now = time.time_ns() // 1000
+        event = {"type": "alert.raised", "timestamp_us": now, "payload": "{}"}
+        ServiceEvents(ledger).append([event])
+        time.sleep(0.3)
+    ledger.close()
+
+
+@pytest.mark.slow
 def test_events_of_another_process_arrive_within_two_seconds(
+    service: Service, workplace: Workplace
+) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(1, mp_context=spawn) as pool,
+        service.client() as client,
+        client.websocket_connect(URL.format("alerts")) as socket,
+    ):
+        written = pool.submit(alert_now, workplace.settings.ledger_url, 20)
+        for _ in range(20):
+            committed_us = socket.receive_json()["timestamp_us"]
+            assert time.time_ns() // 1000 - committed_us < 2_000_000
+        written.result()
+
+
+def test_events_of_another_process_arrive_once_and_in_order(
     service: Service, workplace: Workplace
 ) -> None:
     spawn = multiprocessing.get_context("spawn")

@@ -1,6 +1,5 @@
 """The six methods of the gateway: their fields, their errors, and whom they show what."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,22 +11,11 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.scorecards import OVERRIDES
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import build
-from evaluation_pipelines_tests.service.answers import A1, B1, answering, keys_of
+from evaluation_pipelines_tests.service.answers import A1, B1
 from evaluation_pipelines_tests.service.clients import Service
 
 SPAN = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
 PROFILE = {"id": "mine", "name": "Mine", "criteria": [{"id": "tool_count"}]}
-
-
-@pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with answering(tmp_path_factory.mktemp("service")) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
-def clients(answered: Service) -> dict[str, TestClient]:
-    return {role: answered.client(key) for role, key in keys_of(answered).items()}
 
 
 def call(client: TestClient, method: str, /, **params: Any) -> Any:

@@ -20,7 +20,7 @@ def rows_of(days: Sequence[date], per_day: int) -> pl.DataFrame:
         for day in days
         for number in range(per_day)
     ]
-    schema = {"session_date": pl.Date(), "started_at": UTC_TIME, "id": pl.String()}
+    schema = pl.Schema({"session_date": pl.Date(), "started_at": UTC_TIME, "id": pl.String()})
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -13,24 +13,13 @@ from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
-from evaluation_pipelines_tests.service.answers import A1, B1, C1, answering, keys_of, path_of, work
+from evaluation_pipelines_tests.service.answers import A1, B1, C1, path_of, work
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, code_of
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 DAY = "2026-06-01"
 OVERRIDE = {"score": 40, "annotator": "ann", "reason": "Not done."}
-
-
-@pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with answering(tmp_path_factory.mktemp("service")) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
-def clients(answered: Service) -> dict[str, TestClient]:
-    return {role: answered.client(key) for role, key in keys_of(answered).items()}
 
 
 def get(client: TestClient, path: str, **query: Any) -> Any:

@@ -1,5 +1,6 @@
 """What routes have in common: their dependencies, and the errors that they document."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.scope import organization_of
 from evaluation_pipelines.service.times import RequestTime
 
 Here = Annotated[Installation, Depends(installation_of)]
@@ -37,7 +39,34 @@ Since = Annotated[
 ]
 Until = Annotated[RequestTime | None, Query(alias="to", description="Sessions before this.")]
 
-Span = tuple[datetime | None, datetime | None]
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Which sessions a list has; ``organization`` is what the caller may see of those asked for."""
+
+    organization: str | None
+    agent: str | None
+    model: str | None
+    label: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+def conditions(
+    caller: Reader,
+    since: Since = None,
+    until: Until = None,
+    agent_id: Text = None,
+    model: Text = None,
+    classification_label: Text = None,
+    organization: Organization = None,
+) -> Conditions:
+    """Return what the query says; a dependency of routes."""
+    owner = organization_of(caller, organization)
+    return Conditions(owner, agent_id, model, classification_label, since, until)
+
+
+Chosen = Annotated[Conditions, Depends(conditions)]
 
 _MEANINGS = {
     404: "there is none, or it belongs to another organization",

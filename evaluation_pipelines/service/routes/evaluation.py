@@ -1,7 +1,7 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from typing import Annotated, Any
 
@@ -32,6 +32,7 @@ from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
 from evaluation_pipelines.service.paging import Paged, newest_page
 from evaluation_pipelines.service.routes.common import (
+    Chosen,
     Here,
     Organization,
     Reader,
@@ -106,30 +107,17 @@ class AlertPage(BaseModel):
 
 
 @ROUTER.get("/scorecards", responses=answers(ScorecardPage, 404))
-def scorecards(  # noqa: PLR0913, PLR0917 - one parameter per condition
+def scorecards(
     here: Here,
     caller: Reader,
     page: Paged,
-    since: Since = None,
-    until: Until = None,
-    agent_id: Text = None,
-    model: Text = None,
-    classification_label: Text = None,
+    chosen: Chosen,
     profile_id: Annotated[
         str | None, Query(max_length=64, description="A profile, or best for the best matches.")
     ] = None,
-    organization: Organization = None,
 ) -> JSONResponse:
     """List current scorecards with the newest overrides; readers get null for texts."""
-    query = CardQuery(
-        organization=organization_of(caller, organization),
-        agent=agent_id,
-        since=since,
-        until=until,
-        label=classification_label,
-        model=model,
-        profile=profile_id,
-    )
+    query = CardQuery(**asdict(chosen), profile=profile_id)
 
     def read(days: Sequence[date]) -> pl.DataFrame:
         return query_cards(here.stores, replace(query, days=days))

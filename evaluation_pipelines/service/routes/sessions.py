@@ -34,20 +34,18 @@ from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.paging import Paged, newest_page
 from evaluation_pipelines.service.routes.common import (
+    Chosen,
     Here,
     Organization,
     Reader,
     Reviewer,
     SessionPath,
-    Since,
-    Text,
-    Until,
     answers,
     as_json,
     errors,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
-from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.service.scope import find_window, sees_texts
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 
 ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
@@ -141,30 +139,25 @@ class OverrideOut(BaseModel):
 
 
 @ROUTER.get("", responses=answers(SessionPage, 404))
-def sessions(  # noqa: PLR0913, PLR0917 - one parameter per condition
+def sessions(
     here: Here,
-    caller: Reader,
     page: Paged,
-    since: Since = None,
-    until: Until = None,
-    agent_id: Text = None,
-    model: Text = None,
-    classification_label: Text = None,
+    chosen: Chosen,
     status: Annotated[str | None, Query(max_length=20)] = None,
-    organization: Organization = None,
 ) -> JSONResponse:
     """List sessions with their scores, the newest first."""
     which = SessionFilter(
-        organization=organization_of(caller, organization),
-        agent=agent_id,
-        model=model,
-        label=classification_label,
+        organization=chosen.organization,
+        agent=chosen.agent,
+        model=chosen.model,
+        label=chosen.label,
     )
-    chosen = pl.all_horizontal(which.condition(), _started(since, until), _has("status", status))
+    started = _started(chosen.since, chosen.until)
+    condition = pl.all_horizontal(which.condition(), started, _has("status", status))
     hidden = hidden_columns(here.settings.people_view)
 
     def read(days: Sequence[date]) -> pl.DataFrame:
-        return sessions_of_dates(here.stores, days, chosen).drop(*hidden)
+        return sessions_of_dates(here.stores, days, condition).drop(*hidden)
 
     dates = here.stores.lake.partitions(AGENT_SESSIONS)
     rows, cursor = newest_page(dates, read, ("organization_id", "session_key"), page)
