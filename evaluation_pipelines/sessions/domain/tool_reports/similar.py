@@ -74,10 +74,10 @@ def similar_pairs(
     wide = shaped.filter("is_wide").filter(pl.n_unique("shape").over("block") > 1)
     found = [_PAIRS.to_frame(), _across_shapes(wide.sort("block", "rank"), parameters)]
     is_large = pl.len().over("block", "shape") > _LARGE_BLOCK
-    for group in comparable.filter(~is_large).partition_by("shape"):
-        found += _of_small_blocks(group, parameters)
-    for group in comparable.filter(is_large).partition_by("shape", "block"):
-        found += _of_large_block(group, parameters)
+    small = comparable.filter(~is_large).partition_by("shape")
+    large = comparable.filter(is_large).partition_by("shape", "block")
+    found += [_of_small_blocks(group, parameters) for group in small]
+    found += [_of_large_block(group, parameters) for group in large]
     in_part = [
         compared.filter((pl.len().over(group) > LOOK_BACK + 1) | pl.col("is_long"))["block"]
         for compared, group in ((comparable, ["block", "shape"]), (wide, ["block"]))
@@ -110,9 +110,7 @@ def _with_shapes(members: pl.DataFrame, parameters: Mapping[int, Parameters]) ->
     return members.join(shapes, on="key", how="left", maintain_order="left")
 
 
-def _of_small_blocks(
-    group: pl.DataFrame, parameters: Mapping[int, Parameters]
-) -> list[pl.DataFrame]:
+def _of_small_blocks(group: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
     """Return the similar pairs of many blocks; all sets have the same names.
 
     Rows are sorted by block and rank. Each set is compared with the set just before it, then with
@@ -129,13 +127,11 @@ def _of_small_blocks(
         scores = sets.scores(later, later - lag)
         kept = np.round(scores, 9) >= SIMILAR
         later, scores = later[kept], scores[kept]
-        found.append(_pairs(blocks[later], keys[later], keys[later - lag], scores))
-    return found
+        found.append((blocks[later], keys[later], keys[later - lag], scores))
+    return _pairs(found)
 
 
-def _of_large_block(
-    block: pl.DataFrame, parameters: Mapping[int, Parameters]
-) -> list[pl.DataFrame]:
+def _of_large_block(block: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
     """Return the similar pairs of one block with many sets of the same names, sorted by rank."""
     keys = block["key"].to_numpy()
     sets = _ParameterSets([parameters[key] for key in keys.tolist()])
@@ -148,13 +144,14 @@ def _of_large_block(
         kept = (distance > 0) & (distance <= LOOK_BACK) & (np.round(scores, 9) >= SIMILAR)
         one, other = np.nonzero(kept)
         blocks = np.full(one.size, block["block"][0])
-        found.append(_pairs(blocks, keys[rows[one]], keys[before[other]], scores[one, other]))
-    return found
+        found.append((blocks, keys[rows[one]], keys[before[other]], scores[one, other]))
+    return _pairs(found)
 
 
-def _pairs(blocks: Ints, keys: Ints, before: Ints, scores: Floats) -> pl.DataFrame:
-    columns = zip(_PAIRS, (blocks, keys, before, scores), strict=True)
-    return pl.DataFrame(dict(columns), schema=_PAIRS)
+def _pairs(found: Sequence[tuple[Ints, Ints, Ints, Floats]]) -> pl.DataFrame:
+    """Return pairs as one frame: ``block``, ``key``, ``before``, ``score`` of several portions."""
+    columns = (np.concatenate(each) for each in zip(*found, strict=True))
+    return pl.DataFrame(dict(zip(_PAIRS, columns, strict=True)), schema=_PAIRS)
 
 
 def _across_shapes(wide: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:

@@ -23,6 +23,5 @@ ACCESS_KEYS = sa.Table(
         "name",
         unique=True,
         sqlite_where=_IS_IN_USE,
-        postgresql_where=_IS_IN_USE,
     ),
 )
