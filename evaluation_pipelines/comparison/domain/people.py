@@ -218,8 +218,8 @@ class _Runs:
     @property
     def are_days_apart(self) -> bool:
         """True if few runs are on days of both sides."""
-        one, other = self._days_of_sides
-        both = np.intersect1d(one, other)
+        first, second = self._days_of_sides
+        both = np.intersect1d(first, second)
         return float(np.isin(self.days, both).mean()) < FEW_SHARED_DAYS
 
     def _cell_shares(self) -> Numbers:
