@@ -11,7 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import LONGEST_SENTENCE
 
-_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
+"""Folder of the templates, style sheet and script."""
+
 _LONGEST_TEXT = 200
 
 
@@ -20,13 +22,13 @@ def render_page(name: str, content: Mapping[str, object]) -> str:
     return (
         _environment()
         .get_template(f"{name}.html")
-        .render(content, css=style_sheet(), script=_file("js"), policy=content_security_policy())
+        .render(content, css=style_sheet(), script=script(), policy=content_security_policy())
     )
 
 
 def content_security_policy() -> str:
     """Return a policy that allows inline styles and our own script, and loads nothing."""
-    digest = base64.b64encode(hashlib.sha256(_file("js").encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -36,6 +38,11 @@ def content_security_policy() -> str:
 def style_sheet() -> str:
     """Return the style sheet of all reports; pages of the service add to it."""
     return _file("css")
+
+
+def script() -> str:
+    """Return the script of all reports; pages of the service add to it."""
+    return _file("js")
 
 
 def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:
@@ -60,22 +67,22 @@ def write_page(path: Path, text: str) -> None:
 
 
 def _file(suffix: str) -> str:
-    return (_TEMPLATES / f"comparison_report.{suffix}").read_text(encoding="utf-8")
+    return (TEMPLATES / f"comparison_report.{suffix}").read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
     environment.filters["line"] = one_line
-    environment.filters["sentence"] = _sentence
+    environment.filters["sentence"] = sentence
     return environment
 
 
-def _sentence(value: object) -> str:
+def sentence(value: object) -> str:
     """Return a sentence on one line, without a line break between a number and its unit."""
     return one_line(value, LONGEST_SENTENCE).replace(" %", "\N{NO-BREAK SPACE}%")

@@ -1,5 +1,6 @@
-"""The usual comparison of models, computed in the background when its sessions have changed."""
+"""Comparisons of models, computed in the background when their sessions have changed."""
 
+from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReadyError
 from dataclasses import dataclass
@@ -15,12 +16,29 @@ from evaluation_pipelines.storage.stores import Stores
 PATIENCE_S = 0.1
 """How long a page waits for a comparison: it takes seconds where there are many sessions."""
 
+_MOST_KNOWN = 32
+
 _State: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to compare.
+
+    Attributes:
+        organization: One organization; ``None`` for all.
+        label: One label; ``None`` for all.
+        span: Beginning and end; ``None`` in both for the last 28 complete days.
+    """
+
+    organization: str | None = None
+    label: str | None = None
+    span: tuple[datetime | None, datetime | None] = (None, None)
 
 
 @dataclass(slots=True)
 class _Known:
-    """The comparison of one organization: of which state, and what it was before."""
+    """A comparison: of which state, and what it was before."""
 
     state: _State
     computed: Future[Comparison]
@@ -28,41 +46,42 @@ class _Known:
 
 
 class RecentComparison:
-    """Comparisons of the last 28 complete days, one for each organization that asks."""
+    """Comparisons that were asked for last; threads may share one."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
         self._worker = ThreadPoolExecutor(1, "comparison")
-        self._known: dict[str | None, _Known] = {}
+        self._known: OrderedDict[Asked, _Known] = OrderedDict()
 
-    def get(
-        self, organization: str | None, now: datetime, patience_s: float = PATIENCE_S
-    ) -> Comparison | None:
-        """Return the comparison of an organization, or of all.
+    def get(self, asked: Asked, now: datetime, patience_s: float = PATIENCE_S) -> Comparison | None:
+        """Return a comparison.
 
         While a new one is computed it is the one of before, and ``None`` if there is none.
 
         Raises:
+            EmptyTimeRangeError: The range ends before it begins.
             LakeError: A file cannot be read.
         """
         with self._lock:
-            known = self._refreshed(organization, now)
+            known = self._refreshed(asked, now)
         try:
             return known.computed.result(patience_s)
         except NotReadyError:
             return known.before
 
-    def _refreshed(self, organization: str | None, now: datetime) -> _Known:
+    def _refreshed(self, asked: Asked, now: datetime) -> _Known:
         state = (now.date(), self._files())
-        known = self._known.get(organization)
-        if known is None or known.state != state:
+        known = self._known.get(asked)
+        if known is None or known.state != state or _has_failed(known):
             before = _result(known) if known else None
             computed = self._worker.submit(
-                compared, self._stores, organization, None, (None, None), now
+                compared, self._stores, asked.organization, asked.label, asked.span, now
             )
-            known = _Known(state, computed, before)
-            self._known[organization] = known
+            known = self._known[asked] = _Known(state, computed, before)
+        self._known.move_to_end(asked)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)[1].computed.cancel()
         return known
 
     def _files(self) -> tuple[str, ...]:
@@ -71,7 +90,11 @@ class RecentComparison:
         return tuple(part.path for table in tables for part in lake.parts(table))
 
 
+def _has_failed(known: _Known) -> bool:
+    return known.computed.done() and known.computed.exception() is not None
+
+
 def _result(known: _Known) -> Comparison | None:
     """Return the newest comparison that is computed."""
-    is_computed = known.computed.done() and known.computed.exception() is None
+    is_computed = known.computed.done() and not _has_failed(known)
     return known.computed.result() if is_computed else known.before

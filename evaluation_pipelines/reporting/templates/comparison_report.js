@@ -1,6 +1,10 @@
-for (const button of document.querySelectorAll("th button")) {
+for (const head of document.querySelectorAll(".sortable th")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.append(...head.childNodes);
+  head.append(button);
   button.addEventListener("click", () => {
-    const head = button.parentElement, table = head.closest("table");
+    const table = head.closest("table");
     const down = head.getAttribute("aria-sort") !== "descending";
     const place = head.cellIndex, body = table.tBodies[0];
     for (const each of head.parentElement.cells) each.removeAttribute("aria-sort");

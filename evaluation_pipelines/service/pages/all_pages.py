@@ -1,6 +1,13 @@
 """The routers of all pages."""
 
-from evaluation_pipelines.service.pages import login, overview, session, session_list, static_files
+from evaluation_pipelines.service.pages import (
+    login,
+    models,
+    overview,
+    session,
+    session_list,
+    static_files,
+)
 
 PAGE_ROUTERS = (
     static_files.ROUTER,
@@ -8,4 +15,5 @@ PAGE_ROUTERS = (
     overview.ROUTER,
     session_list.ROUTER,
     session.ROUTER,
+    models.ROUTER,
 )

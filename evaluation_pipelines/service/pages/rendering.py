@@ -9,26 +9,32 @@ from urllib.parse import quote, urlencode
 
 import polars as pl
 from fastapi import Depends, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.formatting import DASH, age, number, points, usd
-from evaluation_pipelines.reporting.pages import one_line
+from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, parse_query
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_comparison import RecentComparison
+from evaluation_pipelines.service.recent_comparison import PATIENCE_S, Asked, RecentComparison
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts
 from evaluation_pipelines.service.session_table import SessionTable
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
-NAVIGATION = (("Overview", "/"), ("Sessions", "/sessions"))
+NAVIGATION = (
+    ("Overview", "/"),
+    ("Sessions", "/sessions"),
+    ("Models", "/models"),
+)
 """Title and path of the pages that every page links to."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -140,10 +146,13 @@ class Visit:
         rows, owner = table.rows(), self.organization
         return rows if owner is None else rows.filter(organization_id=owner)
 
-    def comparison(self) -> Comparison | None:
-        """Return the comparison of the last 28 complete days; ``None`` until it is computed."""
+    def comparison(
+        self, asked: Asked | None = None, patience_s: float = PATIENCE_S
+    ) -> Comparison | None:
+        """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
         recent: RecentComparison = self.request.app.state.recent_comparison
-        return recent.get(self.organization, self.installation.clock())
+        asked = Asked(self.organization) if asked is None else asked
+        return recent.get(asked, self.installation.clock(), patience_s)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""
@@ -156,6 +165,24 @@ def render(
     """Return a page from a template, the frame and its content; texts are escaped."""
     found = _environment().get_template(f"{template}.html")
     return HTMLResponse(found.render(content, frame=frame), status)
+
+
+def download(name: str, text: str) -> Response:
+    """Return a CSV file to save under a name."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type="text/csv", headers=headers)
+
+
+def asked_sessions(visit: Visit) -> ListQuery:
+    """Return which sessions the fields of the URL ask for.
+
+    Raises:
+        ServiceError: 400, a field cannot have its value.
+    """
+    try:
+        return parse_query(visit.request.query_params)
+    except ValueError as error:
+        raise ServiceError(400, "invalid_request", f"{error}.") from error
 
 
 def visit_with(role: Role) -> Any:
@@ -178,13 +205,14 @@ Visitor = Annotated[Visit, visit_with(Role.READER)]
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader([_TEMPLATES, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["line"] = one_line
+    environment.filters["sentence"] = sentence
     environment.filters["age"] = age
     environment.filters["known"] = lambda value: DASH if value is None else value
     environment.filters["points"] = points

@@ -27,10 +27,9 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     chosen_rows,
     line_of,
     page_of,
-    parse_query,
 )
 from evaluation_pipelines.service.pages.prompt_search import Search, search
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -86,8 +85,7 @@ def sessions_csv(visit: Visitor) -> Response:
         rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
     hidden = hidden_columns(visit.installation.settings.people_view)
     text = csv_text(rows.select(name for name in CSV_COLUMNS if name not in hidden))
-    headers = {"Content-Disposition": 'attachment; filename="sessions.csv"'}
-    return Response(text, media_type="text/csv", headers=headers)
+    return download("sessions.csv", text)
 
 
 def _asked(visit: Visit) -> tuple[ListQuery, str]:
@@ -97,10 +95,7 @@ def _asked(visit: Visit) -> tuple[ListQuery, str]:
         ServiceError: 400, a field cannot have its value; 403, the caller may not read prompts.
     """
     fields = visit.request.query_params
-    try:
-        query = parse_query(fields)
-    except ValueError as error:
-        raise ServiceError(400, "invalid_request", f"{error}.") from error
+    query = asked_sessions(visit)
     words = fields.get("q", "").strip()
     if words and not visit.sees_texts:
         raise ServiceError(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Response
 
-from evaluation_pipelines.reporting.pages import style_sheet
+from evaluation_pipelines.reporting.pages import script, style_sheet
 from evaluation_pipelines.service.errors import not_found
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -36,4 +36,5 @@ def static_file(name: str) -> Response:
 @cache
 def _content(name: str) -> bytes:
     own = (_FOLDER / name).read_bytes()
-    return style_sheet().encode() + own if name == "pages.css" else own
+    common = {"pages.css": style_sheet, "pages.js": script}.get(name)
+    return own if common is None else common().encode() + own

@@ -21,10 +21,15 @@ UNKNOWN = "unknown"
 _OF_CARD = ("card_id", "scale_min", "scale_max", "reasoning", "disqualifier_triggered")
 
 
-def worst_rows(comparison: Comparison) -> list[list[Cell]]:
-    """Return a row for each of the worst sessions, linked to its card."""
+def worst_rows(
+    comparison: Comparison, link: Callable[[Row], str] | None = None
+) -> list[list[Cell]]:
+    """Return a row for each of the worst sessions; it leads to its card, or to ``link`` of it."""
     rows = worst_sessions(comparison).iter_rows(named=True)
-    return [worst_cells(row, f"session-{number}") for number, row in enumerate(rows, 1)]
+    return [
+        worst_cells(row, f"#session-{number}" if link is None else link(row))
+        for number, row in enumerate(rows, 1)
+    ]
 
 
 def worst_cards(comparison: Comparison) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Content of the HTML report, prepared for its template: texts, table cells and charts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,7 @@ from evaluation_pipelines.comparison.domain.answers import (
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
+from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
 from evaluation_pipelines.reporting.domain.comparison_report.details import (
     worst_cards,
@@ -43,8 +45,19 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
 TITLE = "Which model is worth its price?"
 
 
-def page_content(comparison: Comparison) -> dict[str, Any]:
-    """Return the values of the template by name; texts are not escaped yet."""
+@dataclass(frozen=True, slots=True)
+class PageLinks:
+    """Addresses that a page links to: of a session in RUNS, and of the sessions of a model."""
+
+    session: Callable[[Row], str]
+    model: Callable[[Row], str]
+
+
+def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict[str, Any]:
+    """Return the values of the template by name; texts are not escaped yet.
+
+    Without ``links`` each of the worst sessions has a card on the page.
+    """
     found = findings(comparison)
     main = [each for each in found if each.is_main]
     compared = [each for each in found if _is_compared(each)]
@@ -64,15 +77,15 @@ def page_content(comparison: Comparison) -> dict[str, Any]:
         ],
         "too_few": without_ranking(found),
         "compared": [
-            _group(each)
+            _group(each, links)
             | {"figures": list(_figures(each, comparison)), "id": figures_of[each.group]}
             for each in compared
         ],
-        "others": [_group(each) for each in found if not _is_compared(each)],
+        "others": [_group(each, links) for each in found if not _is_compared(each)],
         "unwatched": unwatched_lines(comparison),
         "watched": [watch_cells(row) for row in watched.iter_rows(named=True)],
-        "worst": worst_rows(comparison),
-        "cards": worst_cards(comparison),
+        "worst": worst_rows(comparison, links.session if links else None),
+        "cards": [] if links else worst_cards(comparison),
         "total": sum(each.sessions for each in left_out),
         "coverage": [account_cells(each) for each in left_out],
         "method": method_lines(comparison.question.min_runs, comparison.question.margin),
@@ -103,13 +116,13 @@ def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _group(found: Finding) -> dict[str, Any]:
+def _group(found: Finding, links: PageLinks | None) -> dict[str, Any]:
     return {
         "label": found.label,
         "scored_by": found.scored_by,
         "facts": found.facts,
         "errors": errors_line(found.ranked or found.models),
-        "models": [model_cells(row) for row in found.models],
+        "models": [model_cells(row, links.model(row) if links else "") for row in found.models],
         "pairs": [pair_cells(pair) for pair in found.pairs],
         "corrected": judge_lines(found),
         "figures": [],

@@ -71,7 +71,7 @@ class Cell:
         sort: Number to sort by; by ``shown`` if None.
         kind: Class of the cell: ``n`` for numbers, ``name``, ``said``, ``time``, or empty.
         tag: A word next to the text, optionally with a class after a colon: ``best:good``.
-        link: Id on the page that it links to; never a text of telemetry.
+        link: Address that the text links to; what telemetry says in it is percent-encoded.
     """
 
     shown: str
@@ -97,15 +97,15 @@ def number_cell(shown: str, sort: float | None, below: str = "") -> Cell:
     return Cell(shown, below, sort, "n")
 
 
-def model_cells(row: Row) -> list[Cell]:
-    """Return the cells of one model."""
+def model_cells(row: Row, link: str = "") -> list[Cell]:
+    """Return the cells of one model; its name leads to ``link``."""
     tag = row["state"] if row["state"] != "ranked" else ""
     if row["on_frontier"]:
         tag = "frontier:good"
     if row["is_best_value"]:
         tag = "for the money:good"
     return [
-        Cell(name_of(row), kind="name", tag=tag),
+        Cell(name_of(row), kind="name", tag=tag, link=link),
         number_cell(DASH if row["rank"] is None else str(row["rank"]), row["rank"]),
         number_cell(whole(row["runs"]), row["runs"], _clusters(row)),
         _score_cell(row),

@@ -53,6 +53,7 @@ SORTED_BY = {
 
 USUAL_ORDER = "-started"
 _MOST_CHOICES = 300
+_FIRST_YEAR, _LAST_YEAR = 2000, 2200
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +217,12 @@ def _date(fields: Mapping[str, str], name: str) -> date | None:
     if name not in fields:
         return None
     try:
-        return date.fromisoformat(fields[name])
+        day = date.fromisoformat(fields[name])
     except ValueError:
         raise ValueError(f"{name} must be a day such as 2026-06-01") from None
+    if not _FIRST_YEAR <= day.year < _LAST_YEAR:  # days are added to it and taken from it
+        raise ValueError(f"{name} must be between the years {_FIRST_YEAR} and {_LAST_YEAR}")
+    return day
 
 
 def _one_of(fields: Mapping[str, str], name: str, allowed: Collection[str]) -> str | None:

@@ -1,0 +1,89 @@
+"""The comparison of models: the report's answers and tables, for any label and time."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
+
+from evaluation_pipelines.comparison.compare_models import last_days
+from evaluation_pipelines.formatting import csv_text
+from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
+from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, choices_of
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.service.recent_comparison import Asked
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_DOWNLOAD_PATIENCE_S = 60.0
+_DAY = timedelta(days=1)
+
+
+@ROUTER.get("/models")
+def models(visit: Visitor) -> HTMLResponse:
+    """Show the comparison that is asked for, or that it is being computed."""
+    query = asked_sessions(visit)
+    days, rows = _days(query, visit.installation.clock()), visit.rows()
+    found = visit.comparison(_asked(visit, query, days))
+    shown = {} if found is None else page_content(found, _links(visit, days))
+    return visit.page(
+        "models",
+        **{"title": "Models", **shown},
+        is_compared=found is not None,
+        has_sessions=not rows.is_empty(),
+        query=query,
+        days=days,
+        labels=choices_of(rows, ["label"])["label"],
+        csv_url=visit.frame.here().replace("/models", "/models.csv", 1),
+    )
+
+
+@ROUTER.get("/models.csv")
+def models_csv(visit: Visitor) -> Response:
+    """Return the rows of the models as CSV, as the command ``compare`` prints them."""
+    query = asked_sessions(visit)
+    asked = _asked(visit, query, _days(query, visit.installation.clock()))
+    found = visit.comparison(asked, _DOWNLOAD_PATIENCE_S)
+    if found is None:
+        raise ServiceError(
+            503, "not_compared_yet", "The models are being compared.", "Try again in a minute."
+        )
+    return download("models.csv", csv_text(found.models))
+
+
+def _days(query: ListQuery, now: datetime) -> tuple[date, date]:
+    """Return the first and the last day: the last 28 complete ones, unless others are asked for."""
+    end = last_days(now)[1] if query.until is None else _midnight(query.until + _DAY)
+    begin = last_days(end)[0] if query.since is None else _midnight(query.since)
+    return begin.date(), (end - _DAY).date()
+
+
+def _asked(visit: Visit, query: ListQuery, days: tuple[date, date]) -> Asked:
+    label = (query.values or {}).get("label")
+    usual = _days(ListQuery(), visit.installation.clock())
+    span = (None, None) if days == usual else (_midnight(days[0]), _midnight(days[1] + _DAY))
+    return Asked(visit.organization, label, span)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _links(visit: Visit, days: tuple[date, date]) -> PageLinks:
+    def session(row: Mapping[str, Any]) -> str:
+        return visit.frame.session_url(row["organization_id"], row["session_key"])
+
+    def model(row: Mapping[str, Any]) -> str:
+        if row["model"] is None:
+            return ""
+        return visit.frame.url(
+            "/sessions",
+            **{"from": f"{days[0]}", "to": f"{days[1]}"},
+            model=row["model"],
+            label=row["classification_label"],
+            source=row["effective_source"],
+        )
+
+    return PageLinks(session, model)
