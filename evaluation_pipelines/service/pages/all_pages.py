@@ -1,12 +1,14 @@
 """The routers of all pages."""
 
 from evaluation_pipelines.service.pages import (
+    agents,
     login,
     models,
     overview,
     session,
     session_list,
     static_files,
+    trends,
 )
 
 PAGE_ROUTERS = (
@@ -16,4 +18,6 @@ PAGE_ROUTERS = (
     session_list.ROUTER,
     session.ROUTER,
     models.ROUTER,
+    agents.ROUTER,
+    trends.ROUTER,
 )

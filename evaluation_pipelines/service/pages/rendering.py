@@ -34,6 +34,8 @@ NAVIGATION = (
     ("Overview", "/"),
     ("Sessions", "/sessions"),
     ("Models", "/models"),
+    ("Agents", "/agents"),
+    ("Trends", "/trends"),
 )
 """Title and path of the pages that every page links to."""
 
