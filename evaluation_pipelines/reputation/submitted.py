@@ -8,7 +8,7 @@ from uuid import uuid4
 import polars as pl
 import sqlalchemy as sa
 
-from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE
+from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE, agent_scores, withheld
 from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.reputation.domain.submitted import (
     MAX_AHEAD,
@@ -16,10 +16,11 @@ from evaluation_pipelines.reputation.domain.submitted import (
     EvaluationConflictError,
     SubmittedEvaluation,
     inline_record,
+    inline_window,
 )
 from evaluation_pipelines.reputation.retractions import Retractions
 from evaluation_pipelines.reputation.store import ReputationStore, is_retracted, revision_at
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_WINDOWS
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_SCORES, AGENT_WINDOWS
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.reputation import SUBMITTED_EVALUATIONS
@@ -28,6 +29,10 @@ from evaluation_pipelines.storage.stores import Stores
 _ROW = SUBMITTED_EVALUATIONS.c
 _KEY = (_ROW.organization_id, _ROW.agent_id, _ROW.evaluation_id)
 _ROWS_AT_A_TIME = 10_000
+_AGENT = ("organization_id", "agent_id")
+
+MOST_WAITING = 50
+"""Agents whose newest evaluations a list of all agents counts before they are exported."""
 
 
 class SubmittedEvaluations:
@@ -84,6 +89,13 @@ class SubmittedEvaluations:
         query = sa.select(sa.func.count()).where(_ROW.loaded_into.is_(None))
         with reading(self._engine) as connection:
             return int(connection.scalar(query) or 0)
+
+    def agents_waiting(self, most: int = MOST_WAITING) -> list[tuple[str, str]]:
+        """Return organization and agent of evaluations that no ClickHouse has yet, at most some."""
+        query = sa.select(_ROW.organization_id, _ROW.agent_id).distinct()
+        query = query.where(_ROW.loaded_into.is_(None)).order_by(*query.selected_columns)
+        with reading(self._engine) as connection:
+            return [(row[0], row[1]) for row in connection.execute(query.limit(most))]
 
     def to_load(self, made_at: datetime) -> Iterator[list[dict[str, Any]]]:
         """Yield the evaluations that the ClickHouse made at a time does not have, in parts."""
@@ -149,12 +161,55 @@ def reputation_record(
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    is_agent = (pl.col("organization_id") == organization_id, pl.col("agent_id") == agent_id)
+    agent = (organization_id, agent_id)
+    return inline_record(*_evaluations_of(stores, agent, now), agent, now)
+
+
+def agent_window(stores: Stores, agent: tuple[str, str], now: datetime) -> pl.DataFrame:
+    """Return the newest 500 evaluations of an agent, AGENT_WINDOWS, those of the ledger included.
+
+    Args:
+        stores: The stores.
+        agent: Organization and agent.
+        now: Time of the window.
+
+    Raises:
+        LakeError: The export cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    return inline_window(*_evaluations_of(stores, agent, now))
+
+
+def agents_now(stores: Stores, now: datetime) -> pl.DataFrame:
+    """Return all agents as consumers see them, AGENT_SCORES, with evaluations not exported yet.
+
+    ClickHouse is not asked. Raises as :func:`agent_window`.
+    """
+    exported = stores.lake.read_whole(AGENT_SCORES)
+    waiting = SubmittedEvaluations(stores.ledger).agents_waiting()
+    windows = [agent_window(stores, agent, now) for agent in waiting]
+    if not windows:
+        return exported
+    window = pl.concat(windows)
+    before = exported.select(*_AGENT, earlier="score_30d_ago")
+    new = (
+        withheld(agent_scores(window, window.clear(), now))
+        .join(before, on=_AGENT, how="left")
+        .with_columns(score_30d_ago="earlier")
+    )
+    others = exported.join(new, on=_AGENT, how="anti")
+    return pl.concat([others, new.select(exported.columns)])
+
+
+def _evaluations_of(
+    stores: Stores, agent: tuple[str, str], now: datetime
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the window of an agent at the last refresh, and its evaluations in the ledger."""
+    is_agent = (pl.col(name) == value for name, value in zip(_AGENT, agent, strict=True))
     exported = stores.lake.select(AGENT_WINDOWS, *is_agent)
     until = now + MAX_AHEAD  # the clock of a sender may be ahead
-    submitted = SubmittedEvaluations(stores.ledger).newest(organization_id, agent_id, until)
-    counted = _not_retracted(stores.ledger, submitted)
-    return inline_record(exported, counted, (organization_id, agent_id), now)
+    submitted = SubmittedEvaluations(stores.ledger).newest(*agent, until)
+    return exported, _not_retracted(stores.ledger, submitted)
 
 
 def organization_of_agent(stores: Stores, agent_id: str) -> str | None:

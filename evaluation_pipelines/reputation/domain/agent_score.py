@@ -19,6 +19,9 @@ WINDOW_SIZE = 500
 CALIBRATED_AT = 50
 """Evaluations below which the score is withheld."""
 
+PARTS = {"passed": 400, "latency": 250, "streak": 200, "volume": 150}
+"""Part of the score -> the most that it can be."""
+
 _FULL_STREAK = 50
 _AGENT = ("organization_id", "agent_id")
 
@@ -101,6 +104,60 @@ def credible_interval(passes: pl.Series, evaluations: pl.Series) -> tuple[pl.Ser
     return pl.Series(low), pl.Series(high)
 
 
+def score_parts(evaluations: pl.DataFrame) -> pl.DataFrame:
+    """Return the parts that the score of each agent is the sum of, before it is rounded down.
+
+    Args:
+        evaluations: As for :func:`agent_scores`.
+
+    Returns:
+        ``organization_id, agent_id`` and a column for each name in PARTS.
+    """
+    scores = _scores(evaluations)
+    return scores.select(*_AGENT, **_parts()).sort(_AGENT)
+
+
+def score_history(window: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Return the scores of an agent at up to ``number`` of its evaluations, in order of time.
+
+    Args:
+        window: Its newest evaluations, AGENT_WINDOWS. The scores of times when older evaluations
+            counted as well cannot be known.
+        number: How many scores at most.
+
+    Returns:
+        ``evaluated_at, score``; no rows before the agent was calibrated.
+    """
+    newest_last = window.sort("evaluated_at", "evaluation_id")
+    last = newest_last.height
+    first = CALIBRATED_AT if newest_last["evaluations_in_all"].max() == last else last
+    step = max(-(-(last - first) // max(number - 1, 1)), 1)
+    ends = sorted({last, *range(first, last + 1, step)}) if last >= CALIBRATED_AT else []
+    if not ends:
+        return pl.DataFrame(schema={"evaluated_at": UTC_TIME, "score": pl.Int64})
+    # All times at once, each as if it were another agent.
+    windows = [newest_last.head(end).with_columns(agent_id=pl.lit(f"{end:09}")) for end in ends]
+    scores = _scores(pl.concat(windows)).sort("agent_id")["score"]
+    return newest_last.select("evaluated_at")[[end - 1 for end in ends]].with_columns(scores)
+
+
+def pass_history(window: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Return the share of passes among the 50 evaluations up to each of up to ``number`` times.
+
+    Args:
+        window: Evaluations of an agent, AGENT_WINDOWS.
+        number: How many times at most.
+
+    Returns:
+        ``evaluated_at, pass_rate`` in order of time, the newest among them.
+    """
+    shares = window.sort("evaluated_at", "evaluation_id").select(
+        "evaluated_at", pass_rate=pl.col("passed").cast(pl.Float64).rolling_mean(CALIBRATED_AT)
+    )
+    known = shares.drop_nulls()
+    return known.reverse().gather_every(max(-(-known.height // number), 1)).reverse()
+
+
 def _scores(evaluations: pl.DataFrame) -> pl.DataFrame:
     newest_first = evaluations.sort("evaluated_at", "evaluation_id", descending=True)
     unbroken = pl.col("passed").cast(pl.Int64).cum_min().over(_AGENT)
@@ -121,17 +178,17 @@ def _scores(evaluations: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _score() -> pl.Expr:
+def _parts() -> dict[str, pl.Expr]:
     streak_score = pl.min_horizontal("streak", pl.lit(_FULL_STREAK)) / _FULL_STREAK
     volume_score = pl.min_horizontal("eval_count", pl.lit(WINDOW_SIZE)) / WINDOW_SIZE
-    total = (
-        400 * pl.col("pass_rate")
-        + 250 * pl.col("latency_score")
-        + 200 * streak_score
-        + 150 * volume_score
-    )
+    of_score = (pl.col("pass_rate"), pl.col("latency_score"), streak_score, volume_score)
+    return {name: PARTS[name] * part for name, part in zip(PARTS, of_score, strict=True)}
+
+
+def _score() -> pl.Expr:
+    passed, latency, streak, volume = _parts().values()
     # Rounding first undoes noise of floating point: 699.9999999999999 is 700.
-    return total.round(9).floor().cast(pl.Int64)
+    return (passed + latency + streak + volume).round(9).floor().cast(pl.Int64)
 
 
 def _by_model(evaluations: pl.DataFrame) -> pl.DataFrame:

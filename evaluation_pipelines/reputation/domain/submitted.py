@@ -105,23 +105,29 @@ def inline_record(
         The record of :func:`agent_record`, and ``progress``: evaluations out of those that it takes
         to show a score, such as ``48/50``; ``None`` once there is a score.
     """
+    window = inline_window(exported, submitted)
+    rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
+    record = agent_record(rows[0]) if rows else unknown_agent(*agent, now)
+    return {**record, "progress": progress(record)}
+
+
+def inline_window(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest 500 evaluations of an agent, AGENT_WINDOWS, as :func:`inline_record`."""
     new = submitted.join(exported, on="evaluation_id", how="anti")
     known = exported["evaluations_in_all"].to_list()[:1]
     # An evaluation that left the window would be counted again: the agent is mature then anyway.
     in_all = pl.lit(sum(known) + new.height, dtype=pl.Int64)
     both = pl.concat([exported, submitted.select(AGENT_WINDOWS.schema.names())])
-    window = (
+    return (
         both.unique("evaluation_id", keep="last")
         .sort("evaluated_at", "evaluation_id")
         .tail(WINDOW_SIZE)
         .with_columns(evaluations_in_all=in_all)
     )
-    rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
-    record = agent_record(rows[0]) if rows else unknown_agent(*agent, now)
-    return {**record, "progress": _progress(record)}
 
 
-def _progress(record: Mapping[str, Any]) -> str | None:
+def progress(record: Mapping[str, Any]) -> str | None:
+    """Return evaluations out of those that it takes to show a score, such as ``48/50``."""
     is_shown = record["lifecycle"] not in {"new", "calibrating"}
     return None if is_shown else f"{record['eval_count']}/{CALIBRATED_AT}"
 

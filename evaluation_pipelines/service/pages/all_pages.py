@@ -1,6 +1,7 @@
 """The routers of all pages."""
 
 from evaluation_pipelines.service.pages import (
+    agents,
     login,
     models,
     overview,
@@ -16,4 +17,5 @@ PAGE_ROUTERS = (
     session_list.ROUTER,
     session.ROUTER,
     models.ROUTER,
+    agents.ROUTER,
 )

@@ -34,6 +34,7 @@ NAVIGATION = (
     ("Overview", "/"),
     ("Sessions", "/sessions"),
     ("Models", "/models"),
+    ("Agents", "/agents"),
 )
 """Title and path of the pages that every page links to."""
 

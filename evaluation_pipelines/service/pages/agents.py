@@ -1,0 +1,286 @@
+"""Agents by their score, and one agent: its score over time, why it is so, its evaluations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import polars as pl
+from fastapi import APIRouter, Path
+from fastapi.responses import HTMLResponse, Response
+
+from evaluation_pipelines.formatting import csv_text, duration, number, percent, whole
+from evaluation_pipelines.reputation.domain.agent_score import (
+    agent_scores,
+    pass_history,
+    score_history,
+    score_parts,
+    withheld,
+)
+from evaluation_pipelines.reputation.domain.identity import (
+    identity_id,
+    session_event_id,
+    unknown_identity,
+)
+from evaluation_pipelines.reputation.domain.submitted import progress
+from evaluation_pipelines.reputation.submitted import (
+    agent_window,
+    agents_now,
+    organization_of_agent,
+)
+from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.pages.domain.agent_lines import (
+    CSV_COLUMNS,
+    LIFECYCLES,
+    SORTED_BY,
+    USUAL_ORDER,
+    agent_line,
+    agent_rows,
+    categories_of,
+    reputation,
+    sorted_agents,
+    why,
+)
+from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_UNKNOWN = "not known"
+_SHOWN_EVALUATIONS, _POINTS = 30, 60
+_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
+"""Name of the agent of a session, as its evaluation has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentQuery:
+    """What the list shows: agents of a lifecycle, in an order."""
+
+    lifecycle: str | None
+    sort: str
+
+
+@ROUTER.get("/agents")
+def agents(visit: Visitor) -> HTMLResponse:
+    """Show all agents by their score."""
+    query, rows = _asked(visit), _agents(visit)
+    chosen = _chosen(rows, query)
+    return visit.page(
+        "agents",
+        query=query,
+        lifecycles=LIFECYCLES,
+        lines=[
+            (agent_line(row), _url(visit, row["organization_id"], row["agent_id"]))
+            for row in chosen.iter_rows(named=True)
+        ],
+        number=rows.height,
+        others=_other_identities(visit, rows),
+        updated_at=rows["updated_at"].max(),
+        csv_url=visit.frame.here().replace("/agents", "/agents.csv", 1),
+        has_organizations=bool(visit.frame.organizations) and visit.organization is None,
+        has_sessions=not visit.rows().is_empty(),
+    )
+
+
+@ROUTER.get("/agents.csv")
+def agents_csv(visit: Visitor) -> Response:
+    """Return the agents that are asked for as CSV."""
+    rows = _chosen(_agents(visit), _asked(visit))
+    return download("agents.csv", csv_text(rows.select(CSV_COLUMNS)))
+
+
+@ROUTER.get("/agents/{agent_id:path}")
+def agent(
+    visit: Visitor,
+    agent_id: Annotated[str, Path(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")],
+) -> HTMLResponse:
+    """Show one agent: its score over time, what it is made of, and what it was evaluated for."""
+    found = _found(visit, agent_id)
+    window, now = found.window, visit.installation.clock()
+    rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
+    row = rows[0] if rows else None
+    identity, before = _published(visit, found)
+    return visit.page(
+        "agent",
+        found=found,
+        row=row,
+        progress="0/50" if row is None else progress(row),
+        before=before,
+        why=[] if row is None else why(row, score_parts(window).to_dicts()[0]),
+        models=_by_model(visit, found, row),
+        charts=_charts(window),
+        identity=identity,
+        overall=reputation(identity["overall_score"]),
+        was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
+        categories=categories_of(identity),
+        evaluations=_evaluations(visit, found),
+        sessions_url=found.sessions_url(visit),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """An agent, its newest evaluations (AGENT_WINDOWS), and its sessions, the newest first."""
+
+    organization: str
+    name: str
+    window: pl.DataFrame
+    sessions: pl.DataFrame
+
+    def sessions_url(self, visit: Visit, **more: str) -> str:
+        """Return the URL of the list of its sessions."""
+        is_named = self.sessions.is_empty() or self.name in self.sessions["agent_id"]
+        name = {"agent": self.name} if is_named else {"program": self.name}
+        owner = None if visit.caller.organization else self.organization
+        return visit.frame.url("/sessions", **{"organization": owner, **name, **more})
+
+
+def _found(visit: Visit, name: str) -> _Agent:
+    """Return an agent that the caller sees.
+
+    Raises:
+        AmbiguousAgentError: Several organizations have one.
+        ServiceError: 404, there is none.
+    """
+    rows = visit.rows()
+    sessions = rows.filter(_NAME.eq(name))
+    owner = visit.organization or organization_of_agent(visit.stores, name)
+    if owner is None and sessions["organization_id"].n_unique() == 1:
+        owner = sessions["organization_id"][0]
+    if owner is not None:
+        window = agent_window(visit.stores, (owner, name), visit.installation.clock())
+        sessions = sessions.filter(organization_id=owner)
+        if not (window.is_empty() and sessions.is_empty()):
+            return _Agent(owner, name, window, sessions)
+    raise not_found("The agent", "The page of all agents lists those that there are.")
+
+
+def _asked(visit: Visit) -> AgentQuery:
+    fields = visit.request.query_params
+    lifecycle, sort = fields.get("lifecycle") or None, fields.get("sort") or USUAL_ORDER
+    if lifecycle not in {None, *LIFECYCLES} or sort.removeprefix("-") not in SORTED_BY:
+        names = f"lifecycle: {', '.join(LIFECYCLES)}; sort: {', '.join(SORTED_BY)}"
+        raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
+    return AgentQuery(lifecycle, sort)
+
+
+def _agents(visit: Visit) -> pl.DataFrame:
+    """Return the agents that the caller sees, the best first."""
+    scores = agents_now(visit.stores, visit.installation.clock())
+    if visit.organization is not None:
+        scores = scores.filter(organization_id=visit.organization)
+    return agent_rows(scores, visit.stores.lake.read_whole(REPUTATION_SCORES))
+
+
+def _chosen(rows: pl.DataFrame, query: AgentQuery) -> pl.DataFrame:
+    chosen = rows if query.lifecycle is None else rows.filter(lifecycle=query.lifecycle)
+    return sorted_agents(chosen, query.sort)
+
+
+def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return identities without evaluations; of whom they are is only known to who sees all."""
+    if visit.organization is not None:
+        return []
+    every = visit.stores.lake.read_whole(REPUTATION_SCORES).sort(-pl.col("overall_score"))
+    others = every.join(agents, on="identity_id", how="anti", maintain_order="left")
+    return [
+        {**row, "overall": reputation(row["overall_score"])} for row in others.iter_rows(named=True)
+    ]
+
+
+def _published(visit: Visit, found: _Agent) -> tuple[Mapping[str, Any], str]:
+    """Return the identity of an agent, and its score 30 days ago, as of the last refresh."""
+    lake, now = visit.stores.lake, visit.installation.clock()
+    identity = str(identity_id(found.organization, found.name))
+    identities = lake.read_whole(REPUTATION_SCORES).filter(identity_id=identity).to_dicts()
+    scores = lake.read_whole(AGENT_SCORES).filter(identity_id=identity)["score_30d_ago"]
+    known = identities[0] if identities else unknown_identity(identity, now)
+    return known, whole(scores.item()) if scores.drop_nulls().len() else _UNKNOWN
+
+
+def _before(value: float | None) -> str:
+    return _UNKNOWN if value is None else reputation(value)
+
+
+def _by_model(
+    visit: Visit, found: _Agent, row: Mapping[str, Any] | None
+) -> list[tuple[str | None, str, str, str]]:
+    """Return model, evaluations, share passed and sessions of each model of the window."""
+    return [
+        (
+            each["model"],
+            whole(each["evaluations"]),
+            percent(each["pass_rate"]),
+            found.sessions_url(visit, model=each["model"]) if each["model"] else "",
+        )
+        for each in (row["by_model"] if row else ())
+    ]
+
+
+def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
+    """Return caption, SVG and note of the charts that there are values for."""
+    scores, shares = score_history(window, _POINTS), pass_history(window, _POINTS)
+    by_time = [
+        Place(time, score, f"{time:%Y-%m-%d %H:%M}: {score}") for time, score in scores.iter_rows()
+    ]
+    passed = [
+        Place(time, share * 100, f"{time:%Y-%m-%d %H:%M}: {percent(share)}")
+        for time, share in shares.iter_rows()
+    ]
+    score_axis = Axis(lambda value: f"{value:.0f}", (0.0, 1000.0))
+    share_axis = Axis(lambda value: f"{value:.0f} %", (0.0, 100.0))
+    charts = (
+        (
+            "Score",
+            line_chart("Score over time", [Curve(by_time)], score_axis)
+            if len(by_time) > 1
+            else None,
+            "As of each time; from the 50th evaluation on.",
+        ),
+        (
+            "Passed, of the 50 evaluations before",
+            line_chart("Share passed over time", [Curve(passed, 2)], share_axis),
+            "Of the evaluations in the window.",
+        ),
+    )
+    return [(caption, chart, note) for caption, chart, note in charts if chart]
+
+
+def _evaluations(visit: Visit, found: _Agent) -> list[dict[str, Any]]:
+    """Return the newest evaluations, each with the session that it is about, if it is about one."""
+    newest = found.window.sort("evaluated_at", descending=True).head(_SHOWN_EVALUATIONS)
+    if newest.is_empty():
+        return []
+    since = newest["evaluated_at"].min()
+    about = {
+        str(session_event_id(row["organization_id"], row["session_key"])): row
+        for row in found.sessions.filter(pl.col("ended_at") >= since).iter_rows(named=True)
+    }
+    return [_evaluation(visit, row, about.get(row["evaluation_id"])) for row in newest.to_dicts()]
+
+
+def _evaluation(
+    visit: Visit, row: Mapping[str, Any], session: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    named = session or {"effective_100": None, "effective_source": None}
+    return {
+        "time": row["evaluated_at"],
+        "passed": row["passed"],
+        "model": row["model"],
+        "latency": duration(row["latency_ms"]),
+        "budget": duration(row["latency_budget_ms"]),
+        "score": number(named["effective_100"], 0),
+        "source": named["effective_source"],
+        "session": named.get("session_key"),
+        "id": row["evaluation_id"],
+        "url": visit.frame.session_url(session["organization_id"], session["session_key"], "score")
+        if session
+        else "",
+    }
+
+
+def _url(visit: Visit, organization: str, name: str) -> str:
+    """Return the URL of an agent; several organizations may have one of that name."""
+    owner = None if visit.caller.organization else organization
+    return visit.frame.url(f"/agents/{quote(name, safe='')}", organization=owner)

@@ -1,0 +1,127 @@
+"""Line charts over time: curves with gaps, dots that lead somewhere, and marked days."""
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
+    LINE,
+    MUTED,
+    WIDTH,
+    AxisScale,
+    color,
+    dot,
+    line,
+    svg,
+    text,
+)
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76.0, WIDTH - 14.0, 18.0, 226.0
+_DATES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value at a time.
+
+    Attributes:
+        time: When.
+        value: The value.
+        said: Text of the tooltip.
+        url: Where the dot leads to; none if empty.
+        era: Values of different eras are not joined.
+    """
+
+    time: datetime
+    value: float
+    said: str
+    url: str = ""
+    era: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values of one name in order of time, in the color of its number."""
+
+    places: Sequence[Place]
+    number: int = 0
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How values are shown, and values that the axis has in any case."""
+
+    shown: Callable[[float], str]
+    values: Sequence[float] = (0.0,)
+
+
+def line_chart(
+    title: str,
+    curves: Sequence[Curve],
+    axis: Axis,
+    span: tuple[datetime, datetime] | None = None,
+    marks: Sequence[datetime] = (),
+) -> str | None:
+    """Return a chart; ``None`` without any value.
+
+    Args:
+        title: What it shows, for screen readers.
+        curves: The curves.
+        axis: The vertical axis.
+        span: Ends of the time axis; the first and the last value if ``None``.
+        marks: Times with a vertical line.
+    """
+    places = [each for curve in curves for each in curve.places]
+    if not places:
+        return None
+    times = [each.time for each in places]
+    since, until = span or (min(times), max(times))
+    y = AxisScale([*axis.values, *(each.value for each in places)], _BOTTOM, _TOP)
+
+    def x(time: datetime) -> float:
+        share = (time - since) / (until - since) if until > since else 0.5
+        return _LEFT + 10 + share * (_RIGHT - _LEFT - 20)
+
+    body = [line((_LEFT, y(value)), (_RIGHT, y(value)), LINE) for value in y.ticks()]
+    body += [text(_LEFT - 8, y(value) + 5, axis.shown(value), "end", MUTED) for value in y.ticks()]
+    body += _dates(x, since, until)
+    for mark in marks:
+        body.append(
+            line((x(mark), _TOP), (x(mark), _BOTTOM), MUTED, 'stroke-dasharray="2 4" class="mark"')
+        )
+    for curve in curves:
+        body += _curve(curve, x, y)
+    return svg(_BOTTOM + 32, body, title, "lines")
+
+
+def _dates(x: Callable[[datetime], float], since: datetime, until: datetime) -> list[str]:
+    days = (until.date() - since.date()).days
+    number = min(_DATES, days + 1)
+    found = []
+    for place in range(number):
+        time = since + (until - since) * place / max(number - 1, 1)
+        anchor = "start" if place == 0 and number > 1 else "middle"
+        anchor = "end" if place == number - 1 and number > 1 else anchor
+        found.append(text(x(time), _BOTTOM + 22, f"{time:%d %b}", anchor, MUTED))
+    return found
+
+
+def _curve(curve: Curve, x: Callable[[datetime], float], y: AxisScale) -> list[str]:
+    fill, shape = color(curve.number), ' stroke-dasharray="5 4"' if curve.is_dashed else ""
+    body = []
+    for _, era in groupby(curve.places, key=lambda each: each.era):
+        path = " ".join(f"{x(each.time):.1f},{y(each.value):.1f}" for each in era)
+        body.append(
+            f'<polyline points="{path}" fill="none" stroke="{fill}" stroke-width="2"{shape}/>'
+        )
+    if not curve.is_dashed:
+        body += [_dot(each, x(each.time), y(each.value), fill) for each in curve.places]
+    return body
+
+
+def _dot(place: Place, x: float, y: float, fill: str) -> str:
+    shown = dot(x, y, fill, 4, place.said)
+    return f'<a href="{html.escape(place.url)}">{shown}</a>' if place.url else shown
