@@ -2,10 +2,10 @@
 
 from evaluation_pipelines.judge_changes.domain.drawing import SAMPLES
 from evaluation_pipelines.judge_changes.domain.judges import Judge
-from evaluation_pipelines.judging.domain.due import JudgeSetup
+from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE, JudgeSetup
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric
 from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
-from evaluation_pipelines.judging.plans import DEFAULT_PROFILE, JudgePlan, judged_criteria
+from evaluation_pipelines.judging.plans import JudgePlan, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore

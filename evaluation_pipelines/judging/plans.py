@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judging.domain.due import JudgeSetup, Window
+from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE, JudgeSetup, Window
 from evaluation_pipelines.judging.domain.prompt.rubric import (
     Rubric,
     RubricCriterion,
@@ -24,9 +24,6 @@ from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import UTC_TIME
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
-
-DEFAULT_PROFILE = "default"
-"""Profile of the settings, for sessions without a matching judge profile."""
 
 _MATCHED = pl.Schema(
     {

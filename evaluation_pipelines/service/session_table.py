@@ -33,7 +33,8 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     ),
     SESSION_PERFORMANCE: ("composite", "recommendation"),
     SESSION_EVALUATIONS: (
-        *("effective_100", "effective_source", "profile_id", "judge_total", "reason"),
+        *("effective_100", "effective_source", "profile_id", "judge_total", "judge_model"),
+        *("reason",),
         "excluded_by",
     ),
 }

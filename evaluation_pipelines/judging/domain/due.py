@@ -8,6 +8,9 @@ from typing import Literal, TypeAlias
 
 from evaluation_pipelines.judging.domain.score import OPEN, Score, ScoreStatus
 
+DEFAULT_PROFILE = "default"
+"""Profile of the settings, for sessions without a matching judge profile."""
+
 RETRY_AFTER = timedelta(hours=20)
 """Wait before a failed scoring is repeated; under a day, so that each nightly run repeats it."""
 

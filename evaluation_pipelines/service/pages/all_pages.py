@@ -8,6 +8,7 @@ from evaluation_pipelines.service.pages import (
     session,
     session_list,
     static_files,
+    trends,
 )
 
 PAGE_ROUTERS = (
@@ -18,4 +19,5 @@ PAGE_ROUTERS = (
     session.ROUTER,
     models.ROUTER,
     agents.ROUTER,
+    trends.ROUTER,
 )

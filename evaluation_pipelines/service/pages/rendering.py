@@ -35,6 +35,7 @@ NAVIGATION = (
     ("Sessions", "/sessions"),
     ("Models", "/models"),
     ("Agents", "/agents"),
+    ("Trends", "/trends"),
 )
 """Title and path of the pages that every page links to."""
 

@@ -1,0 +1,225 @@
+"""Quality, cost, tokens and failures of sessions by day or week, and by model, agent or other."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.formatting import DASH, number, percent, points, tokens, usd, whole
+from evaluation_pipelines.judge_changes.domain.scale import Turn
+from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
+from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
+
+STEPS = {"day": "day", "week": "week"}
+
+BY = {
+    "model": "model",
+    "agent": "agent_id",
+    "team": "team",
+    "person": "person_id",
+    "repository": "repository",
+    "label": "classification_label",
+}
+"""Name of a dimension -> its column; the name is that of the filter of the list, too."""
+
+MOST_CURVES = 6
+MOST_ROWS = 500
+
+_SMALLEST_SPAN = 20.0
+"""The axis of scores spans at least this many points: noise must not look like a mountain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of a trend: column, title, how it is shown, and what a note says."""
+
+    column: str
+    title: str
+    shown: Callable[[float | None], str]
+    note: str
+
+
+MEASURES = (
+    Measure("quality", "Quality: mean score, 0-100", points, "Scored sessions."),
+    Measure("cost_per_session", "Cost of a session", usd, "Sessions whose cost is known."),
+    Measure("tokens_per_session", "Tokens of a session", tokens, "Cached tokens included."),
+    Measure("failed_share", "Failed tool calls", percent, "Of all calls whose result is known."),
+)
+
+CSV_COLUMNS = (
+    *("period", "name", "first_day", "last_day", "sessions", "scored", "quality"),
+    *("quality_as_scored", "known_costs", "cost_usd", "cost_per_session", "tokens_per_session"),
+    *("calls", "failed_calls", "failed_share", "failed_sessions"),
+)
+
+
+def trend_rows(
+    rows: pl.DataFrame, by: str | None, step: str, turns: Sequence[Turn]
+) -> pl.DataFrame:
+    """Return a row for each period and name, the oldest first.
+
+    No period lies on both sides of a day on which the trend is cut.
+
+    Args:
+        rows: Rows of sessions with ``score``, as :func:`on_newest_scale` returns them.
+        by: A name in BY; ``None`` for all sessions together.
+        step: A name in STEPS.
+        turns: Changes of the judge.
+    """
+    day = pl.col("session_date")
+    cuts = [each.changed_on for each in turns if each.shift is None]
+    era = pl.sum_horizontal(pl.lit(0), *((day >= cut).cast(pl.Int32) for cut in cuts))
+    name = pl.lit("all sessions") if by is None else pl.col(BY[by])
+    known_calls = pl.col("total_tools").filter(pl.col("tools_failed").is_not_null())
+    return (
+        rows.group_by(period=day if step == "day" else day.dt.truncate("1w"), era=era, name=name)
+        .agg(
+            first_day=day.min(),
+            last_day=day.max(),
+            sessions=pl.len().cast(pl.Int64),
+            scored=pl.col("score").count().cast(pl.Int64),
+            quality=pl.col("score").mean(),
+            quality_as_scored=pl.col("effective_100").mean(),
+            known_costs=pl.col("cost_usd").count().cast(pl.Int64),
+            cost_usd=pl.col("cost_usd").sum(),
+            cost_per_session=pl.col("cost_usd").mean(),
+            tokens_per_session=pl.col("total_tokens").mean(),
+            calls=known_calls.sum(),
+            failed_calls=pl.col("tools_failed").sum(),
+            failed_sessions=(pl.col("status") == "failed").sum().cast(pl.Int64),
+        )
+        .with_columns(
+            failed_share=pl.when(pl.col("calls") > 0).then(pl.col("failed_calls") / pl.col("calls"))
+        )
+        .sort("period", "era", "name", nulls_last=True)
+    )
+
+
+def names_of(rows: pl.DataFrame) -> list[str | None]:
+    """Return the names of rows of :func:`trend_rows`, those with most sessions first."""
+    sums = rows.group_by("name").agg(pl.col("sessions").sum())
+    return sums.sort(-pl.col("sessions"), "name", nulls_last=True)["name"].to_list()
+
+
+def charts(
+    rows: pl.DataFrame,
+    names: Sequence[str | None],
+    turns: Sequence[Turn],
+    url: Callable[[Mapping[str, object]], str],
+) -> list[tuple[str, str, str]]:
+    """Return caption, SVG and note of the chart of each measure that has values.
+
+    Args:
+        rows: Rows of :func:`trend_rows`.
+        names: Names to draw, in the order of their colors.
+        turns: Changes of the judge.
+        url: Where the dot of a row leads to.
+    """
+    drawn = rows.filter(pl.col("sessions") >= SMALLEST_STEP)
+    if drawn.is_empty():
+        return []
+    days = drawn["first_day"].sort().to_list()
+    span = _noon(days[0]), _noon(days[-1])
+    found = []
+    for measure in MEASURES:
+        curves = [
+            Curve(_places(drawn, name, measure, measure.column, url), number)
+            for number, name in enumerate(names)
+        ]
+        marks: list[datetime] = []
+        if measure.column == "quality":
+            marks = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
+            if any(each.shift for each in turns):
+                curves += [
+                    Curve(
+                        _places(drawn, name, measure, "quality_as_scored", url),
+                        number,
+                        is_dashed=True,
+                    )
+                    for number, name in enumerate(names)
+                ]
+        axis = Axis(measure.shown, _span(measure, curves))
+        inside = [each for each in marks if span[0] <= each <= span[1]]
+        if chart := line_chart(measure.title, curves, axis, span, inside):
+            found.append((measure.title, chart, measure.note))
+    return found
+
+
+def cells(row: Mapping[str, float | None]) -> tuple[str, ...]:
+    """Return the figures of a row of :func:`trend_rows`, for a table."""
+    failed, calls = whole(row["failed_calls"]), whole(row["calls"])
+    return (
+        points(row["quality"]),
+        whole(row["scored"]),
+        usd(row["cost_per_session"]),
+        usd(row["cost_usd"]) if row["known_costs"] else DASH,
+        tokens(row["tokens_per_session"]),
+        percent(row["failed_share"]),
+        f"{failed} of {calls}",
+        whole(row["failed_sessions"]),
+    )
+
+
+HEADINGS = (
+    *("Mean score", "Scored", "Cost of a session", "Known cost", "Tokens of a session"),
+    *("Failed calls", "Calls", "Failed sessions"),
+)
+"""Headings of :func:`cells`."""
+
+
+def turn_sentence(turn: Turn) -> str:
+    """Return what a change of the judge means for the curves."""
+    what = f"On {turn.changed_on} the judge of {turn.profile_id} changed"
+    models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
+    if turn.shift is None:
+        return (
+            f"{what}{models}: scores before and after are not comparable, the curves are cut "
+            f"({turn.reason})."
+        )
+    return (
+        f"{what}{models}: scores before are shown on the scale of the new judge, "
+        f"{number(turn.shift, 1)} points higher; dashed: as they were scored."
+    )
+
+
+def dimensions(hidden: Collection[str]) -> list[str]:
+    """Return the names in BY that the settings let people see."""
+    return [name for name, column in BY.items() if column not in hidden]
+
+
+def _places(
+    rows: pl.DataFrame,
+    name: str | None,
+    measure: Measure,
+    column: str,
+    url: Callable[[Mapping[str, object]], str],
+) -> list[Place]:
+    mine = rows.filter(pl.col("name").eq_missing(pl.lit(name)), pl.col(column).is_not_null())
+    return [
+        Place(
+            _noon(row["first_day"]),
+            row[column],
+            f"{name or 'unknown'}, {row['period']}: {measure.shown(row[column])}, "
+            f"{row['sessions']} sessions",
+            url(row),
+            row["era"] if measure.column == "quality" else 0,
+        )
+        for row in mine.iter_rows(named=True)
+    ]
+
+
+def _span(measure: Measure, curves: Sequence[Curve]) -> Sequence[float]:
+    """Return values that the axis has in any case: 0, or around the scores."""
+    if measure.column != "quality":
+        return (0.0,)
+    values = [each.value for curve in curves for each in curve.places]
+    if not values:
+        return ()
+    middle = (min(values) + max(values)) / 2
+    ends = (middle - _SMALLEST_SPAN / 2, middle + _SMALLEST_SPAN / 2)
+    return [min(max(each, 0.0), 100.0) for each in ends]
+
+
+def _noon(day: date) -> datetime:
+    return datetime.combine(day, time(12), UTC)
