@@ -49,6 +49,7 @@ ROUTER = APIRouter(include_in_schema=False)
 
 _UNKNOWN = "not known"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
+_SECOND_MS = 1000.0
 _NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
 """Name of the agent of a session, as its evaluation has it."""
 
@@ -241,7 +242,9 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
         (
             "Passed, of the 50 evaluations before",
             line_chart("Share passed over time", [Curve(passed, 2)], share_axis),
-            "Of the evaluations in the window.",
+            "Of the evaluations in the window."
+            if len(by_time) > 1
+            else "Earlier scores rest on evaluations that have left the window.",
         ),
     )
     return [(caption, chart, note) for caption, chart, note in charts if chart]
@@ -268,8 +271,8 @@ def _evaluation(
         "time": row["evaluated_at"],
         "passed": row["passed"],
         "model": row["model"],
-        "latency": duration(row["latency_ms"]),
-        "budget": duration(row["latency_budget_ms"]),
+        "latency": _latency(row["latency_ms"]),
+        "budget": _latency(row["latency_budget_ms"]),
         "score": number(named["effective_100"], 0),
         "source": named["effective_source"],
         "session": named.get("session_key"),
@@ -278,6 +281,13 @@ def _evaluation(
         if session
         else "",
     }
+
+
+def _latency(milliseconds: float | None) -> str:
+    """Return a latency; those of a second and less in milliseconds."""
+    if milliseconds is None or milliseconds > _SECOND_MS:
+        return duration(milliseconds)
+    return f"{whole(milliseconds)} ms"
 
 
 def _url(visit: Visit, organization: str, name: str) -> str:

@@ -6,10 +6,12 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.formatting import DASH, number, percent, points, tokens, usd, whole
+from evaluation_pipelines.formatting import number, percent, points, tokens, usd, whole
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
 from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
+
+QUALITY, AS_SCORED = "quality", "quality_as_scored"
 
 STEPS = {"day": "day", "week": "week"}
 
@@ -41,15 +43,15 @@ class Measure:
 
 
 MEASURES = (
-    Measure("quality", "Quality: mean score, 0-100", points, "Scored sessions."),
+    Measure(QUALITY, "Quality: mean score, 0-100", points, "Scored sessions."),
     Measure("cost_per_session", "Cost of a session", usd, "Sessions whose cost is known."),
     Measure("tokens_per_session", "Tokens of a session", tokens, "Cached tokens included."),
     Measure("failed_share", "Failed tool calls", percent, "Of all calls whose result is known."),
 )
 
 CSV_COLUMNS = (
-    *("period", "name", "first_day", "last_day", "sessions", "scored", "quality"),
-    *("quality_as_scored", "known_costs", "cost_usd", "cost_per_session", "tokens_per_session"),
+    *("period", "name", "first_day", "last_day", "sessions", "scored", QUALITY),
+    *(AS_SCORED, "known_costs", "cost_usd", "cost_per_session", "tokens_per_session"),
     *("calls", "failed_calls", "failed_share", "failed_sessions"),
 )
 
@@ -80,7 +82,7 @@ def trend_rows(
             sessions=pl.len().cast(pl.Int64),
             scored=pl.col("score").count().cast(pl.Int64),
             quality=pl.col("score").mean(),
-            quality_as_scored=pl.col("effective_100").mean(),
+            **{AS_SCORED: pl.col("effective_100").mean()},
             known_costs=pl.col("cost_usd").count().cast(pl.Int64),
             cost_usd=pl.col("cost_usd").sum(),
             cost_per_session=pl.col("cost_usd").mean(),
@@ -121,44 +123,39 @@ def charts(
         return []
     days = drawn["first_day"].sort().to_list()
     span = _noon(days[0]), _noon(days[-1])
+    changed = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
+    has_shift = any(each.shift for each in turns)
     found = []
     for measure in MEASURES:
+        columns, marks = [measure.column], []
+        if measure.column == QUALITY:
+            columns += [AS_SCORED] if has_shift else []
+            marks = [each for each in changed if span[0] <= each <= span[1]]
         curves = [
-            Curve(_places(drawn, name, measure, measure.column, url), number)
+            Curve(_places(drawn, name, measure, column, url), number, column == AS_SCORED)
+            for column in columns
             for number, name in enumerate(names)
         ]
-        marks: list[datetime] = []
-        if measure.column == "quality":
-            marks = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
-            if any(each.shift for each in turns):
-                curves += [
-                    Curve(
-                        _places(drawn, name, measure, "quality_as_scored", url),
-                        number,
-                        is_dashed=True,
-                    )
-                    for number, name in enumerate(names)
-                ]
-        axis = Axis(measure.shown, _span(measure, curves))
-        inside = [each for each in marks if span[0] <= each <= span[1]]
-        if chart := line_chart(measure.title, curves, axis, span, inside):
+        shown = whole if measure.column == QUALITY else measure.shown
+        axis = Axis(shown, _span(measure, curves))
+        if chart := line_chart(measure.title, curves, axis, span, marks):
             found.append((measure.title, chart, measure.note))
     return found
 
 
-def cells(row: Mapping[str, float | None]) -> tuple[str, ...]:
-    """Return the figures of a row of :func:`trend_rows`, for a table."""
-    failed, calls = whole(row["failed_calls"]), whole(row["calls"])
-    return (
-        points(row["quality"]),
-        whole(row["scored"]),
-        usd(row["cost_per_session"]),
-        usd(row["cost_usd"]) if row["known_costs"] else DASH,
-        tokens(row["tokens_per_session"]),
-        percent(row["failed_share"]),
-        f"{failed} of {calls}",
-        whole(row["failed_sessions"]),
-    )
+def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
+    """Return the figures of a row of :func:`trend_rows`, as they are shown and as numbers."""
+    known_cost = row["cost_usd"] if row["known_costs"] else None
+    return [
+        (points(row["quality"]), row["quality"]),
+        (whole(row["scored"]), row["scored"]),
+        (usd(row["cost_per_session"]), row["cost_per_session"]),
+        (usd(known_cost), known_cost),
+        (tokens(row["tokens_per_session"]), row["tokens_per_session"]),
+        (percent(row["failed_share"]), row["failed_share"]),
+        (f"{whole(row['failed_calls'])} of {whole(row['calls'])}", row["failed_calls"]),
+        (whole(row["failed_sessions"]), row["failed_sessions"]),
+    ]
 
 
 HEADINGS = (
@@ -203,7 +200,7 @@ def _places(
             f"{name or 'unknown'}, {row['period']}: {measure.shown(row[column])}, "
             f"{row['sessions']} sessions",
             url(row),
-            row["era"] if measure.column == "quality" else 0,
+            row["era"] if measure.column == QUALITY else 0,
         )
         for row in mine.iter_rows(named=True)
     ]
@@ -211,7 +208,7 @@ def _places(
 
 def _span(measure: Measure, curves: Sequence[Curve]) -> Sequence[float]:
     """Return values that the axis has in any case: 0, or around the scores."""
-    if measure.column != "quality":
+    if measure.column != QUALITY:
         return (0.0,)
     values = [each.value for curve in curves for each in curve.places]
     if not values:
