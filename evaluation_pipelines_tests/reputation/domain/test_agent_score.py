@@ -10,6 +10,9 @@ from evaluation_pipelines.reputation.domain.agent_score import (
     agent_record,
     agent_scores,
     lifecycle,
+    pass_history,
+    score_history,
+    score_parts,
     unknown_agent,
     withheld,
 )
@@ -181,3 +184,44 @@ def test_the_record_has_the_same_fields_for_a_known_and_an_unknown_agent() -> No
 def test_an_agent_without_evaluations_is_new() -> None:
     assert lifecycle(0) == "new"
     assert agent_scores(window([]), window([]), NOW).is_empty()
+
+
+def test_the_parts_of_a_score_add_up_to_it() -> None:
+    # 20 passes since the only failure of 100, 30 of 100 ms.
+    found = window([*[True] * 20, False, *[True] * 79], 30.0)
+    parts = score_parts(found).drop("organization_id", "agent_id").row(0, named=True)
+    assert parts == pytest.approx({"passed": 396, "latency": 175, "streak": 80, "volume": 30})
+    assert agent_scores(found, found.clear(), NOW)["score"].item() == 681
+
+
+def test_the_history_of_a_score_is_what_was_shown_at_each_time() -> None:
+    found = window([*[True] * 20, False, *[True] * 49])
+    history = score_history(found, 30)
+    assert history["evaluated_at"][0] == NOW - timedelta(minutes=20)  # the 50th evaluation
+    # 400 * 49/50 + 150 * 50/500 = 407, the newest has failed.
+    assert history["score"][0] == 407
+    assert (history["evaluated_at"][-1], history.height) == (NOW, 21)
+    assert history["score"][-1] == agent_scores(found, found.clear(), NOW)["score"].item()
+    assert score_history(found, 2)["score"].to_list() == [407, history["score"][-1]]
+
+
+def test_a_calibrating_agent_has_no_history() -> None:
+    assert score_history(window([True] * 49), 30).is_empty()
+    assert score_history(window([]), 30).is_empty()
+    assert pass_history(window([True] * 49), 30).is_empty()
+
+
+def test_scores_that_rest_on_older_evaluations_are_not_known() -> None:
+    mature = window([True] * 500, in_all=520)
+    assert score_history(mature, 30)["evaluated_at"].to_list() == [NOW]
+    shares = pass_history(mature, 10)
+    assert shares.height == 10
+    assert shares["pass_rate"].unique().to_list() == [1.0]
+    assert shares["evaluated_at"][-1] == NOW
+
+
+def test_passes_are_shared_out_over_the_50_evaluations_before() -> None:
+    # The oldest 50: 10 passes, 25 failures, 15 passes. Then a pass leaves as often as one comes.
+    shares = pass_history(window([*[True] * 25, *[False] * 25, *[True] * 10]), 100)
+    assert shares["pass_rate"].to_list()[:2] == [0.5, 0.5]
+    assert (shares.height, shares["pass_rate"][-1]) == (11, 0.5)

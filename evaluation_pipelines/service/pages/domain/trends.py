@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.formatting import number, percent, points, tokens, usd, whole
+from evaluation_pipelines.formatting import percent, points, signed, tokens, usd, whole
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
 from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
@@ -176,7 +176,7 @@ def turn_sentence(turn: Turn) -> str:
         )
     return (
         f"{what}{models}: scores before are shown on the scale of the new judge, "
-        f"{number(turn.shift, 1)} points higher; dashed: as they were scored."
+        f"{signed(turn.shift)} points; dashed: as they were scored."
     )
 
 

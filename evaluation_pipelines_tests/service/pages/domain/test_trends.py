@@ -1,0 +1,107 @@
+"""Trends by day and week: figures, cuts, and charts."""
+
+from collections.abc import Mapping
+from datetime import date
+
+import polars as pl
+
+from evaluation_pipelines.judge_changes.domain.scale import Turn
+from evaluation_pipelines.service.pages.domain.trends import (
+    charts,
+    dimensions,
+    names_of,
+    trend_rows,
+    turn_sentence,
+)
+
+MONDAY, TUESDAY, NEXT_MONDAY = date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 8)
+CUT = Turn(TUESDAY, "default", "a", "b", None, "no anchors have been drawn")
+BRIDGED = Turn(TUESDAY, "default", "a", "b", 4.0, None)
+
+ROWS = pl.DataFrame(
+    {
+        "session_date": [MONDAY, MONDAY, TUESDAY, NEXT_MONDAY],
+        "model": ["x", "x", "y", None],
+        "effective_100": [50.0, None, 80.0, 70.0],
+        "score": [54.0, None, 80.0, 70.0],
+        "cost_usd": [0.5, None, 1.5, None],
+        "total_tokens": [100, 300, 1000, None],
+        "total_tools": [10, 5, 0, None],
+        "tools_failed": [2, None, 0, None],
+        "status": ["completed", "failed", "completed", "completed"],
+    }
+)
+
+
+def test_a_period_has_means_of_what_is_known() -> None:
+    first, *_ = trend_rows(ROWS, "model", "day", []).to_dicts()
+    assert first == {
+        "period": MONDAY,
+        "era": 0,
+        "name": "x",
+        "first_day": MONDAY,
+        "last_day": MONDAY,
+        "sessions": 2,
+        "scored": 1,
+        "quality": 54.0,
+        "quality_as_scored": 50.0,
+        "known_costs": 1,
+        "cost_usd": 0.5,
+        "cost_per_session": 0.5,
+        # Calls count where it is known how many failed: 2 of 10.
+        "tokens_per_session": 200.0,
+        "calls": 10,
+        "failed_calls": 2,
+        "failed_share": 0.2,
+        "failed_sessions": 1,
+    }
+
+
+def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:
+    weeks = trend_rows(ROWS, None, "week", [BRIDGED])
+    assert weeks.select("period", "sessions").rows() == [(MONDAY, 3), (NEXT_MONDAY, 1)]
+    assert weeks["failed_share"].to_list() == [0.2, None]
+    cut = trend_rows(ROWS, None, "week", [CUT]).select("period", "first_day", "sessions")
+    assert cut.rows() == [(MONDAY, MONDAY, 2), (MONDAY, TUESDAY, 1), (NEXT_MONDAY, NEXT_MONDAY, 1)]
+
+
+def test_names_with_most_sessions_come_first() -> None:
+    assert names_of(trend_rows(ROWS, "model", "day", [])) == ["x", "y", None]
+
+
+def url(row: Mapping[str, object]) -> str:
+    return f"/sessions?from={row['first_day']}&model=x"
+
+
+def test_curves_end_at_a_cut_and_dashes_show_what_was_scored() -> None:
+    often = pl.concat([ROWS] * 3)
+    captions = {
+        each: charts(trend_rows(often, None, "day", [each]), ["all sessions"], [each], url)
+        for each in (CUT, BRIDGED)
+    }
+    quality = {each: found[0][1] for each, found in captions.items()}
+    assert quality[CUT].count("<polyline") == 2
+    assert 'stroke-dasharray="5 4"' not in quality[CUT]
+    assert quality[CUT].count('class="mark"') == 1
+    assert quality[BRIDGED].count("<polyline") == 2  # as shifted, and as scored
+    assert quality[BRIDGED].count('stroke-dasharray="5 4"') == 1
+    assert '<a href="/sessions?from=2026-06-01&amp;model=x">' in quality[CUT]
+    assert captions[CUT][1][1].count("<polyline") == 1  # costs do not depend on a judge
+
+
+def test_periods_with_few_sessions_have_no_dot() -> None:
+    assert charts(trend_rows(ROWS, None, "day", []), ["all sessions"], [], url) == []
+
+
+def test_a_change_is_said_in_a_sentence() -> None:
+    assert turn_sentence(BRIDGED) == (
+        "On 2026-06-02 the judge of default changed from a to b: scores before are shown on the "
+        "scale of the new judge, +4.0 points; dashed: as they were scored."
+    )
+    assert turn_sentence(CUT).endswith("the curves are cut (no anchors have been drawn).")
+
+
+def test_people_and_teams_are_dimensions_where_the_settings_show_them() -> None:
+    assert "person" in dimensions(frozenset())
+    assert "person" not in dimensions({"person_id"})
+    assert "team" not in dimensions({"person_id", "team"})

@@ -1,0 +1,309 @@
+"""Models, agents and trends: who sees what, the same figures as analysts, hostile text."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import duckdb
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.comparison.compare_models import write_comparison
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
+from evaluation_pipelines.reputation.domain.session_signals import session_evaluations_of_agents
+from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
+from evaluation_pipelines.schemas import (
+    AGENT_SCORES,
+    AGENT_SESSIONS,
+    AGENT_WINDOWS,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines.service.recent_comparison import Asked
+from evaluation_pipelines_tests.service.answers import answering
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.hostile import (
+    ORGANIZATION,
+    hostile_session,
+    payload,
+)
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+HTML = {"Accept": "text/html"}
+DAYS = "from=2026-06-01&to=2026-06-02"
+PAGES = (
+    f"/models.csv?{DAYS}",
+    f"/models?{DAYS}",
+    "/agents",
+    "/agents.csv",
+    "/agents/scout",
+    f"/trends?{DAYS}&by=label",
+    f"/trends.csv?{DAYS}",
+)
+EMPTY = ("/models", "/agents", "/trends")
+
+
+def evaluate(workplace: Workplace, organization: str, agent: str, number: int) -> None:
+    """Submit evaluations of an agent, one a minute; every tenth has failed."""
+    store = SubmittedEvaluations(workplace.ledger)
+    for place in range(number):
+        sent = SubmittedEvaluation(
+            organization,
+            agent,
+            passed=place % 10 != 0,
+            evaluation_id=f"{agent}-{place}",
+            evaluated_at=NOW - timedelta(minutes=number - place),
+            latency_ms=40.0,
+            model=None,
+        )
+        store.add(sent, "gate", NOW)
+
+
+def export_agents(workplace: Workplace) -> None:
+    """Write what a refresh of reputation would: scores and windows of the sessions' agents."""
+    lake = workplace.lake
+    days = lake.partitions(SESSION_EVALUATIONS)
+    key = ["organization_id", "session_key"]
+    latency = lake.read(AGENT_SESSIONS, days, [*key, "mean_api_ms"])
+    rows = lake.read(SESSION_EVALUATIONS, days).join(latency, on=key)
+    evaluations = session_evaluations_of_agents(rows.with_columns(is_terminal=True))
+    of_agent = pl.len().over("organization_id", "agent_id").cast(pl.Int64)
+    windows = evaluations.with_columns(evaluations_in_all=of_agent).select(
+        AGENT_WINDOWS.schema.names()
+    )
+    lake.write(windows.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
+    lake.write(withheld(agent_scores(windows, windows.clear(), NOW)), AGENT_SCORES, None)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Sessions and agents of acme and beta; tests only read, and make keys."""
+    with answering(tmp_path_factory.mktemp("compared")) as service:
+        export_agents(service.workplace)
+        evaluate(service.workplace, "acme", "scout", 60)
+        evaluate(service.workplace, "beta", "scout", 3)
+        yield service
+
+
+@pytest.fixture(scope="module")
+def keys(compared: Service) -> dict[tuple[Role, str | None], str]:
+    roles = (Role.INGEST, Role.READER)
+    return {
+        (role, owner): compared.key(role, owner)
+        for role in roles
+        for owner in ("acme", "beta", None)
+    }
+
+
+def reader(service: Service, key: str | None = None) -> TestClient:
+    client = service.client(key)
+    client.headers.update(HTML)
+    return client
+
+
+@pytest.fixture
+def client(compared: Service, keys: dict[tuple[Role, str | None], str]) -> TestClient:
+    """A browser of someone who sees all organizations."""
+    return reader(compared, keys[Role.READER, None])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_its_own_organization_alone(
+    compared: Service, keys: dict[tuple[Role, str | None], str], page: str
+) -> None:
+    for own, other in (("acme", "beta"), ("beta", "acme")):
+        client = reader(compared, keys[Role.READER, own])
+        answer = client.get(page)
+        assert answer.status_code == 200
+        assert other not in answer.text
+        separator = "&" if "?" in page else "?"
+        assert client.get(f"{page}{separator}organization={other}").status_code == 404
+    assert reader(compared, keys[Role.INGEST, "acme"]).get(page).status_code == 403
+    assert reader(compared, "wrong").get(page, follow_redirects=False).status_code == 303
+
+
+def wait_for_comparison(client: TestClient, page: str) -> str:
+    """Return a page of models after its comparison was computed."""
+    assert client.get(page.replace("/models", "/models.csv")).status_code == 200
+    return client.get(page).text
+
+
+def rows_of(content: bytes) -> pl.DataFrame:
+    return pl.read_csv(content, infer_schema_length=None)
+
+
+def test_figures_equal_those_of_the_analysts_database(
+    compared: Service, client: TestClient
+) -> None:
+    stores = compared.workplace.stores
+    shown = {
+        name: rows_of(client.get(f"/{name}.csv?{fields}").content)
+        for name, fields in (
+            ("models", DAYS),
+            ("trends", f"{DAYS}&by=model&step=week"),
+            ("agents", "sort=agent"),
+        )
+    }
+    known: dict[Asked, Any] = compared.app.state.recent_comparison._known
+    write_comparison(stores, next(reversed(known.values())).computed.result())
+    publish_analytics(stores, NOW)
+    with duckdb.connect(str(stores.settings.analytics_path), read_only=True) as database:
+        models = database.sql(
+            "select model, classification_label, runs, avg_score, avg_cost_usd "
+            "from model_comparison"
+        ).pl()
+        trends = database.sql(
+            """
+            select date_trunc('week', session_date) as period, sessions.model as name,
+                count(*) as sessions, count(effective_100) as scored, avg(effective_100) as quality,
+                sum(sessions.cost_usd) as cost_usd, avg(total_tokens) as tokens_per_session,
+                sum(total_tools) as calls, sum(tools_failed) as failed_calls
+            from agent_sessions as sessions
+            join session_evaluations as evaluated using (organization_id, session_key, session_date)
+            group by all order by 1, 2
+            """
+        ).pl()
+        agents = database.sql(
+            """
+            select organization_id, agent_id, eval_count, pass_rate, streak
+            from agent_scores order by agent_id, organization_id
+            """
+        ).pl()
+    assert models.height == 1
+    assert shown["models"].select(models.columns).rows() == models.rows()
+    assert trends.height == 1
+    ours = shown["trends"].select(trends.columns).drop("period")
+    for mine, theirs in zip(ours.rows(), trends.drop("period").rows(), strict=True):
+        assert mine == pytest.approx(theirs)
+    exported = shown["agents"].filter(pl.col("agent_id") != "scout").select(agents.columns)
+    assert agents.height == 2
+    assert sorted(exported.rows()) == sorted(agents.rows())
+
+
+def test_models_are_compared_for_a_label_and_a_time(client: TestClient) -> None:
+    page = wait_for_comparison(client, f"/models?{DAYS}&label=simple")
+    assert "Sessions that started from 2026-06-01 until 2026-06-03 (UTC), label simple" in page
+    assert "Too few sessions to compare models: simple." in page
+    link = re.search(r'href="(/sessions\?[^"]*model=model-a[^"]*)"', page)
+    assert link
+    sessions = client.get(link[1].replace("&amp;", "&")).text
+    assert "5 of 5 sessions" in sessions
+    assert "/sessions/a1%23baseline-1?organization=acme" in page  # one of the worst
+    assert "no scored session" in wait_for_comparison(client, "/models")  # the last 28 days
+
+
+def test_agents_count_evaluations_that_are_not_exported_yet(client: TestClient) -> None:
+    rows = rows_of(client.get("/agents.csv").content).filter(agent_id="scout")
+    # Newest first: 9 passes until the failed one; 400 * 0.9 + 250 * (1 - 40/100)
+    # + 200 * 9/50 + 150 * 60/500 = 360 + 150 + 36 + 18 = 564.
+    assert rows.select("organization_id", "score", "lifecycle").rows() == [
+        ("acme", 564, "active"),
+        ("beta", None, "calibrating"),
+    ]
+    page = client.get("/agents").text
+    assert "<strong>564</strong>" in page
+    assert "<strong>3/50</strong>" in page
+    assert "/agents/scout?organization=acme" in page
+    only = client.get("/agents?lifecycle=active").text
+    assert "3/50" not in only
+
+
+def test_an_agent_has_its_score_over_time_and_why(client: TestClient) -> None:
+    assert client.get("/agents/scout").status_code == 400  # two organizations have one
+    page = client.get("/agents/scout?organization=acme").text
+    record = client.get("/v1/reputation/scout?organization=acme").json()
+    assert f"<strong>{record['score']}</strong> of 1000" in page
+    for points, most in ((360, 400), (150, 250), (36, 200), (18, 150)):
+        assert f'<td class="n">{points}</td><td class="n">{most}</td>' in page
+    assert 'aria-label="Score over time"' in page
+    assert "no signal of the last 90 days" in page
+    assert "3/50" in client.get("/agents/scout?organization=beta").text
+    assert client.get("/agents/nothing").status_code == 404
+
+
+def test_an_agent_leads_to_its_sessions(client: TestClient) -> None:
+    page = client.get("/agents/claude-code?organization=beta").text
+    assert "/sessions/b1%23baseline-1/score?organization=beta" in page
+    link = re.search(r'<a href="([^"]+)">2 sessions</a>', page)
+    assert link
+    assert "2 of 2 sessions" in client.get(link[1].replace("&amp;", "&")).text
+
+
+def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
+    page = client.get(f"/trends?{DAYS}&by=label").text
+    assert "90.0" in page  # the mean of all
+    links = [
+        each.replace("&amp;", "&")
+        for each in re.findall(r'<td class="n"><a href="([^"]+)">\d+</a>', page)
+    ]
+    assert [client.get(each).text.count('<td class="time">') for each in links] == [1, 4]
+    assert page.count("<svg") == 4
+    assert "no session in this time" in client.get("/trends").text
+
+
+def test_what_cannot_be_asked_is_400(client: TestClient) -> None:
+    for page in (
+        "/trends?by=person",  # people are not shown here
+        "/trends?person=x",
+        "/trends?by=x",
+        "/trends?step=x",
+        "/trends?from=0001-01-01",
+        "/models?to=9999-12-31",
+        "/models?from=2026-06-02&to=2026-06-01",
+        "/agents?sort=x",
+        "/agents?lifecycle=x",
+    ):
+        assert client.get(page).status_code == 400, page
+
+
+def test_an_empty_folder_says_what_to_do(service: Service) -> None:
+    for page in EMPTY:
+        assert "There are no sessions yet" in reader(service).get(page).text
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Three sessions with markup in every field, so that charts have a dot for them."""
+    folder: Path = tmp_path_factory.mktemp("attacked")
+    with open_workplace(folder, people_view="person") as workplace:
+        sessions = b"".join(hostile_session(f"s{number}") for number in range(3))
+        workplace.land("hostile.jsonl", sessions)
+        workplace.ingest()
+        workplace.build()
+        evaluate(workplace, ORGANIZATION, payload("agent"), 1)
+        yield Service(workplace)
+
+
+@pytest.mark.parametrize(
+    ("page", "fields"),
+    [
+        (f"/models?{DAYS}", ("label", "model")),
+        ("/agents", ("agent",)),
+        (f"/agents/{quote(payload('agent'), safe='')}", ("agent",)),
+        *(
+            (f"/trends?{DAYS}&by={name}", (field,))
+            for name, field in (
+                ("model", "model"),
+                ("agent", "agent"),
+                ("label", "label"),
+                ("repository", "repository"),
+                ("person", "email"),
+            )
+        ),
+    ],
+)
+def test_hostile_text_is_shown_as_text(
+    attacked: Service, page: str, fields: tuple[str, ...]
+) -> None:
+    is_models, client = page.startswith("/models"), reader(attacked)
+    text = wait_for_comparison(client, page) if is_models else client.get(page).text
+    for mark in ("<script>window", "<img", "<b>bold"):
+        assert mark not in text
+    for name in fields:
+        assert f"{name}&lt;script&gt;window.obeyed=1&lt;/script&gt;" in text, name

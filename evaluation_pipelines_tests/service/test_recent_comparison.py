@@ -1,0 +1,68 @@
+"""Comparisons in the background: what a page gets while one is computed."""
+
+from threading import Event
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
+from evaluation_pipelines.service import recent_comparison
+from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+
+class Work:
+    """Stands for the comparison: ends when it may, and counts its questions."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_end, self.asked, self.fails = Event(), [], False
+        monkeypatch.setattr(recent_comparison, "compared", self)
+
+    def __call__(self, *question: Any) -> Any:
+        """Answer a question when it may."""
+        self.asked.append(question[1:4])
+        self.may_end.wait(10)
+        if self.fails:
+            raise EmptyTimeRangeError("from must be before to")
+        return f"comparison {len(self.asked)}"
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    return Work(monkeypatch)
+
+
+def test_a_page_gets_nothing_until_its_comparison_is_computed(
+    workplace: Workplace, work: Work
+) -> None:
+    known = RecentComparison(workplace.stores)
+    asked = Asked("acme", "code", (NOW, None))
+    assert known.get(asked, NOW, 0) is None
+    work.may_end.set()
+    found: object = known.get(asked, NOW, 10)
+    assert found == "comparison 1"
+    assert work.asked == [("acme", "code", (NOW, None))]
+
+
+def test_the_oldest_questions_are_forgotten(
+    workplace: Workplace, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_comparison, "_MOST_KNOWN", 2)
+    known = RecentComparison(workplace.stores)
+    for label in "abc":  # b and c wait for a, which is being computed
+        known.get(Asked(label=label), NOW, 0)
+    known.get(Asked(label="d"), NOW, 0)
+    work.may_end.set()
+    known.get(Asked(label="d"), NOW, 10)
+    assert [label for _, label, _ in work.asked] == ["a", "c", "d"]
+
+
+def test_a_question_that_failed_is_asked_again(workplace: Workplace, work: Work) -> None:
+    known = RecentComparison(workplace.stores)
+    work.may_end.set()
+    work.fails = True
+    with pytest.raises(EmptyTimeRangeError):
+        known.get(Asked(), NOW, 10)
+    work.fails = False
+    found: object = known.get(Asked(), NOW, 10)
+    assert found == "comparison 2"
