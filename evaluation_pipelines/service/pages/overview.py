@@ -86,16 +86,16 @@ def _needs(visit: Visit) -> Iterator[Need]:
     today = visit.installation.clock().date()
     lake = visit.stores.lake
     days = [each for each in lake.partitions(EVALUATION_BOOKS) if today - each <= _WEEK]
-    books = lake.read(EVALUATION_BOOKS, days, ["organization_id", "state"])
+    books = lake.read(EVALUATION_BOOKS, days, ["organization_id", "state", "session_date"])
     if visit.organization is not None:
         books = books.filter(organization_id=visit.organization)
-    counts = dict(books["state"].value_counts().iter_rows())
-    for state, meaning, help_text in (
-        ("failed", "could not be scored", "the books of the day say why"),
-        ("deferred", "wait for a judge", "the books of the day say what they wait for"),
-    ):
-        if number := counts.get(state, 0):
-            yield Need(f"{number} sessions of the last 7 days {meaning}", help_text)
+    for state, meaning in (("failed", "could not be scored"), ("deferred", "wait to be scored")):
+        of_state = books.filter(state=state)
+        if not of_state.is_empty():
+            newest = max(of_state["session_date"])
+            url = visit.frame.url(f"/books/{newest}", state=state)
+            what = f"{of_state.height} sessions of the last 7 days {meaning}"
+            yield Need(what, f"why, and what helps: the books of each day, such as {newest}", url)
     which = SessionFilter(organization=visit.organization)
     if number := len(open_samples(visit.stores, which)):
         yield Need(f"{number} reviews are due", "evaluation-pipelines audit review")

@@ -15,7 +15,7 @@ from evaluation_pipelines_tests.service.pages.hostile import KEY, hostile_servic
 
 CHROMIUM = shutil.which("chromium")
 SESSION = f"/sessions/{quote(KEY, safe='')}"
-PAGES = ("/", "/sessions", SESSION, f"{SESSION}/technical", f"{SESSION}/score")
+PAGES = ("/", "/sessions", "/tools", "/books", SESSION, f"{SESSION}/technical", f"{SESSION}/score")
 
 WIDER_THAN_THE_WINDOW = """
     document.documentElement.scrollWidth <= innerWidth ? [] :
