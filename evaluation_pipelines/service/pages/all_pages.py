@@ -2,12 +2,14 @@
 
 from evaluation_pipelines.service.pages import (
     agents,
+    books,
     login,
     models,
     overview,
     session,
     session_list,
     static_files,
+    tools,
     trends,
 )
 
@@ -20,4 +22,6 @@ PAGE_ROUTERS = (
     models.ROUTER,
     agents.ROUTER,
     trends.ROUTER,
+    tools.ROUTER,
+    books.ROUTER,
 )

@@ -86,19 +86,19 @@ def _needs(visit: Visit) -> Iterator[Need]:
     today = visit.installation.clock().date()
     lake = visit.stores.lake
     days = [each for each in lake.partitions(EVALUATION_BOOKS) if today - each <= _WEEK]
-    books = lake.read(EVALUATION_BOOKS, days, ["organization_id", "state"])
+    books = lake.read(EVALUATION_BOOKS, days, ["organization_id", "state", "session_date"])
     if visit.organization is not None:
         books = books.filter(organization_id=visit.organization)
-    counts = dict(books["state"].value_counts().iter_rows())
-    for state, meaning, help_text in (
-        ("failed", "could not be scored", "the books of the day say why"),
-        ("deferred", "wait for a judge", "the books of the day say what they wait for"),
-    ):
-        if number := counts.get(state, 0):
-            yield Need(f"{number} sessions of the last 7 days {meaning}", help_text)
+    for state, meaning in (("failed", "failed"), ("deferred", "was left for later")):
+        of_state = books.filter(state=state)
+        if not of_state.is_empty():
+            newest = max(of_state["session_date"])
+            url = visit.frame.url(f"/books/{newest}", state=state)
+            what = f"Sessions of the last 7 days whose scoring {meaning}: {of_state.height}"
+            yield Need(what, f"why, and what helps: the books of each day, such as {newest}", url)
     which = SessionFilter(organization=visit.organization)
     if number := len(open_samples(visit.stores, which)):
-        yield Need(f"{number} reviews are due", "evaluation-pipelines audit review")
+        yield Need(f"Reviews that are due: {number}", "evaluation-pipelines audit review")
 
 
 def _for_all(visit: Visit) -> Iterator[Need]:
@@ -112,12 +112,12 @@ def _for_all(visit: Visit) -> Iterator[Need]:
         yield Need(each.alert.title, f"{each.alert.text} ({since})", is_urgent=True)
     queue = [each for each in RebuildQueue(ledger).all() if not each.is_built]
     if parked := [f"{each.session_date}" for each in queue if each.parked]:
-        yield Need(f"{len(parked)} dates cannot be built", ", ".join(parked), is_urgent=True)
+        yield Need(f"Dates that cannot be built: {len(parked)}", ", ".join(parked), is_urgent=True)
     elif queue:
-        yield Need(f"{len(queue)} dates are to be built", "make dev does it; or: build")
+        yield Need(f"Dates to build: {len(queue)}", "make dev does it; or: build")
     if number := IngestBatches(ledger).totals(now - _WEEK).quarantined:
         yield Need(
-            f"{number} lines of the last 7 days are in quarantine",
+            f"Lines of the last 7 days in quarantine: {number}",
             "evaluation-pipelines quarantine list says why",
         )
 

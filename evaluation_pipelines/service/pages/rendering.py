@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.formatting import DASH, age, number, points, usd
+from evaluation_pipelines.formatting import DASH, age, number, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
@@ -36,6 +36,8 @@ NAVIGATION = (
     ("Models", "/models"),
     ("Agents", "/agents"),
     ("Trends", "/trends"),
+    ("Tools", "/tools"),
+    ("Books", "/books"),
 )
 """Title and path of the pages that every page links to."""
 
@@ -62,9 +64,12 @@ class Frame:
         return str(self.request.scope["path"])
 
     @property
-    def navigation(self) -> tuple[tuple[str, str], ...]:
-        """Title and URL of the other pages, for the same organization."""
-        return tuple((title, self.url(path)) for title, path in NAVIGATION)
+    def navigation(self) -> tuple[tuple[str, str, bool], ...]:
+        """Title and URL of the other pages, and whether this one is of their kind."""
+        return tuple((title, self.url(path), self._is_under(path)) for title, path in NAVIGATION)
+
+    def _is_under(self, path: str) -> bool:
+        return self.path == path or (path != "/" and self.path.startswith(f"{path}/"))
 
     @property
     def is_open(self) -> bool:
@@ -221,6 +226,8 @@ def _environment() -> Environment:
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format
     environment.filters["usd"] = usd
+    environment.filters["whole"] = whole
+    environment.filters["tokens"] = tokens
     environment.filters["repeated"] = lambda value: (value, value)
     environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format
     environment.globals["static_url"] = static_url

@@ -1,8 +1,5 @@
 """The list of sessions, as a page and as CSV."""
 
-import binascii
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +12,7 @@ from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
     CSV_COLUMNS,
@@ -69,7 +67,9 @@ def sessions(visit: Visitor) -> HTMLResponse:
         choices=choices_of(every, names),
         scores=SCORES,
         judged={**JUDGED, **UNFINISHED},
-        next_url=None if found.next_key is None else visit.frame.here(cursor=_text(found.next_key)),
+        next_url=None
+        if found.next_key is None
+        else visit.frame.here(cursor=cursor_of(found.next_key)),
         is_search_cut=found.is_search_cut,
         csv_url=visit.frame.here().replace("/sessions", "/sessions.csv", 1),
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
@@ -105,12 +105,12 @@ def _asked(visit: Visit) -> tuple[ListQuery, str]:
 
 
 def _page(visit: Visit, rows: pl.DataFrame, words: str) -> _Found:
-    after = _key_of(visit.request.query_params.get("cursor"))
+    after = key_of(visit.request.query_params.get("cursor"))
     if words:
         return _searched(visit, rows, after, words)
     page = page_of(rows, after, _LIMIT)
     if page is None:
-        raise _changed()
+        raise list_changed()
     return _Found(*page)
 
 
@@ -119,7 +119,7 @@ def _searched(visit: Visit, rows: pl.DataFrame, after: WindowKey | None, words: 
     rows = rows.sort("started_at", descending=True, maintain_order=True)
     rest = page_of(rows, after, rows.height)
     if rest is None:
-        raise _changed()
+        raise list_changed()
     asked = Search(words, _LIMIT, _SEARCH_SECONDS)
     found, unsearched = search(visit.stores.lake, rest[0], asked)
     page = page_of(found, None, _LIMIT)
@@ -149,23 +149,3 @@ def _unfinished(visit: Visit, query: ListQuery) -> dict[WindowKey, str]:
 
 def _key(row: Mapping[str, str]) -> WindowKey:
     return row["organization_id"], row["session_key"]
-
-
-def _text(key: WindowKey) -> str:
-    return urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
-
-
-def _key_of(cursor: str | None) -> WindowKey | None:
-    if not cursor:
-        return None
-    try:
-        organization, key = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, TypeError, binascii.Error) as error:
-        raise _changed() from error
-    return str(organization), str(key)
-
-
-def _changed() -> ServiceError:
-    return ServiceError(
-        400, "invalid_cursor", "The list has changed meanwhile.", "Begin with its first page."
-    )

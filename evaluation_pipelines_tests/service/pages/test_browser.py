@@ -15,7 +15,7 @@ from evaluation_pipelines_tests.service.pages.hostile import KEY, hostile_servic
 
 CHROMIUM = shutil.which("chromium")
 SESSION = f"/sessions/{quote(KEY, safe='')}"
-PAGES = ("/", "/sessions", SESSION, f"{SESSION}/technical", f"{SESSION}/score")
+PAGES = ("/", "/sessions", "/tools", "/books", SESSION, f"{SESSION}/technical", f"{SESSION}/score")
 
 WIDER_THAN_THE_WINDOW = """
     document.documentElement.scrollWidth <= innerWidth ? [] :
@@ -111,7 +111,7 @@ def test_no_serious_obstacle_for_people_who_cannot_see(
         assert found
         axe = found.read().decode()
     for scheme in ("light", "dark"):
-        context = browser.new_context(base_url=address, color_scheme=scheme)  # type: ignore[arg-type]
+        context = browser.new_context(base_url=address, color_scheme=scheme)
         page = context.new_page()
         for path in PAGES:
             page.goto(path)

@@ -29,7 +29,12 @@ from evaluation_pipelines_tests.service.scoring_service import (
 from evaluation_pipelines_tests.workplace import NOW
 
 A1_PAGE = f"/sessions/{quote(A1, safe='')}"
-PAGES = ("/", "/sessions", "/sessions.csv", A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score")
+BOOKS = "/books/2026-06-01"
+TOOLS = "/tools?from=2026-06-01&to=2026-06-02"
+PAGES = (
+    *("/", "/sessions", "/sessions.csv", BOOKS, TOOLS),
+    *(A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score"),
+)
 HTML = {"Accept": "text/html"}
 
 
@@ -47,6 +52,15 @@ def keys(answered: Service) -> dict[tuple[Role, str | None], str]:
         for role in Role
         for owner in ("acme", "beta", None)
     }
+
+
+@pytest.fixture(scope="module")
+def published(answered: Service) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The analysts' database of the same sessions."""
+    publish_analytics(answered.workplace.stores, NOW)
+    path = str(answered.workplace.settings.analytics_path)
+    with duckdb.connect(path, read_only=True) as database:
+        yield database
 
 
 def reader(service: Service, key: str) -> TestClient:
@@ -72,7 +86,7 @@ def test_a_page_shows_its_own_organization_alone(
     assert reader(answered, "wrong").get(page, follow_redirects=False).status_code == 303
 
 
-@pytest.mark.parametrize("page", PAGES[3:])
+@pytest.mark.parametrize("page", PAGES[5:])
 def test_a_reader_sees_figures_without_texts_and_is_told_why(
     answered: Service, keys: dict[tuple[Role, str | None], str], page: str
 ) -> None:
@@ -125,25 +139,63 @@ def test_the_list_is_filtered_sorted_and_paged_by_its_url(
 
 
 def test_a_downloaded_list_equals_the_analysts_database(
-    answered: Service, keys: dict[tuple[Role, str | None], str]
+    answered: Service,
+    keys: dict[tuple[Role, str | None], str],
+    published: duckdb.DuckDBPyConnection,
 ) -> None:
-    stores = answered.workplace.stores
-    publish_analytics(stores, NOW)
     text = reader(answered, keys[Role.READER, None]).get("/sessions.csv?sort=started").content
     ours = pl.read_csv(text, infer_schema_length=None)
-    with duckdb.connect(str(stores.settings.analytics_path), read_only=True) as database:
-        theirs = database.sql(
-            """
-            select session_key, organization_id, effective_100, effective_source,
-                evaluated.composite, recommendation, sessions.cost_usd, sessions.tools_failed
-            from agent_sessions as sessions
-            join session_evaluations as evaluated using (organization_id, session_key)
-            join session_performance as performance using (organization_id, session_key)
-            order by sessions.started_at
-            """
-        ).pl()
+    theirs = published.sql(
+        """
+        select session_key, organization_id, effective_100, effective_source,
+            evaluated.composite, recommendation, sessions.cost_usd, sessions.tools_failed
+        from agent_sessions as sessions
+        join session_evaluations as evaluated using (organization_id, session_key)
+        join session_performance as performance using (organization_id, session_key)
+        order by sessions.started_at
+        """
+    ).pl()
     assert ours.height == 5
     assert ours.select(theirs.columns).rows() == theirs.rows()
+
+
+def test_the_books_equal_the_analysts_database(
+    answered: Service,
+    keys: dict[tuple[Role, str | None], str],
+    published: duckdb.DuckDBPyConnection,
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+    states = "select state, count(*) from evaluation_books where session_date = ? group by all"
+    theirs = dict(published.execute(states, ["2026-06-01"]).fetchall())
+    found = re.findall(
+        r'state=(\w+)">[^<]+</a></td><td class="n">(\d+)</td>', client.get(BOOKS).text
+    )
+    assert {state: int(number) for state, number in found} == theirs == {"scored": 4}
+    assert client.get(f"{BOOKS}?state=scored").text.count("/score?organization=") == 4
+    assert "The books balance" in client.get(BOOKS).text
+    of_acme = reader(answered, keys[Role.READER, "acme"]).get(BOOKS).text
+    assert "Sessions: 2, and what" in of_acme
+    assert "The books balance" not in of_acme  # they are about all organizations
+    assert "Sessions: 1, and what" in client.get("/books").text  # of the newest day
+    assert "<h1>Books of 2026-06-01</h1>" in client.get("/books?day=2026-06-01").text
+    for bad in ("/books/june", f"{BOOKS}?state=x", f"{BOOKS}?cursor=x"):
+        assert client.get(bad).status_code in {400, 404}
+
+
+def test_the_tools_equal_the_analysts_database(
+    answered: Service,
+    keys: dict[tuple[Role, str | None], str],
+    published: duckdb.DuckDBPyConnection,
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+    query = "select count(*), sum(total_calls)::int, sum(failed_calls)::int from tool_reports"
+    (theirs,) = published.sql(query).fetchall()
+    page = client.get(TOOLS).text
+    (bash,) = re.findall(r'<tr><td class="time">Bash</td>(.*?)</tr>', page, re.DOTALL)
+    cells = dict(re.findall(r'data-name="([^"]+)">([^<]+)<', bash))
+    ours = tuple(int(cells[name]) for name in ("Sessions", "Calls", "Failed"))
+    assert ours == theirs == (5, 5, 1)
+    assert client.get("/tools?from=2026-06-02&to=2026-06-01").status_code == 400
 
 
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
@@ -152,6 +204,8 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     for page in ("/", "/sessions"):
         assert "There are no sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
+    assert "No day is built yet" in client.get("/books").text
+    assert "No session of these days made a tool call" in client.get("/tools").text
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text
@@ -180,6 +234,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringServic
 ATTACKED = f"/sessions/{quote(KEY, safe='')}"
 SHOWN = {
     "/": (),
+    TOOLS: ("tool", "model"),
+    f"{BOOKS}?state=scored": ("label", "model"),
     "/sessions": ("email", "repository", "agent", "model", "label"),
     ATTACKED: ("prompt", "reply", "version", "branch", "environment"),
     f"{ATTACKED}/technical": ("tool", "error", "name"),

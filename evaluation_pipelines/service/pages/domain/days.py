@@ -154,7 +154,7 @@ def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
 
 def _told(day: Day) -> str:
     counts = ", ".join(f"{day.counts[band]} {band}" for band in BANDS)
-    return f"{day.date}: {day.sessions} sessions: {counts}"
+    return f"{day.date}, sessions {day.sessions}: {counts}"
 
 
 def _day(day: date, row: dict[str, float | None]) -> Day:

@@ -29,7 +29,7 @@ def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
 
 def test_each_bar_leads_to_its_day() -> None:
     chart = days_chart(last_days(ROWS, TODAY, 2), ["/a?x=1&y=2", "/b"])
-    assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02: 1 sessions: 0 green, 1 yellow' in chart
+    assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02, sessions 1: 0 green, 1 yellow' in chart
     # Of four sessions in 154 pixels, each is 38.5 high.
     assert chart.count('height="38.5"') == 5
     assert 'class="unscored"' in chart
