@@ -28,8 +28,8 @@ METHOD = (
     ),
     "Ranges are 95 % intervals; sessions of one person are taken to be alike.",
     (
-        f"A range of more than {number(WIDE, 0)} points to either side is said; with more than "
-        f"{number(WIDEST, 0)} the trend is cut."
+        f"Where a range goes more than {number(WIDE, 0)} points to either side, the page says so; "
+        f"with more than {number(WIDEST, 0)} the trend is cut."
     ),
 )
 """How the figures are made."""

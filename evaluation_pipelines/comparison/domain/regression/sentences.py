@@ -35,8 +35,8 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
         said.append("They are all of one person.")
     elif row["largest_share"] is not None and row["largest_share"] >= MOST_RUNS:
         said.append(
-            f"One person has {percent(row['largest_share'])} of these runs: false alerts are about "
-            "twice as frequent then."
+            f"One person has {percent(row['largest_share'])} of these runs: false alerts are a "
+            "little more frequent then."
         )
     without_one = row["change_without_one"]
     if without_one is not None and without_one > -_ONE_PERSON * down:

@@ -50,7 +50,7 @@ def test_a_drop_of_one_person_says_so() -> None:
 
 def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
-        "One person has 80 % of these runs: false alerts are about twice as frequent then."
+        "One person has 80 % of these runs: false alerts are a little more frequent then."
     )
     assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
     assert "One person has" not in alert_sentences(ROW | {"largest_share": None})
