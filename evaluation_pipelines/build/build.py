@@ -50,6 +50,10 @@ _MAX_THREADS = 4
 """Groups that are started in parallel, if there are cores: each takes memory."""
 
 
+class NotAnnouncedError(Exception):
+    """The tables of a date have become current, but events about one were not recorded."""
+
+
 @dataclass(frozen=True, slots=True)
 class DateBuilt:
     """A date whose tables were all built: row counts by table, and other counts by name."""
@@ -63,7 +67,8 @@ class DateBuilt:
 class DateFailed:
     """A date that could not be built, with the table and the error.
 
-    ``broken`` is the partition that failed a check, if that was the error. ``attempts`` is the
+    With ``is_current`` its tables were built, but not all events about ``table`` were recorded: the
+    next attempt records them. ``broken`` is the partition that failed a check, if that was the error. ``attempts`` is the
     number of failures so far; a ``parked`` date is not retried automatically.
     """
 
@@ -73,6 +78,12 @@ class DateFailed:
     broken: BuiltPartition | None = None
     attempts: int = 0
     parked: bool = False
+    is_current: bool = False
+
+    def __str__(self) -> str:
+        if self.is_current:
+            return f"{self.session_date}: {self.error}"
+        return f"{self.session_date}: {self.table} was not built: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,18 +285,30 @@ class Build:
         if date_progress.failed or not staged:
             staging.discard(day)
             return {}
-        daily = tables[-1]
         try:
             staging.commit(day)
-            for daily in tables:
-                built = announced(daily, self.stores, day, staged[daily.table.name], self.clock())
-                staged[daily.table.name] = built
         except Exception as error:  # noqa: BLE001 - one date must not stop the others
-            staging.discard(day)
-            date_progress.failed = self._failed(day, daily, date_progress.queued, error)
+            staging.forget(day)
+            date_progress.failed = self._failed(day, tables[-1], date_progress.queued, error)
             return {}
+        for daily in tables:
+            self._announce(daily, date_progress)
         date_progress.take_published()
         return staged
+
+    def _announce(self, daily: DailyTable, each: "_DateProgress") -> None:
+        """Record events about a table that has become current."""
+        name = daily.table.name
+        try:
+            built = announced(daily, self.stores, each.day, each.staged[name], self.clock())
+        except Exception as error:  # noqa: BLE001 - one date must not stop the others
+            lost = NotAnnouncedError(
+                f"{name} is current, but its events were not recorded: {error}"
+            )
+            lost.__cause__ = error
+            each.failed = self._failed(each.day, daily, each.queued, lost)
+        else:
+            each.staged[name] = built
 
     def _update_queue(self, dates: Iterable["_DateProgress"]) -> None:
         """Mark dates as built whose tables were all built, before later tables are."""
@@ -308,14 +331,17 @@ class Build:
         table = daily.table.name
         reason = f"{type(error).__name__}: {error}"
         broken = error.made if isinstance(error, CheckFailedError) else None
+        is_current = isinstance(error, NotAnnouncedError)
         updated = None
         if queued is not None and daily not in AFTER_BUILD:
             updated = RebuildQueue(self.stores.ledger).mark_failed(
                 day, queued.version, reason, self.clock()
             )
         if updated is None:  # the date is not in the queue, or has newer data by now
-            return DateFailed(day, table, reason, broken)
-        return DateFailed(day, table, reason, broken, updated.attempts, updated.parked)
+            return DateFailed(day, table, reason, broken, is_current=is_current)
+        return DateFailed(
+            day, table, reason, broken, updated.attempts, updated.parked, is_current=is_current
+        )
 
 
 def _core_count() -> int:

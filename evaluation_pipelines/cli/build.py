@@ -114,9 +114,7 @@ def _print_build(results: Sequence[DateBuilt | DateFailed], queued: Iterable[Que
         print_table("Built", columns, rows, essential=2)
     for failed in results:
         if isinstance(failed, DateFailed):
-            print_error(
-                f"error: {failed.session_date}: {failed.table} was not built: {failed.error}"
-            )
+            print_error(f"error: {failed}")
     tried = {each.session_date for each in results}
     for due in queued:
         if due.last_error and not due.is_built and due.session_date not in tried:

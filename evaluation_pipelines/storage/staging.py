@@ -1,6 +1,7 @@
 """Lake of a build: what it writes is current for itself at once, and for all others together."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, date, datetime
 
 from evaluation_pipelines.schemas import Table
@@ -39,10 +40,20 @@ class StagingLake(Lake):
         if gone := [part.path for part in self._of(day) if not (self.root / part.path).exists()]:
             raise LakeError(f"{', '.join(gone)} of {self.root} was deleted while {day} was built.")
         Manifest(self._ledger).switch(self._of(day), datetime.now(UTC))
-        self.discard(day)
+        self.forget(day)
 
     def discard(self, day: date) -> None:
-        """Forget the staged parts of a date; their files are swept like those of a crash."""
+        """Delete the staged parts of a date, which were not committed: the disk may be full."""
+        for part in self._of(day):
+            with suppress(OSError):  # swept later, like the files of a crash
+                self.store.delete(part.path)
+        self.forget(day)
+
+    def forget(self, day: date) -> None:
+        """Forget the staged parts of a date, but keep their files.
+
+        After an error of ``commit``: the ledger may have them although its answer was lost.
+        """
         self._staged.pop(day, None)
 
     def _of(self, day: date | None) -> list[NewPart]:

@@ -1,0 +1,107 @@
+"""Builds on a full disk, and of a ledger that takes no more events: all of a date, or nothing."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_EVALUATIONS
+from evaluation_pipelines.storage.buckets import bucket_of
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
+from evaluation_pipelines_tests.full_disk import files_of_at_most
+from evaluation_pipelines_tests.lake_files import contents, sorted_rows
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+FULL_AT_BYTES = 1_000_000
+"""Larger than the ledger; smaller than the events of a session whose prompts have long ids."""
+
+
+def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
+    tmp_path: Path,
+) -> None:
+    """The first shard is written, the second one does not fit."""
+    first, second = (
+        next(f"s{n}" for n in range(99) if bucket_of(f"s{n}") // 128 == shard) for shard in (0, 1)
+    )
+    with open_workplace(tmp_path, shards=2) as workplace:
+        workplace.land("logs.jsonl", session(first) + session(second) + session("next", DAY_S))
+        workplace.ingest()
+        workplace.build()
+        tables = [each.table for each in DAILY_TABLES]
+        before, files = contents(workplace.lake, *tables), lake_files(workplace)
+        long_ids = (os.urandom(12_000).hex() for _ in range(100))
+        prompts = [
+            claude("user_prompt", 9, session__id=second, prompt__id=each) for each in long_ids
+        ]
+        workplace.land("more.jsonl", line(*prompts) + session(first, 60) + session("last", DAY_S))
+        workplace.ingest()
+        landed = lake_files(workplace) - files
+        with files_of_at_most(FULL_AT_BYTES):
+            failed, built = build(workplace)
+        assert isinstance(built, DateBuilt)  # there is space for a smaller date
+        assert isinstance(failed, DateFailed)
+        assert (failed.session_date, failed.table) == (FIRST, AGENT_EVENTS.name)
+        folder = workplace.lake.folder(AGENT_EVENTS, FIRST)
+        assert f"LakeError: cannot write {folder}/agent_events-" in failed.error
+        assert failed.error.endswith(" MiB free; check space and permissions, then run again.")
+        of_date = {key: each for key, each in before.items() if key[1] == FIRST}
+        after = contents(workplace.lake, *tables)
+        assert {key: each for key, each in after.items() if key[1] == FIRST} == of_date
+        assert {each for each in lake_files(workplace) - files if str(FIRST) in str(each)} == {
+            each for each in landed if str(FIRST) in str(each)
+        }
+        assert list((workplace.lake.root / "_tmp").iterdir()) == []
+
+        (built,) = build(workplace, later=timedelta(minutes=1))
+        assert isinstance(built, DateBuilt)
+        rebuilt = {each.name: sorted_rows(workplace.lake, each) for each in tables}
+        assert rebuilt[AGENT_EVENTS.name].height == 6 + 100 + 4
+        build(workplace, FIRST, SECOND)
+        assert all(sorted_rows(workplace.lake, each).equals(rebuilt[each.name]) for each in tables)
+
+
+def lake_files(workplace: Workplace) -> set[Path]:
+    return set(workplace.lake.root.rglob("*.parquet"))
+
+
+def test_a_date_whose_events_were_not_recorded_is_current_and_its_next_build_records_them(
+    two_dates: Workplace,
+) -> None:
+    execute(
+        two_dates,
+        "create trigger full before insert on service_events begin select raise(abort, 'no space'); end",
+    )
+    published: list[str] = []
+    job = Build(
+        two_dates.stores,
+        ALL_TABLES,
+        lambda each: published.extend(built.table.name for built in each.values()),
+        lambda: NOW,
+    )
+    failed, _ = job.run([FIRST, SECOND])
+    assert isinstance(failed, DateFailed)
+    assert str(failed).startswith(
+        f"{FIRST}: NotAnnouncedError: {SESSION_EVALUATIONS.name} is current, but its events"
+    )
+    assert "no space" in failed.error
+    assert published.count(SESSION_EVALUATIONS.name) == 2
+    assert len(Manifest(two_dates.ledger).current(SESSION_EVALUATIONS.name, FIRST)) == 1
+    execute(two_dates, "drop trigger full")
+    built, _ = build(two_dates, later=timedelta(minutes=1))
+    assert isinstance(built, DateBuilt)
+    assert (
+        execute(two_dates, "select count(*) from service_events where type like 'evaluation.%'")
+        == 2
+    )
+
+
+def execute(workplace: Workplace, statement: str) -> object:
+    with workplace.ledger.engine.begin() as connection:
+        found = connection.execute(sa.text(statement))
+        return found.scalar() if found.returns_rows else None
