@@ -15,7 +15,8 @@ class Work:
     """Stands for the comparison: ends when it may, and counts its questions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.may_end, self.asked, self.fails = Event(), [], False
+        self.may_end, self.fails = Event(), False
+        self.asked: list[tuple[Any, ...]] = []
         monkeypatch.setattr(recent_comparison, "compared", self)
 
     def __call__(self, *question: Any) -> Any:
