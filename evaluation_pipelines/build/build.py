@@ -68,8 +68,9 @@ class DateFailed:
     """A date that could not be built, with the table and the error.
 
     With ``is_current`` its tables were built, but not all events about ``table`` were recorded: the
-    next attempt records them. ``broken`` is the partition that failed a check, if that was the error. ``attempts`` is the
-    number of failures so far; a ``parked`` date is not retried automatically.
+    next attempt records them. ``broken`` is the partition that failed a check, if that was the
+    error. ``attempts`` is the number of failures so far; a ``parked`` date is not retried
+    automatically.
     """
 
     session_date: date

@@ -4,7 +4,6 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
@@ -75,7 +74,8 @@ def test_a_date_whose_events_were_not_recorded_is_current_and_its_next_build_rec
 ) -> None:
     execute(
         two_dates,
-        "create trigger full before insert on service_events begin select raise(abort, 'no space'); end",
+        "create trigger full before insert on service_events "
+        "begin select raise(abort, 'no space'); end",
     )
     published: list[str] = []
     job = Build(
