@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger

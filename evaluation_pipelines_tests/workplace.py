@@ -13,7 +13,8 @@ from uuid import uuid4
 import polars as pl
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

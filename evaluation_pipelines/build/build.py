@@ -18,6 +18,7 @@ from operator import attrgetter
 from evaluation_pipelines.build.batch_plan import DateGroup, plan_batches
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
 from evaluation_pipelines.build.prefetch import BusyError, prefetch
+from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard, shards
@@ -48,43 +49,6 @@ from evaluation_pipelines.storage.stores import Stores
 
 _MAX_THREADS = 4
 """Groups that are started in parallel, if there are cores: each takes memory."""
-
-
-class NotAnnouncedError(Exception):
-    """The tables of a date have become current, but events about one were not recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class DateBuilt:
-    """A date whose tables were all built: row counts by table, and other counts by name."""
-
-    session_date: date
-    rows: dict[str, int]
-    facts: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class DateFailed:
-    """A date that could not be built, with the table and the error.
-
-    With ``is_current`` its tables were built, but not all events about ``table`` were recorded: the
-    next attempt records them. ``broken`` is the partition that failed a check, if that was the
-    error. ``attempts`` is the number of failures so far; a ``parked`` date is not retried
-    automatically.
-    """
-
-    session_date: date
-    table: str
-    error: str
-    broken: BuiltPartition | None = None
-    attempts: int = 0
-    parked: bool = False
-    is_current: bool = False
-
-    def __str__(self) -> str:
-        if self.is_current:
-            return f"{self.session_date}: {self.error}"
-        return f"{self.session_date}: {self.table} was not built: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import JUDGE_SCORES

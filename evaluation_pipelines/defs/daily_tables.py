@@ -14,8 +14,9 @@ import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.build.batch_plan import plan_batches
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.schemas import (

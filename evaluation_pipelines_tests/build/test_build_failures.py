@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.build.build import DateBuilt, DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,

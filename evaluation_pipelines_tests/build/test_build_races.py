@@ -9,7 +9,8 @@ from threading import Thread
 
 import pytest
 
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_EVALUATIONS
 from evaluation_pipelines.storage.buckets import bucket_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines import demo
-from evaluation_pipelines.build.build import DateBuilt, DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

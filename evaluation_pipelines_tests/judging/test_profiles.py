@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint

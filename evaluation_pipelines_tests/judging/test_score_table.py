@@ -3,8 +3,9 @@
 import json
 from datetime import UTC, date, datetime, timedelta
 
-from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

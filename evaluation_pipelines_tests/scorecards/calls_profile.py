@@ -4,7 +4,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.otlp_builders import claude, line

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.build.build import DateBuilt
+from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest

@@ -16,7 +16,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build, DateBuilt
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

@@ -13,8 +13,9 @@ import dagster as dg
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, open_books_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
     tables_of,

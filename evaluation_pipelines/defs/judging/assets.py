@@ -11,9 +11,9 @@ import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import unjudged_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.build.build import DateFailed
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
 from evaluation_pipelines.defs.event_storage import log_events
