@@ -1,10 +1,12 @@
 """Addresses: which names lead here, which sites may ask, who is behind a proxy."""
 
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 _LOCAL_NAME = "localhost"
+_MAX_ADDRESS_CHARACTERS = 64
 
 
 def is_loopback(host: str) -> bool:
@@ -55,19 +57,31 @@ def is_trusted(address: str, proxies: Iterable[str]) -> bool:
 
 
 def _is_in(address: str, networks: Iterable[str]) -> bool:
-    if not _is_address(address):
+    parsed = _parsed(address)
+    if parsed is None:
         return False
-    parsed = ip_address(address)
     parsed = getattr(parsed, "ipv4_mapped", None) or parsed
-    return any(parsed in ip_network(each) for each in networks)
+    return any(parsed in _network(each) for each in networks)
 
 
 def _is_address(text: str) -> bool:
+    return _parsed(text) is not None
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    # Others choose the text: what cannot be an address must not take memory in the cache.
+    return _parsed_short(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
+
+
+@lru_cache(1024)  # every request asks several times, mostly of the same few
+def _parsed_short(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        ip_address(text)
+        return ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None
+
+
+_network = lru_cache(1024)(ip_network)
 
 
 def _host_of(url: str) -> str | None:

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.caller import caller_with
@@ -57,31 +57,28 @@ class Receiver:
         )
 
     def routes(self) -> list[Route]:
-        """Return the routes of all signals."""
+        """Return the routes of all signals; their endpoints are ASGI applications."""
         return [
-            Route(f"/v1/{signal}", self._endpoint(signal), methods=["POST"]) for signal in Signal
+            Route(f"/v1/{signal}", _Endpoint(self, signal), methods=["POST"]) for signal in Signal
         ]
 
     def close(self) -> None:
         """Close the files that were written."""
         self._spool.close()
 
-    def _endpoint(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            request.scope["routine"] = request.url.path
-            media_type = media_type_of(request.headers)
-            try:
-                checked = await self._receive(request, signal, media_type)
-            except LedgerError:
-                error = unavailable("The ledger cannot be used at the moment.", 5)
-            except ServiceError as refusal:
-                error = refusal
-            else:
-                return accepted(checked, media_type, self._settings.max_attributes)
-            self._metrics.refused_requests.labels(signal, error.code).inc()
-            return refused(error, media_type)
-
-        return endpoint
+    async def answer(self, request: Request, signal: Signal) -> Response:
+        """Return the answer to a request; what it holds is on disk if that is 200."""
+        media_type = media_type_of(request.headers)
+        try:
+            checked = await self._receive(request, signal, media_type)
+        except LedgerError:
+            error = unavailable("The ledger cannot be used at the moment.", 5)
+        except ServiceError as refusal:
+            error = refusal
+        else:
+            return accepted(checked, media_type, self._settings.max_attributes)
+        self._metrics.refused_requests.labels(signal, error.code).inc()
+        return refused(error, media_type)
 
     async def _receive(self, request: Request, signal: Signal, media_type: str) -> Checked:
         """Return a request that is on disk, or need not be."""
@@ -124,6 +121,19 @@ class Receiver:
             _LOG.error("telemetry cannot be stored: %s", error)
             message = f"The telemetry cannot be stored: {error.strerror or error}."
             raise unavailable(message, 30) from None
+
+
+class _Endpoint:
+    """The ASGI application of one signal."""
+
+    def __init__(self, receiver: Receiver, signal: Signal) -> None:
+        self._receiver, self._signal = receiver, signal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["routine"] = scope["path"]
+        answer = await self._receiver.answer(Request(scope, receive, send), self._signal)
+        await answer(scope, receive, send)
 
 
 def _holder(request: Request, caller: Caller) -> str:
