@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 _LOCAL_NAME = "localhost"
 _MAX_ADDRESS_CHARACTERS = 64
+_HOLDER_BITS = 64
 
 
 def is_loopback(host: str) -> bool:
@@ -51,6 +52,19 @@ def client_address(peer: str, forwarded_for: str | None, proxies: Iterable[str])
     return address
 
 
+def holder_network(address: str) -> str:
+    """Return what one holder has of addresses: the /64 network of an IPv6 one, an IPv4 one itself.
+
+    What is no address is returned as it is.
+    """
+    parsed = _parsed(address)
+    if parsed is None:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    return str(ip_network((parsed.packed, _HOLDER_BITS), strict=False))
+
+
 def is_trusted(address: str, proxies: Iterable[str]) -> bool:
     """Return True if an address is one of the trusted proxies."""
     return _is_in(address, proxies)
@@ -60,7 +74,6 @@ def _is_in(address: str, networks: Iterable[str]) -> bool:
     parsed = _parsed(address)
     if parsed is None:
         return False
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
     return any(parsed in _network(each) for each in networks)
 
 
@@ -76,9 +89,10 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
 @lru_cache(1024)  # every request asks several times, mostly of the same few
 def _parsed_short(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(text)
+        parsed = ip_address(text)
     except ValueError:
         return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
 _network = lru_cache(1024)(ip_network)

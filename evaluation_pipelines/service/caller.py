@@ -109,7 +109,7 @@ def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
     text = text.strip()
     is_key = text and scheme.lower() in {"", "bearer"}
     if is_key and (found := installation.keys.caller(text)):
-        limits.check_key(found.name)
+        limits.check_key(found.key_id)
         return found
     if scheme or text:
         limits.check_wrong_key(connection.scope["client_address"])

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.service.addresses import holder_network
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
@@ -88,7 +89,7 @@ class Receiver:
                 415, "unknown_format", f"The content type must be {JSON} or {PROTOBUF}."
             )
         check, ending = _FORMATS[media_type]
-        with self._in_flight.claim(_holder(request, caller)) as claim:
+        with self._in_flight.claim(holder_of(request, caller)) as claim:
             body = await read_body(
                 request,
                 claim,
@@ -136,8 +137,8 @@ class _Endpoint:
         await answer(scope, receive, send)
 
 
-def _holder(request: Request, caller: Caller) -> str:
+def holder_of(request: Request, caller: Caller) -> str:
     """Return whose share of the memory a request takes: that of its key, else of its address."""
-    if caller is LOCAL_CALLER:
-        return request.client.host if request.client else ""
-    return f"key {caller.name}"
+    if caller.key_id:
+        return f"key {caller.key_id}"
+    return holder_network(request.client.host) if request.client else ""
