@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TypeAlias
 
 import polars as pl
+from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -52,6 +53,19 @@ class SessionTable:
         self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
         self._rows = _no_rows()
 
+    def dates(self, condition: pl.Expr) -> list[date]:
+        """Return the dates of the session windows that meet a condition on AGENT_SESSIONS.
+
+        Raises:
+            LakeError: A file cannot be read.
+        """
+        with self._lock:
+            self._refresh()
+            rows = self._rows
+        # Lazy: a condition of literals alone fails on a frame of several chunks otherwise.
+        found = rows.lazy().filter(condition).select(pl.col("session_date").unique())
+        return found.collect()["session_date"].to_list()
+
     def rows(self) -> pl.DataFrame:
         """Return a row for each session window, the newest first.
 
@@ -81,6 +95,12 @@ class SessionTable:
         self._rows = rows.sort(
             "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
         )
+
+
+def session_table_of(connection: HTTPConnection) -> SessionTable:
+    """Return the sessions of the service of a request."""
+    table: SessionTable = connection.app.state.session_table
+    return table
 
 
 def _files_by_date(lake: Lake) -> dict[date, _Files]:

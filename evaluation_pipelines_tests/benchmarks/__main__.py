@@ -17,6 +17,7 @@ from evaluation_pipelines_tests.benchmarks import (
     growth,
     judge_run,
     judge_throughput,
+    lists,
     loading,
     one_session,
     receiver,
@@ -45,6 +46,7 @@ SECTIONS = {
     "backfill-small": backfill.small,
     "tools": tool_reports.run,
     "reputation": reputation.run,
+    "lists": lists.run,
     "receiver": receiver.run,
     "service": service.run,
 }

@@ -36,3 +36,12 @@ def test_only_dates_with_new_files_are_read_again(
     workplace.build()
     assert table.rows()["session_id"].to_list() == ["three", "two", "one"]
     assert [each.day for each in read] == [1, 2, 2]
+
+
+def test_the_dates_of_sessions_are_those_that_meet_a_condition(workplace: Workplace) -> None:
+    fill(workplace, session("one"), session("two", DAY_S))
+    table, every = SessionTable(workplace.stores), pl.lit(value=True)
+    first, second = workplace.lake.partitions(AGENT_SESSIONS)
+    assert sorted(table.dates(pl.all_horizontal(every, every & every))) == [first, second]
+    assert table.dates(pl.col("session_id") == "two") == [second]
+    assert table.dates(pl.col("session_id") == "three") == []

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Annotated, Any
 
 import polars as pl
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -46,6 +46,7 @@ from evaluation_pipelines.service.routes.common import (
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
 from evaluation_pipelines.service.scope import find_window, sees_texts
+from evaluation_pipelines.service.session_table import SessionTable, session_table_of
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 
 ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
@@ -141,6 +142,7 @@ class OverrideOut(BaseModel):
 @ROUTER.get("", responses=answers(SessionPage, 404))
 def sessions(
     here: Here,
+    every: Annotated[SessionTable, Depends(session_table_of)],
     page: Paged,
     chosen: Chosen,
     status: Annotated[str | None, Query(max_length=20)] = None,
@@ -159,8 +161,10 @@ def sessions(
     def read(days: Sequence[date]) -> pl.DataFrame:
         return sessions_of_dates(here.stores, days, condition).drop(*hidden)
 
-    dates = here.stores.lake.partitions(AGENT_SESSIONS)
-    rows, cursor = newest_page(dates, read, ("organization_id", "session_key"), page)
+    # A window may start on another day than its date: the dates to read are looked up.
+    rows, cursor = newest_page(
+        every.dates(condition), read, ("organization_id", "session_key"), page
+    )
     return as_json({"sessions": json_rows(rows), "next_cursor": cursor})
 
 
