@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,14 @@ from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SessionStart, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
 EVENTS = 100
 """Of a session: 4 prompts, 48 tool calls, 48 requests."""
+
+_FILE = "file-1"
 
 Event = Mapping[str, Any]
 
@@ -47,9 +49,9 @@ def land(folder: str, days: int, sessions: int) -> dict[str, int]:
         parts = []
         for number in range(days):
             day = END - timedelta(days=days - number)
-            events = _events(day, sessions)
+            events = events_of(day, sessions)
             parts.append(stores.lake.write_part(events, AGENT_EVENTS_LANDED, day, "landed"))
-        _commit(stores, parts)
+        commit_parts(stores, parts)
     return {"events": days * sessions * EVENTS}
 
 
@@ -180,7 +182,7 @@ def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
     }
 
 
-def _events(day: date, sessions: int) -> pl.DataFrame:
+def events_of(day: date, sessions: int) -> pl.DataFrame:
     """100 events for each session, 3 seconds apart; no two sessions are alike."""
     count = sessions * EVENTS
     began = datetime(day.year, day.month, day.day, 8, tzinfo=UTC)
@@ -221,7 +223,7 @@ def _events(day: date, sessions: int) -> pl.DataFrame:
         "cache_creation_tokens": of(is_request, pl.lit(0)),
         "classification_label": pl.lit("simple"),
         "time_anomaly": pl.lit(value=False),
-        "source_file_id": pl.lit("file"),
+        "source_file_id": pl.lit(_FILE),
         "source_offset": pl.col("n"),
     }
     schema = AGENT_EVENTS_LANDED.schema
@@ -231,11 +233,15 @@ def _events(day: date, sessions: int) -> pl.DataFrame:
     return events.with_columns(buckets_of(events["session_id"])).sort(BUCKET, maintain_order=True)
 
 
-def _commit(stores: Stores, parts: list[NewPart]) -> None:
+def commit_parts(
+    stores: Stores, parts: list[NewPart], sessions: Sequence[SessionStart] = ()
+) -> None:
+    """Let the ledger name landed parts and the sessions in them, as after an ingest."""
     now = datetime.now(UTC)
+    events = [each for each in parts if each.table_name == AGENT_EVENTS_LANDED.name]
     SourceFiles(stores.ledger).add(
         SourceFile(
-            file_id="file",
+            file_id=_FILE,
             device=1,
             inode=1,
             head_bytes=1,
@@ -245,11 +251,11 @@ def _commit(stores: Stores, parts: list[NewPart]) -> None:
             first_seen_at=now,
         )
     )
-    epoch = SourceFiles(stores.ledger).acquire_lease("file", "benchmark", 600, now)
+    epoch = SourceFiles(stores.ledger).acquire_lease(_FILE, "benchmark", 600, now)
     assert epoch is not None
     IngestBatches(stores.ledger).commit_batch(
         IngestBatch(
-            file_id="file",
+            file_id=_FILE,
             epoch=epoch,
             from_offset=0,
             to_offset=1,
@@ -257,7 +263,8 @@ def _commit(stores: Stores, parts: list[NewPart]) -> None:
             head_sha256="0",
             ingested_at=now,
             parts=tuple(parts),
-            counts=IngestCounts(events=sum(part.row_count for part in parts)),
+            sessions=tuple(sessions),
+            counts=IngestCounts(events=sum(each.row_count for each in events)),
         )
     )
 

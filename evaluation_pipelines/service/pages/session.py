@@ -15,6 +15,7 @@ from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
@@ -84,6 +85,7 @@ class _Seen:
             seen=self,
             session=self.view.session,
             facts=session_facts(self.view.session, hidden),
+            run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
             effective_band="unscored" if score is None else band(score),
             **content,

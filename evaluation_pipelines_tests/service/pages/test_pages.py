@@ -205,7 +205,7 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
         assert "There are no sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
     assert "No day is built yet" in client.get("/books").text
-    assert "No session of these days made a tool call" in client.get("/tools").text
+    assert "No such session made a tool call" in client.get("/tools").text
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text

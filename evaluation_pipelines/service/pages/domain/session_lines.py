@@ -11,6 +11,7 @@ from evaluation_pipelines.formatting import DASH, number, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.service.pages.domain.days import is_in_band
+from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
 
 WindowKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
@@ -87,8 +88,17 @@ class ListQuery:
         return self.sort == USUAL_ORDER
 
 
-def parse_query(fields: Mapping[str, str]) -> ListQuery:
+def parse_query(
+    fields: Mapping[str, str],
+    sorted_by: Mapping[str, str] = SORTED_BY,
+    usual_order: str = USUAL_ORDER,
+) -> ListQuery:
     """Return the query that the fields of a URL ask for; empty fields ask for nothing.
+
+    Args:
+        fields: Names and values.
+        sorted_by: Name of each order -> its column, for a list of something else than sessions.
+        usual_order: The order of that list.
 
     Raises:
         ValueError: A field has a value that it cannot have.
@@ -100,8 +110,7 @@ def parse_query(fields: Mapping[str, str]) -> ListQuery:
         values={name: given[name] for name in CHOICES if name in given},
         score=_one_of(given, "score", SCORES),
         judge=_one_of(given, "judge", {**JUDGED, **UNFINISHED}),
-        sort=_one_of(given, "sort", [f"{sign}{name}" for name in SORTED_BY for sign in ("", "-")])
-        or USUAL_ORDER,
+        sort=parse_order(given.get("sort"), sorted_by, usual_order),
     )
 
 
@@ -118,13 +127,7 @@ def chosen_rows(
     found = rows.filter(*_conditions(query))
     if query.judge is not None:
         found = _judged(found, query.judge, unfinished)
-    if query.is_usual_order:
-        return found
-    name = query.sort.removeprefix("-")
-    is_descending = query.sort.startswith("-")
-    return found.sort(
-        SORTED_BY[name], descending=is_descending, nulls_last=True, maintain_order=True
-    )
+    return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
 
 
 def page_of(
