@@ -17,9 +17,6 @@ from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
     ORGANIZATION,
-    hostile_service,
-    payload,
-    score,
 )
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
@@ -211,30 +208,10 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     assert "The session does not exist." in missing.text
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringService]:
-    """A hostile session: its first scoring failed, the second did not, a person corrected it."""
-    with hostile_service(tmp_path_factory.mktemp("hostile")) as service:
-        score(service, 1)
-        score(service, 2)
-        client = service.client()
-        path = f"/sessions/{quote(KEY, safe='')}"
-        token = re.search(r'form_token" value="(\w+)"', client.get(f"{path}/score").text)
-        assert token
-        person = {
-            "form_token": token[1],
-            "annotator": payload("annotator"),
-            "reason": payload("why"),
-        }
-        answer = client.post(f"{path}/override", data={**person, "score": "41.5"})
-        assert answer.status_code == 200, answer.text
-        yield service
-
-
 ATTACKED = f"/sessions/{quote(KEY, safe='')}"
 SHOWN = {
     "/": (),
-    TOOLS: ("tool", "model"),
+    TOOLS: ("tool", "model", "missed", "lacking", "urgent"),
     f"{BOOKS}?state=scored": ("label", "model"),
     "/sessions": ("email", "repository", "agent", "model", "label"),
     ATTACKED: ("prompt", "reply", "version", "branch", "environment"),
@@ -245,8 +222,8 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("page", SHOWN)
-def test_hostile_text_is_shown_as_text(attacked: ScoringService, page: str) -> None:
-    text = attacked.client().get(page).text
+def test_hostile_text_is_shown_as_text(hostile: ScoringService, page: str) -> None:
+    text = hostile.client().get(page).text
     for mark in ("<script>window", "<img", "<b>bold"):
         assert mark not in text
     for name in SHOWN[page]:
@@ -294,15 +271,15 @@ def test_a_request_that_is_refused_says_why_on_the_page(
         assert answer.json()["error"]["code"] == "role_lacking"
 
 
-def test_hostile_text_is_no_formula_in_a_spreadsheet(attacked: ScoringService) -> None:
-    text = attacked.client().get("/sessions.csv").text
+def test_hostile_text_is_no_formula_in_a_spreadsheet(hostile: ScoringService) -> None:
+    text = hostile.client().get("/sessions.csv").text
     assert text.splitlines()[0].startswith("started_at,organization_id,session_key")
     assert '"or""\'><img' in text
     assert ORGANIZATION.startswith("or")
 
 
-def test_a_score_by_a_person_counts_at_once(attacked: ScoringService) -> None:
-    page = attacked.client().get(f"{ATTACKED}/score").text
+def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
+    page = hostile.client().get(f"{ATTACKED}/score").text
     assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
