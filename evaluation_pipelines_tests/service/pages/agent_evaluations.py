@@ -1,6 +1,6 @@
 """Evaluations of agents, and what a refresh of reputation makes of them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -33,7 +33,7 @@ def evaluate(workplace: Workplace, organization: str, agent: str, number: int) -
         store.add(sent, "gate", NOW)
 
 
-def export_agents(workplace: Workplace) -> None:
+def export_agents(workplace: Workplace, now: datetime = NOW) -> None:
     """Write what a refresh of reputation would: scores and windows of the sessions' agents."""
     lake = workplace.lake
     days = lake.partitions(SESSION_EVALUATIONS)
@@ -46,4 +46,4 @@ def export_agents(workplace: Workplace) -> None:
         AGENT_WINDOWS.schema.names()
     )
     lake.write(windows.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
-    lake.write(withheld(agent_scores(windows, windows.clear(), NOW)), AGENT_SCORES, None)
+    lake.write(withheld(agent_scores(windows, windows.clear(), now)), AGENT_SCORES, None)

@@ -30,6 +30,7 @@ BOOKS = "/books/2026-06-01"
 TOOLS = "/tools?from=2026-06-01&to=2026-06-02"
 PAGES = (
     *("/", "/sessions", "/sessions.csv", BOOKS, TOOLS),
+    *("/books.csv?day=2026-06-01", TOOLS.replace("/tools", "/tools.csv")),
     *(A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score"),
 )
 HTML = {"Accept": "text/html"}
@@ -83,7 +84,7 @@ def test_a_page_shows_its_own_organization_alone(
     assert reader(answered, "wrong").get(page, follow_redirects=False).status_code == 303
 
 
-@pytest.mark.parametrize("page", PAGES[5:])
+@pytest.mark.parametrize("page", PAGES[-3:])
 def test_a_reader_sees_figures_without_texts_and_is_told_why(
     answered: Service, keys: dict[tuple[Role, str | None], str], page: str
 ) -> None:
@@ -195,6 +196,45 @@ def test_the_tools_equal_the_analysts_database(
     assert client.get("/tools?from=2026-06-02&to=2026-06-01").status_code == 400
 
 
+def test_tools_and_books_are_filtered_sorted_and_downloaded(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+
+    def rows(url: str) -> pl.DataFrame:
+        return pl.read_csv(client.get(url).content, infer_schema_length=None)
+
+    csv = TOOLS.replace("/tools", "/tools.csv")
+    lost = rows(f"{csv}&organization=beta").select("tool", "sessions", "calls", "failed")
+    assert lost.rows() == [("Bash", 2, 2, 0)]
+    assert rows(f"{csv}&table=model")["sessions"].to_list() == [5]
+    assert rows(f"{csv}&model=model-b").is_empty()
+    assert "No such session made a tool call" in client.get(f"{TOOLS}&label=other").text
+    leads = re.search(r'class="time"><a href="(/sessions[^"]+)">model-a<', client.get(TOOLS).text)
+    assert leads
+    assert "5 of 5 sessions" in client.get(leads[1].replace("&amp;", "&")).text
+    day = "/books.csv?day=2026-06-01"
+    assert rows(f"{day}&state=scored&sort=-session")["session_key"].to_list() == [
+        *("same#baseline-1", "same#baseline-1", "b1#baseline-1", "a1#baseline-1"),
+    ]
+    assert rows(day).height == 4
+    for bad in (f"{csv}&table=x", f"{csv}&sort=x", f"{TOOLS}&person=x", f"{day}&state=x"):
+        assert client.get(bad).status_code in {400, 404}, bad
+    assert client.get(f"{BOOKS}?state=scored&sort=x").status_code == 400
+
+
+def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> None:
+    with answering(tmp_path, dagster_url="https://runs.example/") as service:
+        everyone = reader(service, service.key(Role.READER))
+        run = "https://runs.example/assets/{}?view=partitions&amp;partition=2026-06-01"
+        session = everyone.get(f"{A1_PAGE}?organization=acme").text
+        assert run.format("agent_sessions") in session
+        assert run.format("evaluation_books") in everyone.get(BOOKS).text
+        of_acme = reader(service, service.key(Role.READER, "acme"))
+        for page in (A1_PAGE, BOOKS):  # a run is about all organizations
+            assert "runs.example" not in of_acme.get(page).text
+
+
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     client = service.client()
     client.headers.update(HTML)
@@ -272,6 +312,11 @@ def test_a_request_that_is_refused_says_why_on_the_page(
 
 
 def test_hostile_text_is_no_formula_in_a_spreadsheet(hostile: ScoringService) -> None:
+    for page in (
+        "/books.csv?day=2026-06-01",
+        f"{TOOLS}&table=tool".replace("/tools", "/tools.csv"),
+    ):
+        assert "<img" in hostile.client().get(page).text  # as text of a spreadsheet
     text = hostile.client().get("/sessions.csv").text
     assert text.splitlines()[0].startswith("started_at,organization_id,session_key")
     assert '"or""\'><img' in text
