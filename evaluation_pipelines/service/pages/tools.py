@@ -80,8 +80,10 @@ def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
     hidden = hidden_columns(visit.installation.settings.people_view)
     lost, names = _lost(visit, hidden), [each for each in _FILTERS if CHOICES[each] not in hidden]
+    every = visit.rows()
     return visit.page(
         "tools",
+        has_sessions=not every.is_empty(),
         lost=lost,
         sessions=lost.reports.height,
         flagged=int(lost.reports["is_flagged"].sum()),
@@ -93,7 +95,7 @@ def tools(visit: Visitor) -> HTMLResponse:
                 [(row, _url(visit, lost, row)) for row in lost.by_model.to_dicts()],
             ),
         ],
-        choices=choices_of(visit.rows(), names),
+        choices=choices_of(every, names),
         csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
         missed=_missed(visit).head(_MOST_MISSED).to_dicts(),
         has_organizations=visit.organization is None and bool(visit.frame.organizations),

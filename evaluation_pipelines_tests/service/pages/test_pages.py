@@ -238,11 +238,10 @@ def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> Non
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     client = service.client()
     client.headers.update(HTML)
-    for page in ("/", "/sessions"):
+    for page in ("/", "/sessions", "/tools"):
         assert "There are no sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
     assert "No day is built yet" in client.get("/books").text
-    assert "No such session made a tool call" in client.get("/tools").text
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text
@@ -312,11 +311,6 @@ def test_a_request_that_is_refused_says_why_on_the_page(
 
 
 def test_hostile_text_is_no_formula_in_a_spreadsheet(hostile: ScoringService) -> None:
-    for page in (
-        "/books.csv?day=2026-06-01",
-        f"{TOOLS}&table=tool".replace("/tools", "/tools.csv"),
-    ):
-        assert "<img" in hostile.client().get(page).text  # as text of a spreadsheet
     text = hostile.client().get("/sessions.csv").text
     assert text.splitlines()[0].startswith("started_at,organization_id,session_key")
     assert '"or""\'><img' in text
