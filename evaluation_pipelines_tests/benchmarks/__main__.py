@@ -19,6 +19,7 @@ from evaluation_pipelines_tests.benchmarks import (
     judge_throughput,
     loading,
     one_session,
+    pages,
     receiver,
     report,
     reputation,
@@ -47,6 +48,7 @@ SECTIONS = {
     "reputation": reputation.run,
     "receiver": receiver.run,
     "service": service.run,
+    "pages": pages.run,
 }
 SIMULATIONS = {
     "coverage": coverage.run,

@@ -1,7 +1,7 @@
 """Every page of the service over HTTP, with 100 000 sessions in the data folder.
 
 One client asks one page after the other on one connection. Wall times include this client;
-processor time is that of the service alone.
+processor time is that of the service alone. The table of ``docs/performance.md`` is written.
 """
 
 import subprocess
@@ -13,6 +13,7 @@ from http.client import HTTPConnection
 from statistics import quantiles
 from urllib.parse import quote
 
+from evaluation_pipelines_tests.benchmarks import report
 from evaluation_pipelines_tests.benchmarks.measure import run_function, tell
 from evaluation_pipelines_tests.benchmarks.pages_work import RARE
 from evaluation_pipelines_tests.benchmarks.receiver import OURS, server
@@ -22,6 +23,11 @@ _DAYS, _SESSIONS_A_DAY = 100, 1000
 _REQUESTS = 40
 _LIMIT_MS = 200
 _COMPARING = b"data-reload-after"
+
+
+BEGIN, END = "<!-- pages:begin -->\n", "<!-- pages:end -->"
+_SHOWN = ("p50_ms", "p95_ms", "cpu_ms", "first_ms", "kilobytes")
+_HEADINGS = ("page", "p50, ms", "p95, ms", "processor, ms", "first request, ms", "kB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,25 @@ def run(_options: Options) -> Section:
         with server(OURS, folder) as (port, process):
             for page in _pages(made.answer["session"]):
                 section.rounds[page.name] = [_measure(port, process, page)]
-                section.outcomes.append(_outcome(section, page.name))
+    section.outcomes = [_outcome(section, name) for name in section.rounds]
+    write(section)
     return section
+
+
+def write(section: Section) -> None:
+    """Write the table of ``docs/performance.md``."""
+    machine = report.machine()
+    circumstances = (
+        f"{datetime.now(UTC).date()}: {machine['cpu']}, {machine['cores']} cores, "
+        f"{section.sizes['sessions']:,.0f} sessions of 100 events on {_DAYS} days, "
+        f"{_REQUESTS} requests a page."
+    )
+    rows = [
+        (name, *(f"{figures[each]:.0f}" for each in _SHOWN))
+        for name, (figures,) in section.rounds.items()
+    ]
+    lines = [circumstances, "", *report.table(_HEADINGS, rows)]
+    report.replace_part(BEGIN, END, "\n".join(lines) + "\n")
 
 
 def _pages(session_key: str) -> Iterator[_Page]:

@@ -131,7 +131,9 @@ def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
     query = replace(query, since=first, until=last)
     wanted = ListQuery(first, last, query.values)
     costs = chosen_rows(visit.rows(), wanted, {}).select(*SESSION_KEY, "cost_usd")
-    reports = _reports(visit, first, last).join(costs, on=SESSION_KEY, how="semi")
+    reports = _reports(visit, first, last)
+    if query.values:  # nested columns make the join slow
+        reports = reports.join(costs, on=SESSION_KEY, how="semi")
     tables = (
         in_order(each(reports, costs), query.sort, SORTED_BY)
         for each in (lost_by_tool, lost_by_model)
@@ -142,7 +144,8 @@ def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
 def _reports(visit: Visit, first: date, last: date) -> pl.DataFrame:
     lake = visit.stores.lake
     days = [day for day in lake.partitions(TOOL_REPORTS) if first <= day <= last]
-    return lake.read(TOOL_REPORTS, days, _COLUMNS)
+    reports, owner = lake.read(TOOL_REPORTS, days, _COLUMNS), visit.organization
+    return reports if owner is None else reports.filter(organization_id=owner)
 
 
 def _url(visit: Visit, lost: _Lost, row: dict[str, object]) -> str:

@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines_tests.judge_scripts import says
+from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.service.answers import A1, answering
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.hostile import (
@@ -322,3 +324,15 @@ def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
     assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
+
+
+def test_points_of_a_criterion_are_those_that_its_profile_could_give(tmp_path: Path) -> None:
+    with open_service(tmp_path, session_with_texts("s1", classification__label="code")) as service:
+        points = ("logical_flow: 30/34", "tool_relevance: 20/33", "synthesis_quality: 10/33")
+        service.judge.script_turn("score", says("\n".join(("It was good.", "", *points, "60"))))
+        client, page = service.client(), "/sessions/s1%23baseline-1/score"
+        with client:
+            client.post(page, data=form_token(client, page))
+            wait_for(lambda: not service.score().is_open)
+        shown = re.findall(r'class="n">(\d+) of (\d+)</td>', client.get(page).text)
+        assert shown == [("30", "34"), ("20", "33"), ("10", "33")]
