@@ -35,6 +35,10 @@ RARE = "seldom asked"
 """Words in one prompt of each day."""
 
 _OVERRIDES = 200
+_OF_EVALUATION = (
+    *("organization_id", "session_key", "session_date", "profile_id", "profile_version"),
+    "content_hash",
+)
 _VARIED = {
     "model": 4,
     "agent_id": 12,
@@ -100,8 +104,7 @@ def _override(stores: Stores, dates: list[date]) -> None:
     )
     new = [
         NewOverride(
-            *(row[name] for name in ("organization_id", "session_key", "session_date")),
-            *(row[name] for name in ("profile_id", "profile_version", "content_hash")),
+            **{name: row[name] for name in _OF_EVALUATION},
             override_score=40.0,
             scale_min=0.0,
             scale_max=100.0,

@@ -34,7 +34,7 @@ ROUTER = APIRouter(include_in_schema=False)
 _FILTERS = ("model", "agent", "label", "repository", "team", "person")
 _COLUMNS = (
     *SESSION_KEY,
-    *("model", "by_tool", "unknown", "is_flagged", "total_calls", "failed_calls"),
+    *("model", "by_tool", "is_flagged", "total_calls", "failed_calls"),
     *("corrected_calls", "repeated_calls", "wasted_calls", "lost_calls", "lost_tokens", "lost_usd"),
 )
 _MOST_MISSED = 50
