@@ -129,11 +129,11 @@ def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
     if first > last:
         raise ServiceError(400, "empty_time_range", "The time range ends before it begins.")
     query = replace(query, since=first, until=last)
-    wanted = ListQuery(first, last, query.values)
-    costs = chosen_rows(visit.rows(), wanted, {}).select(*SESSION_KEY, "cost_usd")
-    reports = _reports(visit, first, last)
+    rows, reports = visit.rows(), _reports(visit, first, last)
     if query.values:  # nested columns make the join slow
-        reports = reports.join(costs, on=SESSION_KEY, how="semi")
+        rows = chosen_rows(rows, ListQuery(first, last, query.values), {})
+        reports = reports.join(rows, on=SESSION_KEY, how="semi")
+    costs = rows.select(*SESSION_KEY, "cost_usd")
     tables = (
         in_order(each(reports, costs), query.sort, SORTED_BY)
         for each in (lost_by_tool, lost_by_model)
