@@ -6,6 +6,7 @@ from evaluation_pipelines.service.pages import (
     login,
     models,
     overview,
+    reviews,
     session,
     session_list,
     static_files,
@@ -24,4 +25,5 @@ PAGE_ROUTERS = (
     trends.ROUTER,
     tools.ROUTER,
     books.ROUTER,
+    reviews.ROUTER,
 )

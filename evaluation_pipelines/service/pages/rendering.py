@@ -38,6 +38,7 @@ NAVIGATION = (
     ("Trends", "/trends"),
     ("Tools", "/tools"),
     ("Books", "/books"),
+    ("Reviews", "/reviews"),
 )
 """Title and path of the pages that every page links to."""
 
