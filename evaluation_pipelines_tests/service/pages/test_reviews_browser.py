@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
 from evaluation_pipelines_tests.judged import JUNE_1
 from evaluation_pipelines_tests.service.live_service import server_in_thread
-from evaluation_pipelines_tests.service.pages.axe import axe_script, serious_obstacles
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
     ORGANIZATION,
@@ -88,6 +88,11 @@ def check_harmless(page: Page) -> None:
     assert page.evaluate("window.obeyed") is None
     assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
+
+
+def obstacles(page: Page, axe: str) -> list[tuple[str, str]]:
+    page.evaluate(axe)
+    return serious_obstacles(page.evaluate("axe.run()"))
 
 
 def begin(page: Page, name: str) -> None:
@@ -186,14 +191,14 @@ def test_no_serious_obstacle_in_a_review(browser: Browser, address: str, tmp_pat
         context = browser.new_context(base_url=address, color_scheme=scheme)
         page = context.new_page()
         page.goto("/reviews")
-        assert serious_obstacles(page, axe) == []
+        assert obstacles(page, axe) == []
         begin(page, f"Cy {scheme}")
-        assert serious_obstacles(page, axe) == []
+        assert obstacles(page, axe) == []
         page.keyboard.type("40")
         page.keyboard.press("Enter")
         page.locator("#reason").wait_for()
-        assert serious_obstacles(page, axe) == []
+        assert obstacles(page, axe) == []
         page.get_by_role("button", name="Take the answer back").click()
         page.get_by_text("left to others").wait_for()
-        assert serious_obstacles(page, axe) == []
+        assert obstacles(page, axe) == []
         context.close()
