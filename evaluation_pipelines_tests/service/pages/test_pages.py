@@ -271,6 +271,11 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         assert f">{total}</strong>" in shown
         assert "Score again" in shown
         assert f">{total} " in client.get("/sessions").text  # the badge does not wait for a build
+        assert total is not None
+        band = "green" if total >= 75 else "yellow" if total >= 50 else "red"
+        for judge in ("green", "yellow", "red", "unscored"):  # and neither does the filter
+            is_found = f">{total} " in client.get("/sessions", params={"judge": judge}).text
+            assert is_found == (judge == band), judge
 
 
 def test_a_request_that_is_refused_says_why_on_the_page(
