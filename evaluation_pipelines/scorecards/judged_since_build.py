@@ -26,10 +26,10 @@ def judged_since_build(stores: Stores) -> set[date]:
 
 
 def _written(stores: Stores, table: Table) -> dict[date, int]:
-    """Return when the newest part of each date was written, in microseconds."""
+    """Return when the parts of each date were written, in microseconds: the oldest of them."""
     written: dict[date, int] = {}
-    for part in Manifest(stores.ledger).current(table.name, None):
+    for part in Manifest(stores.ledger).all_current(table.name):
         if part.session_date is not None:
             at = to_us(part.created_at)
-            written[part.session_date] = max(at, written.get(part.session_date, 0))
+            written[part.session_date] = min(at, written.get(part.session_date, at))
     return written
