@@ -6,6 +6,7 @@ from evaluation_pipelines.service.pages import (
     login,
     models,
     overview,
+    quarantine,
     reviews,
     session,
     session_list,
@@ -26,4 +27,5 @@ PAGE_ROUTERS = (
     tools.ROUTER,
     books.ROUTER,
     reviews.ROUTER,
+    quarantine.ROUTER,
 )

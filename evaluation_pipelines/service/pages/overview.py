@@ -117,9 +117,9 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     elif queue:
         yield Need(f"Dates to build: {len(queue)}", "make dev does it; or: build")
     if number := IngestBatches(ledger).totals(now - _WEEK).quarantined:
+        what = f"Lines of the last 7 days in quarantine: {number}"
         yield Need(
-            f"Lines of the last 7 days in quarantine: {number}",
-            "evaluation-pipelines quarantine list says why",
+            what, "what was not counted, why, and what to do", visit.frame.url("/quarantine")
         )
 
 
