@@ -40,6 +40,7 @@ NAVIGATION = (
     ("Trends", "/trends"),
     ("Tools", "/tools"),
     ("Books", "/books"),
+    ("Reviews", "/reviews"),
 )
 """Title and path of the pages that every page links to."""
 

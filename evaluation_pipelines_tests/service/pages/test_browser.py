@@ -1,8 +1,6 @@
 """The pages in a real browser: Debian's chromium, driven by Playwright."""
 
 import shutil
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -10,6 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
@@ -147,14 +146,7 @@ def test_the_keyboard_reaches_the_content_first_and_then_all_of_it(page: Page, p
 def test_no_serious_obstacle_for_people_who_cannot_see(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:
-    command = ["npm", "pack", "axe-core@4", "--silent"]
-    packed = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
-    if packed.returncode:
-        pytest.skip("axe-core cannot be fetched: npm is missing, or does not reach its registry")
-    with tarfile.open(tmp_path / packed.stdout.strip().splitlines()[-1]) as archive:
-        found = archive.extractfile("package/axe.min.js")
-        assert found
-        axe = found.read().decode()
+    axe = axe_script(tmp_path)
     for scheme in ("light", "dark"):
         context = browser.new_context(base_url=address, color_scheme=scheme)
         page = context.new_page()
@@ -163,10 +155,5 @@ def test_no_serious_obstacle_for_people_who_cannot_see(
             page.wait_for_selector("body:not(:has([data-reload-after]))")
             page.evaluate(axe)
             result = page.evaluate("axe.run()")
-            serious = [
-                (each["id"], each["nodes"][0]["html"])
-                for each in result["violations"]
-                if each["impact"] in {"serious", "critical"}
-            ]
-            assert serious == [], (scheme, path)
+            assert serious_obstacles(result) == [], (scheme, path)
         context.close()

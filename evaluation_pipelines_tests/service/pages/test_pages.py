@@ -98,6 +98,21 @@ def test_a_reader_sees_figures_without_texts_and_is_told_why(
     assert '<button type="submit">Save' not in page_of_reader.text
 
 
+def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+    answer = client.get("/sessions/same")
+    assert answer.status_code == 400
+    links = re.findall(r'href="(/sessions/same[^"]*)"', answer.text)
+    assert sorted(links) == [
+        f"/sessions/same%23baseline-1?organization={owner}" for owner in ("acme", "beta")
+    ]
+    assert all(client.get(link).status_code == 200 for link in links)
+    own = reader(answered, keys[Role.READER, "acme"]).get("/sessions/same")
+    assert own.status_code == 200  # another organization's is no candidate
+
+
 def test_a_reviewer_sees_prompt_call_and_error(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
@@ -289,6 +304,11 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         assert f">{total}</strong>" in shown
         assert "Score again" in shown
         assert f">{total} " in client.get("/sessions").text  # the badge does not wait for a build
+        assert total is not None
+        band = "green" if total >= 75 else "yellow" if total >= 50 else "red"
+        for judge in ("green", "yellow", "red", "unscored"):  # and neither does the filter
+            is_found = f">{total} " in client.get("/sessions", params={"judge": judge}).text
+            assert is_found == (judge == band), judge
 
 
 def test_a_request_that_is_refused_says_why_on_the_page(

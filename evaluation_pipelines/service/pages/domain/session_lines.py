@@ -44,7 +44,7 @@ SORTED_BY = {
     "agent": "agent_id",
     "model": "model",
     "label": "classification_label",
-    "judge": "judge_total",
+    "judge": "judge_live",
     "score": "effective_100",
     "composite": "composite",
     "cost": "cost_usd",
@@ -81,6 +81,11 @@ class ListQuery:
     def is_filtered(self) -> bool:
         """True if not all sessions are shown."""
         return any((self.since, self.until, self.values, self.score, self.judge))
+
+    @property
+    def asks_for_judge(self) -> bool:
+        """True if the badge of the judge decides which sessions are shown, or in which order."""
+        return self.judge is not None or self.sort.removeprefix("-") == "judge"
 
     @property
     def is_usual_order(self) -> bool:
@@ -120,7 +125,8 @@ def chosen_rows(
     """Return the rows that a query asks for, in its order.
 
     Args:
-        rows: Rows of all sessions, the newest first.
+        rows: Rows of all sessions, the newest first; with ``judge_live`` where the query asks for
+            the judge.
         query: The query.
         unfinished: ``Scoring`` or ``Failed`` by session window; needed where it asks for the judge.
     """
@@ -128,6 +134,24 @@ def chosen_rows(
     if query.judge is not None:
         found = _judged(found, query.judge, unfinished)
     return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
+
+
+def with_live_totals(rows: pl.DataFrame, live: Mapping[WindowKey, float | None]) -> pl.DataFrame:
+    """Add ``judge_live``: the total of the judge as the badge shows it.
+
+    Args:
+        rows: Rows of sessions with the total of their last build.
+        live: Totals of sessions whose scorings have changed since.
+    """
+    schema = dict.fromkeys(SESSION_KEY, pl.String()) | {"judge_live": pl.Float64()}
+    totals = pl.DataFrame([(*key, each) for key, each in live.items()], schema, orient="row")
+    joined = rows.join(
+        totals.with_columns(is_live=True), on=SESSION_KEY, how="left", maintain_order="left"
+    )
+    is_live = pl.col("is_live").is_not_null()
+    return joined.with_columns(
+        judge_live=pl.when(is_live).then("judge_live").otherwise("judge_total")
+    ).drop("is_live")
 
 
 def page_of(
@@ -258,5 +282,5 @@ def _judged(rows: pl.DataFrame, judge: str, unfinished: Mapping[WindowKey, str])
     named = pl.DataFrame(keys, schema=dict.fromkeys(SESSION_KEY, pl.String), orient="row")
     if state is not None:
         return rows.join(named, on=SESSION_KEY, how="semi", maintain_order="left")
-    found = rows.filter(is_in_band("judge_total", judge))
+    found = rows.filter(is_in_band("judge_live", judge))
     return found.join(named, on=SESSION_KEY, how="anti", maintain_order="left")
