@@ -36,23 +36,23 @@ from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
 EVENTS = 100
-"""Of a session: 4 prompts, 48 tool calls, 48 requests."""
+"""Of a session, unless another number is asked for: 4 prompts, 48 tool calls, 48 requests."""
 
 _FILE = "file-1"
 
 Event = Mapping[str, Any]
 
 
-def land(folder: str, days: int, sessions: int) -> dict[str, int]:
+def land(folder: str, days: int, sessions: int, events: int = EVENTS) -> dict[str, int]:
     """Landed events of some dates, named by the ledger, as after an ingest."""
     with open_stores(_settings(folder)) as stores:
         parts = []
         for number in range(days):
             day = END - timedelta(days=days - number)
-            events = events_of(day, sessions)
-            parts.append(stores.lake.write_part(events, AGENT_EVENTS_LANDED, day, "landed"))
+            rows = events_of(day, sessions, events)
+            parts.append(stores.lake.write_part(rows, AGENT_EVENTS_LANDED, day, "landed"))
         commit_parts(stores, parts)
-    return {"events": days * sessions * EVENTS}
+    return {"events": days * sessions * events}
 
 
 def build(first: str, last: str) -> None:
@@ -182,12 +182,12 @@ def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
     }
 
 
-def events_of(day: date, sessions: int) -> pl.DataFrame:
-    """100 events for each session, 3 seconds apart; no two sessions are alike."""
-    count = sessions * EVENTS
+def events_of(day: date, sessions: int, events: int = EVENTS) -> pl.DataFrame:
+    """Events of each session, some seconds apart; no two sessions are alike."""
+    count = sessions * events
     began = datetime(day.year, day.month, day.day, 8, tzinfo=UTC)
     number = pl.int_range(count, eager=True)
-    frame = pl.DataFrame({"n": number, "session": number // EVENTS, "place": number % EVENTS})
+    frame = pl.DataFrame({"n": number, "session": number // events, "place": number % events})
     is_prompt = pl.col("place") % 25 == 0
     is_call = ~is_prompt & (pl.col("place") % 2 == 1)
     is_request = ~is_prompt & ~is_call
@@ -227,10 +227,10 @@ def events_of(day: date, sessions: int) -> pl.DataFrame:
         "source_offset": pl.col("n"),
     }
     schema = AGENT_EVENTS_LANDED.schema
-    events = frame.select(
+    rows = frame.select(
         given.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in schema.items()
     )
-    return events.with_columns(buckets_of(events["session_id"])).sort(BUCKET, maintain_order=True)
+    return rows.with_columns(buckets_of(rows["session_id"])).sort(BUCKET, maintain_order=True)
 
 
 def commit_parts(
