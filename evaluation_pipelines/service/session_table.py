@@ -51,7 +51,15 @@ class SessionTable:
         self._stores = stores
         self._lock = Lock()
         self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
-        self._rows = _no_rows()
+        self._rows = self._shown = _no_rows()
+        self._organizations: list[str] = []
+        self._overrides: pl.DataFrame | None = None
+
+    def organizations(self) -> list[str]:
+        """Return the organizations that have sessions, in alphabetical order; raises as rows."""
+        with self._lock:
+            self._refresh()
+            return self._organizations
 
     def dates(self, condition: pl.Expr) -> list[date]:
         """Return the dates of the session windows that meet a condition on AGENT_SESSIONS.
@@ -75,16 +83,19 @@ class SessionTable:
             LakeError: A file cannot be read.
             LedgerError: The ledger cannot be used.
         """
-        with self._lock:
-            self._refresh()
-            rows = self._rows
         overrides = OverrideStore(self._stores.ledger).of_dates()
-        return rows if overrides.is_empty() else with_newest_overrides(rows, overrides)
+        with self._lock:
+            is_new = self._refresh()
+            if is_new or self._overrides is None or not overrides.equals(self._overrides):
+                self._overrides = overrides
+                self._shown = with_newest_overrides(self._rows, overrides)
+            return self._shown
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
+        """Read what has changed; return whether anything has."""
         read = {day: files for day, (files, _) in self._dates.items()}
         if read == _files_by_date(self._stores.lake):
-            return
+            return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
         current = _files_by_date(lake)
         self._dates = {
@@ -95,6 +106,8 @@ class SessionTable:
         self._rows = rows.sort(
             "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
         )
+        self._organizations = rows["organization_id"].unique().sort().to_list()
+        return True
 
 
 def session_table_of(connection: HTTPConnection) -> SessionTable:
