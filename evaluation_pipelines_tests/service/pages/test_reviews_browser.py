@@ -63,6 +63,7 @@ def browser(address: str) -> Iterator[Browser]:
     assert address
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        expect.set_options(timeout=30_000)  # as other waits: machines are shared
         yield browser
         browser.close()
 
@@ -97,6 +98,7 @@ def obstacles(page: Page, axe: str) -> list[tuple[str, str]]:
 
 def begin(page: Page, name: str) -> None:
     page.goto("/reviews")
+    expect(page.locator("#reviewer")).to_be_focused()
     page.keyboard.type(name)
     page.keyboard.press("Enter")
     expect(page.locator("#score")).to_be_focused()
@@ -110,6 +112,7 @@ def test_no_page_of_a_review_obeys_hostile_text_or_is_wider_than_a_phone(page: P
         assert f"{name}{SCRIPT}" in page.inner_text("main"), name
     page.reload()  # the same without the script's way to get here
     check_harmless(page)
+    expect(page.locator("#score")).to_be_focused()
     page.keyboard.type("high")
     page.get_by_role("button", name="Save").click()
     assert page.get_by_role("alert").inner_text().startswith("high is not a plain decimal number")
@@ -138,6 +141,7 @@ def test_a_review_needs_nothing_but_the_keyboard_and_one_page(
 ) -> None:
     page.goto("/reviews")
     page.evaluate("window.isSame = true")
+    expect(page.locator("#reviewer")).to_be_focused()
     page.keyboard.type("Ada")
     page.keyboard.press("Enter")
     score, button = page.locator("#score"), page.get_by_role("button", name="Next")
